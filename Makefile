@@ -1,0 +1,62 @@
+# Every target makes .venv first when it is missing or stale. PYTHON chooses the interpreter it is made with (3.11+).
+
+PYTHON ?= python3
+ARGS ?=
+BIN := .venv/bin
+STAMP := .venv/.made-from-lock
+
+say = printf '== %s\n' $(1)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check probe engines bench record serve lock clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv from the locked requirements
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo 'turngate needs Python 3.11 or newer: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11' >&2; exit 2; }
+	@$(call say,'setup: .venv with the locked requirements (a minute or two)')
+	@$(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --require-hashes -r requirements/dev.txt
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+test: setup ## Run the tests (no engine and no network needed)
+	@$(BIN)/python -m pytest -q $(ARGS)
+
+check: setup ## Lint, formatting, types, import rules
+	@$(call say,'check: ruff')
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check --diff .
+	@$(call say,'check: mypy --strict')
+	@$(BIN)/mypy --strict contracts probes reference tests
+	@$(call say,'check: import rules')
+	@said=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { printf '%s\n' "$$said"; exit 1; }
+
+probe: setup ## Probe the engines; ARGS='codex@0.169.0 --json -' and the like
+	@$(BIN)/turngate probe $(ARGS)
+
+engines: setup ## Install the pinned release of every engine into the cache
+	@$(BIN)/turngate engines install $(ARGS)
+
+bench: setup ## Measure what the README states
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+record: ## Record the engines (comes later)
+	$(error record: not there yet; it comes with a later release)
+
+serve: ## Run the reference server (comes later)
+	$(error serve: not there yet; it comes with a later release)
+
+lock: setup ## Resolve the requirements anew
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
+		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
+		--group dev pyproject.toml -o requirements/dev.txt
+
+clean: ## Remove everything that make has made here
+	@rm -rf .venv build dist .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
