@@ -1,0 +1,58 @@
+"""The clause catalogue: every checkable promise, as values (the texts are in `clauses.yaml`)."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Literal
+
+
+class Severity(StrEnum):
+    """What a miss costs: the turn loop (`breaking`), comfort (`degraded`), or nothing (`informative`)."""
+
+    BREAKING = "breaking"
+    DEGRADED = "degraded"
+    INFORMATIVE = "informative"
+
+
+class Result(StrEnum):
+    """What checking a clause came to."""
+
+    PASS = "pass"
+    FAIL = "fail"
+    DEVIATES = "deviates"
+    UNSUPPORTED = "unsupported"
+    NOT_RUN = "not_run"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """One promise: what it says, why an orchestrator needs it, and what must hold for it to be checked.
+
+    `deadline` is in seconds; a `baseline` takes neither range nor deviation.
+    """
+
+    id: str
+    sentence: str
+    why: str
+    level: Literal["static", "hermetic", "live", "orchestrated"]
+    severity: Severity
+    needs: tuple[str, ...] = ()
+    baseline: bool = False
+    deadline: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Catalogue:
+    """All clauses, in the order in which reports list them."""
+
+    clauses: tuple[Clause, ...] = field(default=())
+
+    def __getitem__(self, clause_id: str) -> Clause:
+        """Give one clause; KeyError if there is none of that id."""
+        for clause in self.clauses:
+            if clause.id == clause_id:
+                return clause
+        raise KeyError(clause_id)
+
+    def at_level(self, *levels: str) -> tuple[Clause, ...]:
+        """List the clauses of the given levels."""
+        return tuple(clause for clause in self.clauses if clause.level in levels)

@@ -1,0 +1,73 @@
+"""Errors, split by blame: our file is wrong, the engine left its contract, the environment failed.
+
+Only `EngineBroke` says something about an engine; the other two are never a verdict.
+"""
+
+from dataclasses import dataclass, field
+
+
+class TurngateError(Exception):
+    """What every error of turngate that a user may meet derives from."""
+
+
+@dataclass
+class ContractError(TurngateError):
+    """A contract (or another data file of ours) is wrong.
+
+    `line` and `column` count from 1 (0: unknown); `path` is the place in the document, such as
+    `$.launch[0].resume`; `hint` says how to mend it.
+    """
+
+    message: str
+    file: str = ""
+    line: int = 0
+    column: int = 0
+    path: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        """Render as `file:line:column: path: message (hint)`, leaving out what is unknown."""
+        place = self.file + (f":{self.line}:{self.column}" if self.line else "")
+        text = ": ".join(part for part in (place, self.path, self.message) if part)
+        return f"{text} ({self.hint})" if self.hint else text
+
+
+class NotCoveredError(ContractError):
+    """The contract says nothing about the release that was asked for."""
+
+
+@dataclass
+class RefusedError(TurngateError):
+    """The caller asked for what can't be done safely; `subject` is the token or value that it is about."""
+
+    what: str
+    hint: str = ""
+    subject: str = ""
+
+    def __str__(self) -> str:
+        """Render as `what (hint)`."""
+        return f"{self.what} ({self.hint})" if self.hint else self.what
+
+
+@dataclass
+class EngineBroke(TurngateError):  # noqa: N818 - the design's word
+    """The engine left its contract; `evidence` holds what shows it, such as argv and excerpts."""
+
+    message: str
+    evidence: dict[str, object] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        """Render the message alone; the evidence is for reports."""
+        return self.message
+
+
+@dataclass
+class EnvironmentFailed(TurngateError):  # noqa: N818 - the design's word
+    """Something outside engine and contract failed; `hint` says what to do about it."""
+
+    what: str
+    hint: str = ""
+
+    def __str__(self) -> str:
+        """Render as `what (hint)`."""
+        return f"{self.what} ({self.hint})" if self.hint else self.what

@@ -1,0 +1,96 @@
+"""Finds the session id: by stream, position and shape, never by searching text."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from turngate.contract import HandlePlace, Stream
+from turngate.records import Record, matches, value_at
+
+MAX_SIGHTINGS = 50
+
+
+class HandleProblem(StrEnum):
+    """What is wrong with an id, by the first clause that notices."""
+
+    MISSING = "missing"
+    PLACE = "place"
+    SHAPE = "shape"
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A value of the id's field: the stream, the record's index there, and the value."""
+
+    stream: Stream
+    index: int
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class HandleReading:
+    """The id (None unless all is well), what is wrong with it, and where the field was seen."""
+
+    value: str | None
+    problem: HandleProblem | None
+    detail: str
+    sightings: tuple[Sighting, ...]
+
+
+class HandleFinder:
+    """Watches the records of both streams for the field that holds the id."""
+
+    def __init__(self, place: HandlePlace) -> None:
+        """Look where the contract says, and note the field wherever else it stands."""
+        self._place = place
+        self._sightings: list[Sighting] = []
+        self._records: dict[Stream, int] = {"stdout": 0, "stderr": 0}
+        self._lacking = 0
+
+    def see(self, stream: Stream, record: Record) -> None:
+        """Take the next record of a stream."""
+        index = self._records[stream]
+        self._records[stream] += 1
+        value = value_at(record, self._place.field) if matches(record, self._place.match) else None
+        if value is None:
+            self._lacking += stream == self._place.stream
+        elif len(self._sightings) < MAX_SIGHTINGS and not self._repeats(stream, value):
+            self._sightings.append(Sighting(stream, index, value))
+
+    def reading(self) -> HandleReading:
+        """Judge what was seen once the streams have ended."""
+        seen = tuple(self._sightings)
+        problem, detail = self._judge(seen)
+        value = seen[0].value if seen and problem is None else None
+        return HandleReading(value if isinstance(value, str) else None, problem, detail, seen)
+
+    def _repeats(self, stream: Stream, value: object) -> bool:
+        last = self._sightings[-1] if self._sightings else None
+        return last is not None and last.stream == stream and last.value == value
+
+    def _judge(self, seen: tuple[Sighting, ...]) -> tuple[HandleProblem | None, str]:
+        place = self._place
+        if not seen:
+            return HandleProblem.MISSING, f"no record of {place.stream} has {self._wanted()}"
+        first = seen[0]
+        if first.stream != place.stream:
+            return HandleProblem.PLACE, f"{place.field} stands on {first.stream}, not on {place.stream}"
+        if place.record in ("first", "only") and first.index:
+            return HandleProblem.PLACE, f"{place.field} stands in record {first.index + 1}, not in the first"
+        if place.record == "every" and self._lacking:
+            return HandleProblem.PLACE, f"{self._lacking} records lack {place.field}"
+        if place.record == "only" and self._records[place.stream] > 1:
+            return HandleProblem.PLACE, f"{place.stream} has {self._records[place.stream]} records, not one"
+        others = [s.value for s in seen if s.value != first.value]
+        if others:
+            return HandleProblem.PLACE, f"a second id that differs: {others[0]!r} after {first.value!r}"
+        if not isinstance(first.value, str) or not re.fullmatch(place.shape, first.value):
+            return HandleProblem.SHAPE, f"{first.value!r} does not match {place.shape}"
+        return (
+            None,
+            f"{place.field} of {'each record' if place.record == 'every' else 'record 1'} of {place.stream}",
+        )
+
+    def _wanted(self) -> str:
+        match = ", ".join(f"{path} = {value!r}" for path, value in (self._place.match or {}).items())
+        return f"{self._place.field}" + (f" where {match}" if match else "")

@@ -1,0 +1,87 @@
+"""What a schema can't say of a contract: ranges, patterns, and names that must agree."""
+
+import re
+from collections.abc import Iterator
+from itertools import combinations
+from typing import Any
+
+from turngate.clauses import Catalogue
+from turngate.errors import ContractError
+from turngate.load import ALL_OF, ONE_OF, Document, claim_range
+
+
+def meaning_errors(document: Document, catalogue: Catalogue) -> Iterator[ContractError]:
+    """Find what is wrong with a contract that its schema accepts, each error with its place."""
+    yield from _range_errors(document)
+    yield from _pattern_errors(document, document.data, ())
+    yield from _deviation_errors(document, catalogue)
+    yield from _flag_errors(document)
+    yield from _handle_errors(document)
+
+
+def _range_errors(document: Document) -> Iterator[ContractError]:
+    for section in (*ONE_OF, *ALL_OF):
+        claims = document.data.get(section, [])
+        for i, claim in enumerate(claims):
+            since, until = claim.get("since"), claim.get("until")
+            if since and until and not claim_range(claim).covers(since):
+                hint = "`until` is the first release that the claim no longer holds for"
+                yield document.error((section, i, "until"), f"{until} is not after {since}", hint)
+        if section in ONE_OF:
+            yield from _overlaps(document, section, claims)
+
+
+def _overlaps(document: Document, section: str, claims: list[dict[str, Any]]) -> Iterator[ContractError]:
+    for (i, first), (j, second) in combinations(enumerate(claims), 2):
+        if claim_range(first).overlaps(claim_range(second)):
+            message = f"covers releases that entry {i} covers too ({claim_range(first)}; {claim_range(second)})"
+            yield document.error((section, j), message, "give the entries of this section ranges that do not meet")
+
+
+def _pattern_errors(document: Document, data: Any, path: tuple[str | int, ...]) -> Iterator[ContractError]:
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from _pattern_errors(document, value, (*path, key))
+    elif isinstance(data, list):
+        for i, value in enumerate(data):
+            yield from _pattern_errors(document, value, (*path, i))
+    elif path[-1] in ("pattern", "shape") or (len(path) > 1 and path[-2] == "noise"):
+        if "check" in path:
+            return
+        try:
+            re.compile(str(data))
+        except re.error as broken:
+            yield document.error(path, f"not a regular expression: {broken}", "Python's `re` syntax is meant")
+
+
+def _deviation_errors(document: Document, catalogue: Catalogue) -> Iterator[ContractError]:
+    known = {clause.id: clause for clause in catalogue.clauses}
+    for i, deviation in enumerate(document.data.get("deviations", [])):
+        clause = known.get(deviation["clause"])
+        if clause is None:
+            yield document.error(("deviations", i, "clause"), f"no clause {deviation['clause']!r}", "see clauses.yaml")
+        elif clause.baseline:
+            yield document.error(
+                ("deviations", i, "clause"),
+                f"{clause.id} is a baseline",
+                "a release that misses it is broken",
+            )
+
+
+def _flag_errors(document: Document) -> Iterator[ContractError]:
+    flags = {f for option in document.data["options"] for f in (option["flag"], *option.get("aliases", ()))}
+    for i, launch in enumerate(document.data["launch"]):
+        for key in ("auto", "model"):
+            for j, token in enumerate(launch[key]):
+                if token.startswith("-") and token.partition("=")[0] not in flags:
+                    yield document.error(
+                        ("launch", i, key, j), f"{token} is no declared option", "declare it under `options`"
+                    )
+
+
+def _handle_errors(document: Document) -> Iterator[ContractError]:
+    for i, handle in enumerate(document.data["handle"]):
+        if not re.fullmatch(handle["shape"], handle["dead"]):
+            yield document.error(("handle", i, "dead"), "does not have the shape of a session id", handle["shape"])
+        if re.fullmatch(handle["shape"], "--x"):
+            yield document.error(("handle", i, "shape"), "admits a value that looks like a flag")

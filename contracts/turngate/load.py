@@ -1,0 +1,231 @@
+"""Reads contracts and the clause catalogue: strict YAML, JSON Schema, and what a schema can't say.
+
+Alone in knowing PyYAML and jsonschema. YAML is read as its core types only: `0.140`, `on` and `12:30`
+are text, and a duplicate key is refused.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from turngate.clauses import Catalogue
+from turngate.contract import EngineContract
+from turngate.errors import ContractError, NotCoveredError
+from turngate.versions import Range
+
+ONE_OF = (
+    "version", "help", "launch", "streams", "events", "handle", "end", "final", "store", "hermetic", "resident",
+)  # fmt: skip
+OPTIONAL = ("store",)
+ALL_OF = ("options", "auto_flags", "failures", "deviations")
+_CLAIM_KEYS = ("since", "until", "evidence", "unverified", "note")
+Path_ = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A YAML file as data, with the line and column (from 1) of every path in it."""
+
+    file: str
+    data: Any
+    marks: Mapping[Path_, tuple[int, int]]
+
+    def error(self, path: Path_, message: str, hint: str = "") -> ContractError:
+        """Make the error that points at `path` (or at the nearest part of it that is in the file)."""
+        at = path
+        while at not in self.marks and at:
+            at = at[:-1]
+        line, column = self.marks.get(at, (1, 1))
+        return ContractError(message, self.file, line, column, dotted(path), hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """A whole contract file: every claim with its range."""
+
+    document: Document
+
+    @property
+    def engine(self) -> str:
+        """The engine's name."""
+        return str(self.document.data["engine"])
+
+    def at(self, version: str | None = None) -> EngineContract:
+        """Resolve the claims for one release (None: the newest); NotCoveredError if one says nothing of it."""
+        data = self.document.data
+        chosen: dict[str, Any] = {key: self._one(key, version) for key in ONE_OF}
+        chosen |= {key: [c for c in data.get(key, ()) if claim_range(c).covers(version)] for key in ALL_OF}
+        unverified = tuple(k for k, claims in chosen.items() if any("unverified" in c for c in _listed(claims)))
+        plain = {key: [_bare(c) for c in v] if isinstance(v, list) else v and _bare(v) for key, v in chosen.items()}
+        identity = {
+            key: data[key] for key in ("engine", "title", "vendor", "contract_version", "lifecycle", "executable")
+        }
+        fields = plain | identity | {
+            "version": version, "version_query": plain["version"], "unverified": unverified,
+            "npm": data["published"].get("npm"),
+        }  # fmt: skip
+        return msgspec.convert(fields, EngineContract)
+
+    def _one(self, key: str, version: str | None) -> dict[str, Any] | None:
+        claims = self.document.data.get(key, ())
+        for claim in claims:
+            if claim_range(claim).covers(version):
+                return dict(claim)
+        if key in OPTIONAL or not claims:
+            return None
+        ranges = ", ".join(str(claim_range(c)) for c in claims)
+        raise NotCoveredError(
+            f"nothing is said of {self.engine} {version}: {key} is known {ranges}",
+            self.document.file,
+            path=f"$.{key}",
+        )
+
+
+def contract(engine: str) -> Contract:
+    """Load the packaged contract of one engine, unvalidated (tests validate all); ContractError if there is none."""
+    for name, resource in _packaged().items():
+        if name == engine:
+            return Contract(parse(resource.read_text("utf-8"), f"engines/{name}.yaml"))
+    raise ContractError(f"no contract for engine {engine!r}", hint="known engines: " + ", ".join(_packaged()))
+
+
+def engines() -> tuple[str, ...]:
+    """Name every engine that has a packaged contract."""
+    return tuple(_packaged())
+
+
+@cache
+def _packaged() -> dict[str, Traversable]:
+    folder = files("turngate").joinpath("engines")
+    found = {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
+    return dict(sorted(found.items()))
+
+
+@cache
+def catalogue() -> Catalogue:
+    """Load the clause catalogue."""
+    text = files("turngate").joinpath("clauses.yaml").read_text("utf-8")
+    return msgspec.convert(parse(text, "clauses.yaml").data, Catalogue)
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Load one of the packaged JSON Schemas by its file name without suffix."""
+    loaded: dict[str, Any] = json.loads(files("turngate").joinpath("schema", f"{name}.json").read_text("utf-8"))
+    return loaded
+
+
+def documents(paths: Iterable[Path]) -> Iterator[tuple[str, Document]]:
+    """Read contract files, or without any all packaged contracts; ContractError if one is no YAML."""
+    named = [(str(path), path.read_bytes().decode("utf-8", "surrogateescape")) for path in paths]
+    packaged = [] if named else [(f"engines/{n}.yaml", r.read_text("utf-8")) for n, r in _packaged().items()]
+    for name, text in named or packaged:
+        yield name, parse(text, name)
+
+
+def problems(document: Document) -> Iterator[ContractError]:
+    """Find everything wrong with a contract: first by its schema, then, if that holds, by meaning."""
+    wrong = False
+    for error in schema_errors(document, "engine"):
+        wrong = True
+        yield error
+    if not wrong:
+        from turngate.lint import meaning_errors  # noqa: PLC0415 - loads the catalogue, needed here alone
+
+        yield from meaning_errors(document, catalogue())
+
+
+def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
+    """Check a document against a packaged schema, each error with its place and the fix."""
+    import jsonschema  # noqa: PLC0415 - slow to import, and not needed to run an engine
+
+    validator = jsonschema.Draft202012Validator(schema(name), format_checker=jsonschema.FormatChecker())
+    for error in sorted(validator.iter_errors(document.data), key=lambda e: list(map(str, e.absolute_path))):
+        worst = jsonschema.exceptions.best_match([error]) or error
+        hint = worst.schema.get("description", "") if isinstance(worst.schema, Mapping) else ""
+        yield document.error(tuple(worst.absolute_path), worst.message, hint)
+
+
+def first_error(name: str, data: Any) -> str | None:
+    """Check data against a packaged schema; give the first error as `path: what`, or None."""
+    import jsonschema  # noqa: PLC0415 - as above
+
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema(name)).iter_errors(data))
+    return f"{dotted(tuple(error.absolute_path))}: {error.message[:300]}" if error else None
+
+
+def parse(text: str, file: str) -> Document:
+    """Read YAML text; ContractError on a syntax error, a duplicate key, or a key that is no text."""
+    try:
+        node = yaml.compose(text, _CoreLoader)
+    except yaml.MarkedYAMLError as broken:
+        mark = broken.problem_mark
+        place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        raise ContractError(broken.problem or "not YAML", file, *place, hint="mend the YAML syntax") from broken
+    except yaml.YAMLError as broken:
+        raise ContractError(str(broken), file, hint="the file must be YAML in UTF-8") from broken
+    marks: dict[Path_, tuple[int, int]] = {}
+    data = _construct(node, (), marks, file) if node else None
+    return Document(file, data, marks)
+
+
+def _construct(node: yaml.Node, path: Path_, marks: dict[Path_, tuple[int, int]], file: str) -> Any:
+    marks[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
+    if isinstance(node, yaml.SequenceNode):
+        return [_construct(child, (*path, i), marks, file) for i, child in enumerate(node.value)]
+    if not isinstance(node, yaml.MappingNode):
+        return _scalar(node)
+    found: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key, line, column = key_node.value, key_node.start_mark.line + 1, key_node.start_mark.column + 1
+        if not isinstance(key, str):
+            raise ContractError("a key must be text", file, line, column, dotted(path))
+        if key in found:
+            raise ContractError(f"key {key!r} stands twice", file, line, column, dotted(path), "keep one of them")
+        found[key] = _construct(value_node, (*path, key), marks, file)
+    return found
+
+
+def _scalar(node: yaml.Node) -> Any:
+    if node.tag == "tag:yaml.org,2002:null":
+        return None
+    if node.tag == "tag:yaml.org,2002:bool":
+        return node.value == "true"
+    return int(node.value) if node.tag == "tag:yaml.org,2002:int" else node.value
+
+
+class _CoreLoader(yaml.SafeLoader):
+    """Knows null, true, false and plain decimal integers; all else is text."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
+
+
+_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"null\Z"), ["n"])
+_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(true|false)\Z"), ["t", "f"])
+_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"(0|-?[1-9][0-9]*)\Z"), list("-0123456789"))
+
+
+def claim_range(claim: Mapping[str, Any]) -> Range:
+    """Give the range of releases that a claim holds for."""
+    return Range(claim.get("since"), claim.get("until"))
+
+
+def dotted(path: Path_) -> str:
+    """Render a path as `$.launch[0].resume`."""
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+
+
+def _bare(claim: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in claim.items() if key not in _CLAIM_KEYS}
+
+
+def _listed(claims: Any) -> list[Any]:
+    return claims if isinstance(claims, list) else [claims] if claims else []

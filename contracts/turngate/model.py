@@ -1,0 +1,89 @@
+"""The values that a turn is made of (words as in the design)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+
+class Mode(StrEnum):
+    """Whether a user is in the loop (`interactive`) or the engine decides alone (`auto`)."""
+
+    AUTO = "auto"
+    INTERACTIVE = "interactive"
+
+
+class Outcome(StrEnum):
+    """How a turn ended."""
+
+    FINAL = "final"
+    ASK_USER = "ask_user"
+    ERROR = "error"
+
+
+class Failure(StrEnum):
+    """Why a turn is an `error`; the first that applies, in the order of this list."""
+
+    TURN_TIMEOUT = "TURN_TIMEOUT"
+    ENGINE_FAILED = "ENGINE_FAILED"
+    SESSION_RESUME_FAILED = "SESSION_RESUME_FAILED"
+    ENVELOPE_INVALID = "ENVELOPE_INVALID"
+
+
+class Repair(StrEnum):
+    """What was needed to find the envelope in the agent's answer."""
+
+    NONE = "none"
+    FENCE_STRIPPED = "fence_stripped"
+    EMBEDDED_OBJECT = "embedded_object"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSessionHandle:
+    """An engine's own session id; `handle_value` is opaque, `created_at_turn` counts from 1."""
+
+    engine: str
+    handle_type: str
+    handle_value: str
+    created_at_turn: int
+
+
+@dataclass(frozen=True, slots=True)
+class EngineInteractiveProfile:
+    """How a run waits for its user: `kind` is `resumable` or `sticky_process`."""
+
+    kind: str
+    reason: str
+    session_timeout_sec: int = 1200
+
+
+@dataclass(frozen=True, slots=True)
+class EngineResumeCapability:
+    """Whether resume works; `probe_method` is `command`, `api` or `filesystem`."""
+
+    supported: bool
+    probe_method: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """What the agent asks the user."""
+
+    kind: str
+    prompt: str
+    options: tuple[str, ...] = ()
+    required_fields: tuple[str, ...] = ()
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AdapterTurnResult:
+    """What a turn came to; `failure_reason` is `CODE: detail` when the outcome is an error."""
+
+    outcome: Outcome
+    final_data: Any = None
+    interaction: Interaction | None = None
+    stderr: str = ""
+    repair_level: Repair = Repair.NONE
+    failure_reason: str | None = None

@@ -1,0 +1,70 @@
+"""Start a process, and say in plain words why it could not be started."""
+
+import errno
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from turngate.errors import EnvironmentFailed
+
+_TEXT_BY_STDIN = "pass long text on standard input"
+
+
+def launch(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
+    """Start `argv` as the leader of a session of its own, with unbuffered pipes for its output.
+
+    `argv[0]` is looked up on the `PATH` of `env`; `stdin` asks for a pipe for input instead of none at all.
+
+    Raises:
+        EnvironmentFailed: the process could not be started.
+    """
+    if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
+        raise EnvironmentFailed("SIGCHLD is ignored, so no exit code can be read", "restore its default action")
+    try:
+        # unbuffered, so that read(n) returns what is there instead of waiting for n bytes
+        return subprocess.Popen(
+            tuple(argv),
+            bufsize=0,
+            cwd=cwd,
+            env=dict(env),
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _explained(error, argv, cwd, env) from error
+    except ValueError as error:
+        what = f"{argv[0]!r} was not started: {error}"
+        raise EnvironmentFailed(what, f"arguments take no NUL; {_TEXT_BY_STDIN}") from error
+
+
+def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> EnvironmentFailed:
+    """Return `error` as what failed and what to do about it."""
+    if error.errno == errno.E2BIG:
+        return _too_long(argv, env)
+    if error.filename is not None and os.fspath(error.filename) == os.fspath(cwd):
+        return EnvironmentFailed(f"working directory {str(cwd)!r}: {error.strerror}", "create it")
+    what = f"{argv[0]!r} was not started: {error.strerror}"
+    hints = {
+        errno.ENOENT: "install it, put it on PATH, or look at the interpreter named in its first line",
+        errno.EACCES: "make it an executable file",
+        errno.ENOEXEC: "it is no program for this machine, or a script without a first line #!",
+    }
+    return EnvironmentFailed(what, hints.get(error.errno or 0, "see the limits of this account (ulimit -a)"))
+
+
+def _too_long(argv: Sequence[str], env: Mapping[str, str]) -> EnvironmentFailed:
+    """Name the limit that was met: of Linux for one argument (32 pages), or the one for all together."""
+    single = 32 * os.sysconf("SC_PAGE_SIZE")
+    entries = [*argv, *(f"{name}={value}" for name, value in env.items())]
+    sizes = [len(os.fsencode(entry)) + 1 for entry in entries]
+    if max(sizes) > single:
+        kind = "argument" if max(sizes[: len(argv)]) > single else "environment variable"
+        limit = f"one {kind} is {max(sizes)} bytes long; the system takes {single} at most"
+    else:
+        total = os.sysconf("SC_ARG_MAX")
+        limit = f"arguments and environment are {sum(sizes)} bytes long; the system takes about {total}"
+    return EnvironmentFailed(f"{argv[0]!r} was not started: {limit}", _TEXT_BY_STDIN)

@@ -1,0 +1,101 @@
+"""The threads at a process's pipes: read its output within bounds, write its input."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import IO, cast
+
+_CHUNK = 65536  # bytes, what a pipe holds on Linux
+
+
+class Capture:
+    """The first `limit` bytes of a stream, and a count of those dropped."""
+
+    def __init__(self, limit: int) -> None:
+        self.dropped = 0
+        self._limit = limit
+        self._kept = bytearray()
+
+    @property
+    def kept(self) -> bytes:
+        """What was kept so far."""
+        return bytes(self._kept)
+
+    def add(self, chunk: bytes) -> None:
+        """Take the next bytes of the stream."""
+        part = chunk[: max(self._limit - len(self._kept), 0)]
+        self._kept += part
+        self.dropped += len(chunk) - len(part)
+
+
+class Pipes:
+    """The pipes of a started process, with a thread at each that needs one.
+
+    `data` is written to its input, which is then closed; if `data` is None an input stays open until `close`.
+    Of each output `limit` bytes are kept. `on_output` gets the name of a stream and a chunk, never twice at
+    once; what it raises ends the reading of that stream, is put into `failures` and passed to `on_failure`.
+    """
+
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        data: bytes | None,
+        limit: int,
+        on_output: Callable[[str, bytes], None],
+        on_failure: Callable[[Exception], None],
+    ) -> None:
+        self.stdout, self.stderr = Capture(limit), Capture(limit)
+        self.failures: list[Exception] = []
+        self._process = process
+        self._data = data
+        self._on_output = on_output
+        self._on_failure = on_failure
+        self._one_call = threading.Lock()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Start to read, and to write if there is something to write."""
+        stdout, stderr = cast(IO[bytes], self._process.stdout), cast(IO[bytes], self._process.stderr)
+        self._spawn("stdout", partial(self._read, "stdout", stdout, self.stdout))
+        self._spawn("stderr", partial(self._read, "stderr", stderr, self.stderr))
+        if self._process.stdin and self._data is not None:
+            self._spawn("stdin", partial(_write_all, self._process.stdin, self._data))
+
+    def close(self, grace: float) -> None:
+        """Close the input and wait until both outputs have ended, `grace` seconds at most."""
+        if self._process.stdin and self._data is None:
+            self._process.stdin.close()
+        deadline = time.monotonic() + grace
+        for thread in self._threads:
+            thread.join(max(deadline - time.monotonic(), 0))
+
+    def _spawn(self, name: str, work: Callable[[], None]) -> None:
+        # a daemon: a leftover that can't be ended may hold the pipe for ever
+        thread = threading.Thread(target=work, name=f"turngate-{name}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
+
+    def _read(self, name: str, stream: IO[bytes], capture: Capture) -> None:
+        with stream:
+            try:
+                while chunk := stream.read(_CHUNK):
+                    capture.add(chunk)
+                    with self._one_call:
+                        self._on_output(name, chunk)
+            except Exception as error:  # noqa: BLE001 - it is raised again where run() was called
+                self.failures.append(error)
+                self._on_failure(error)
+
+
+def _write_all(stream: IO[bytes], data: bytes) -> None:
+    """Write `data` to the unbuffered `stream` and close it.
+
+    A process may exit without reading its input, so a broken pipe is no error.
+    """
+    with suppress(BrokenPipeError), stream:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[stream.write(rest) :]

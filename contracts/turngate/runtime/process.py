@@ -1,0 +1,191 @@
+"""Run one process to its end, in bounds of time and memory, and leave nothing of it behind."""
+
+import os
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from pathlib import Path
+
+from turngate.runtime.launch import launch
+from turngate.runtime.pipes import Pipes
+from turngate.runtime.tree import TAG, Leftover, ProcessTree, Tree
+
+_DRAIN_GRACE = 5.0  # seconds for the readers once the tree has ended
+
+
+class Stdin(Enum):
+    """Standard input without content: none, or one that nobody writes to and that stays open to the end."""
+
+    CLOSED = auto()
+    OPEN = auto()
+
+
+class Ended(StrEnum):
+    """What ended a process: itself, its deadline, or a `Stop`."""
+
+    EXIT = "exit"
+    TIMEOUT = "timeout"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRequest:
+    """A process to run. `env` is complete, nothing is inherited; bytes as `stdin` are written, then closed.
+
+    `timeout` is in seconds of wall time. Of each stream `max_output` bytes are kept; the rest is dropped.
+    """
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    stdin: bytes | Stdin = Stdin.CLOSED
+    timeout: float = 120.0
+    max_output: int = 64 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOutcome:
+    """How a process ended.
+
+    `exit_code` is negative for a signal, and None if the process was never started (it was stopped before) or
+    could not be reaped. `dropped` counts bytes of both streams, `started_at` is in seconds since the epoch,
+    `seconds` the wall time until its end, `cpu_seconds` the user and system time of the whole tree, as
+    far as the kernel accounts for it.
+    """
+
+    ended: Ended
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    dropped: int
+    started_at: float
+    seconds: float
+    cpu_seconds: float
+    leftovers: tuple[Leftover, ...]
+
+
+# what ends the waiting: the moment of the exit, a stop, or an error of `on_output`
+_Events = queue.SimpleQueue[float | Ended | Exception]
+
+
+class Stop:
+    """Ends the process tree of every `run` that holds it. Once set it stays set."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._runs: tuple[_Events, ...] = ()
+        self._lock = threading.Lock()
+
+    def set(self) -> None:
+        """End what runs and let nothing more start; from any thread or from a signal handler."""
+        # takes no lock, since a handler may have interrupted its holder
+        self._set = True
+        for events in self._runs:
+            events.put(Ended.STOPPED)
+
+    def is_set(self) -> bool:
+        """Tell whether `set` was called."""
+        return self._set
+
+    @contextmanager
+    def telling(self, events: _Events) -> Iterator[bool]:
+        """Put the stop into `events` while the block runs; yields whether it was set before."""
+        with self._lock:
+            self._runs += (events,)
+        try:
+            yield self._set
+        finally:
+            with self._lock:
+                self._runs = tuple(each for each in self._runs if each is not events)
+
+
+def run(
+    request: ProcessRequest,
+    *,
+    stop: Stop | None = None,
+    on_output: Callable[[str, bytes], None] | None = None,
+    new_tree: Callable[[str], Tree] = ProcessTree,
+) -> ProcessOutcome:
+    """Run `request` and return when the process and all that it started have ended.
+
+    `on_output` gets "stdout" or "stderr" and each chunk as it arrives, dropped ones included: from other
+    threads, one call at a time. It should be quick, since the process waits for it; what it raises ends the
+    process and is raised here. `new_tree` makes the `Tree` for a tag; a test with a fake `subprocess.Popen`
+    brings its own.
+
+    Raises:
+        EnvironmentFailed: the process could not be started.
+    """
+    events: _Events = queue.SimpleQueue()
+    with (stop or Stop()).telling(events) as already_set:
+        if already_set:
+            return ProcessOutcome(Ended.STOPPED, None, b"", b"", 0, time.time(), 0.0, 0.0, ())
+        return _run(request, events, on_output or _ignore, new_tree)
+
+
+def _run(
+    request: ProcessRequest,
+    events: _Events,
+    on_output: Callable[[str, bytes], None],
+    new_tree: Callable[[str], Tree],
+) -> ProcessOutcome:
+    tag = uuid.uuid4().hex
+    # the tags of the runs around this one stay, so that their sweeps find what this one starts
+    env = {**request.env, TAG: f"{os.environ.get(TAG, '')}/{tag}"}
+    tree = new_tree(tag)
+    started_at, start = time.time(), time.monotonic()
+    process = launch(request.argv, request.cwd, env, stdin=request.stdin is not Stdin.CLOSED)
+    tree.adopt(process)
+    data = request.stdin if isinstance(request.stdin, bytes) else None
+    pipes = Pipes(process, data, request.max_output, on_output, events.put)
+    try:
+        pipes.start()
+        ended, end, leftovers = _watch(tree, events, request.timeout)
+    except BaseException:
+        tree.end()
+        raise
+    finally:
+        exit_code, cpu_seconds = tree.reap()
+        pipes.close(_DRAIN_GRACE)
+    for failure in pipes.failures:
+        raise failure
+    return ProcessOutcome(
+        ended=ended,
+        exit_code=exit_code,
+        stdout=pipes.stdout.kept,
+        stderr=pipes.stderr.kept,
+        dropped=pipes.stdout.dropped + pipes.stderr.dropped,
+        started_at=started_at,
+        seconds=end - start,
+        cpu_seconds=cpu_seconds,
+        leftovers=leftovers,
+    )
+
+
+def _watch(tree: Tree, events: _Events, timeout: float) -> tuple[Ended, float, tuple[Leftover, ...]]:
+    """Wait for the exit, for an event or for the deadline; end the tree; return also when that was."""
+
+    def wait() -> None:
+        tree.wait()
+        events.put(time.monotonic())
+
+    threading.Thread(target=wait, name="turngate-wait", daemon=True).start()
+    try:
+        event = events.get(timeout=min(timeout, threading.TIMEOUT_MAX))
+    except queue.Empty:
+        event = Ended.TIMEOUT
+    if isinstance(event, Exception):
+        raise event
+    if isinstance(event, float):
+        return Ended.EXIT, event, tree.settle()
+    leftovers = tree.end()
+    return event, time.monotonic(), leftovers
+
+
+def _ignore(_stream: str, _chunk: bytes) -> None:
+    """Take no notice of output."""

@@ -1,0 +1,209 @@
+"""Reads a turn: from the bytes of both streams and the exit code to an `AdapterTurnResult`.
+
+The same reader serves a live process, whose bytes it takes as they arrive, and a recording.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from turngate.contract import EngineContract, Stream
+from turngate.envelope import BadEnvelope, json_object, read_envelope
+from turngate.extract import HandleFinder, HandleReading
+from turngate.framing import Framer, framer
+from turngate.model import AdapterTurnResult, EngineSessionHandle, Failure, Mode, Outcome
+from turngate.records import Record, matches, value_at
+
+MAX_STDERR = 64 * 2**10
+MAX_FINAL = 32 * 2**20
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+
+
+@dataclass(frozen=True, slots=True)
+class TurnReading:
+    """All that the streams of one turn say.
+
+    `census` counts the kinds of records; `unknown` are those the contract does not know; `framing` are the
+    lines that left the framing; `failures` is what the engine said went wrong; `final_text` is the agent's
+    last text (None: it gave none); `ended` says whether the record that proves a good end was there.
+    """
+
+    result: AdapterTurnResult
+    session: EngineSessionHandle | None
+    handle: HandleReading
+    final_text: str | None
+    ended: bool
+    failures: tuple[str, ...]
+    framing: tuple[str, ...]
+    census: dict[str, int]
+    unknown: tuple[str, ...]
+
+
+class TurnReader:
+    """Takes the bytes of a turn as they arrive; `finish` gives the reading, once."""
+
+    def __init__(
+        self, contract: EngineContract, mode: Mode, *, turn_index: int = 1, resumed: str | None = None
+    ) -> None:
+        """Read by `contract`; `resumed` is the session id that the turn was asked to resume."""
+        self._contract, self._mode = contract, mode
+        self._turn_index, self._resumed = turn_index, resumed
+        self._framers: dict[Stream, Framer] = {name: framer(contract.stream(name)) for name in STREAMS}
+        self._handle = HandleFinder(contract.handle)
+        self._elsewhere: dict[Stream, bytes] = dict.fromkeys(STREAMS, b"")
+        self._census: Counter[str] = Counter()
+        self._failures: list[str] = []
+        self._final: str | None = None
+        self._group: object = None
+        self._ended = False
+
+    def feed(self, stream: Stream, chunk: bytes) -> None:
+        """Take the next bytes of one stream."""
+        self._elsewhere[stream] = (self._elsewhere[stream] + chunk)[-MAX_STDERR:]
+        for record in self._framers[stream].feed(chunk):
+            self._see(stream, record)
+
+    def finish(self, exit_code: int | None, *, timed_out: bool = False) -> TurnReading:
+        """Judge the turn once the process has ended; `exit_code` None means that it was not reaped."""
+        for stream in STREAMS:
+            for record in self._framers[stream].finish():
+                self._see(stream, record)
+        handle = self._handle_reading()
+        if self._contract.stream(self._contract.final.stream).framing == "text":
+            self._final = self._framers[self._contract.final.stream].text or None
+        stderr = self._elsewhere["stderr"].decode("utf-8", "replace")
+        known = set(self._contract.events.names)
+        return TurnReading(
+            result=self._result(handle, exit_code, stderr, timed_out=timed_out),
+            session=self._session(handle),
+            handle=handle,
+            final_text=self._final,
+            ended=self._ended,
+            failures=tuple(self._failures),
+            framing=self._framing_problems(),
+            census=dict(self._census),
+            unknown=tuple(sorted(set(self._census) - known)),
+        )
+
+    def _see(self, stream: Stream, record: Record) -> None:
+        contract = self._contract
+        self._handle.see(stream, record)
+        self._census.update(self._kinds(stream, record))
+        self._failures += _failure_messages(contract, stream, record)
+        if stream == contract.end.stream and matches(record, contract.end.match):
+            self._ended = True
+        if stream == contract.final.stream and contract.final.field and matches(record, contract.final.match):
+            self._take_text(record, value_at(record, contract.final.field))
+
+    def _take_text(self, record: Record, text: object) -> None:
+        """Keep the last text, joined with those before it that belong to the same answer."""
+        if not isinstance(text, str):
+            return
+        group = value_at(record, self._contract.final.group) if self._contract.final.group else None
+        if group is not None and group == self._group and self._final is not None:
+            text = (self._final + text)[:MAX_FINAL]
+        self._final, self._group = text, group
+
+    def _kinds(self, stream: Stream, record: Record) -> list[str]:
+        events = self._contract.events
+        if stream != events.stream:
+            return []
+        return [str(value_at(record, events.field))] if events.field else [str(key) for key in record]
+
+    def _handle_reading(self) -> HandleReading:
+        """Look on the other stream too if the right one has no id: moved is not missing."""
+        place = self._contract.handle
+        reading = self._handle.reading()
+        other: Stream = "stderr" if place.stream == "stdout" else "stdout"
+        if reading.sightings or self._contract.stream(other).framing == self._contract.stream(place.stream).framing:
+            return reading
+        strayed = framer(self._contract.stream(place.stream))
+        for record in (*strayed.feed(self._elsewhere[other]), *strayed.finish()):
+            self._handle.see(other, record)
+        return self._handle.reading()
+
+    def _session(self, handle: HandleReading) -> EngineSessionHandle | None:
+        if handle.value is None:
+            return None
+        contract = self._contract
+        return EngineSessionHandle(contract.engine, contract.handle.handle_type, handle.value, self._turn_index)
+
+    def _framing_problems(self) -> tuple[str, ...]:
+        return tuple(f"{name}: {what}" for name in STREAMS for what in self._framers[name].problems.first)
+
+    def _result(
+        self, handle: HandleReading, exit_code: int | None, stderr: str, *, timed_out: bool
+    ) -> AdapterTurnResult:
+        wrong = (
+            _failed(Failure.TURN_TIMEOUT, "the engine was still running at its deadline") if timed_out else None
+        ) or next(self._engine_failures(exit_code), None) or self._handle_failure(handle)  # fmt: skip
+        if wrong:
+            return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=wrong)
+        return self._answer(self._final or "", stderr)
+
+    def _engine_failures(self, exit_code: int | None) -> Iterator[str]:
+        blame = Failure.SESSION_RESUME_FAILED if self._resumed else Failure.ENGINE_FAILED
+        said = f": {self._failures[0]}" if self._failures else ""
+        if exit_code != 0:
+            yield _failed(blame, f"the engine exited with {exit_code}{said}")
+        if self._failures:
+            yield _failed(blame, f"the engine reported a failure{said}")
+        if not self._ended:
+            yield _failed(blame, f"nothing on {self._contract.end.stream} proves that the turn ended")
+        if self._final is None:
+            yield _failed(blame, "the engine gave no answer")
+
+    def _handle_failure(self, handle: HandleReading) -> str | None:
+        if self._mode is Mode.AUTO:
+            return None
+        if handle.value is None:
+            return _failed(Failure.SESSION_RESUME_FAILED, f"no session id ({handle.problem}): {handle.detail}")
+        if self._resumed and handle.value != self._resumed:
+            return _failed(Failure.SESSION_RESUME_FAILED, f"asked for {self._resumed}, came back as {handle.value}")
+        return None
+
+    def _answer(self, text: str, stderr: str) -> AdapterTurnResult:
+        found = read_envelope(text)
+        if isinstance(found, BadEnvelope):
+            return AdapterTurnResult(
+                Outcome.ERROR, stderr=stderr, failure_reason=_failed(Failure.ENVELOPE_INVALID, found.detail)
+            )
+        if found is not None:
+            outcome = Outcome.ASK_USER if found.interaction else Outcome.FINAL
+            return AdapterTurnResult(outcome, found.final_data, found.interaction, stderr, found.repair)
+        if self._mode is Mode.AUTO:
+            return AdapterTurnResult(Outcome.FINAL, json_object(text) or {"text": text}, stderr=stderr)
+        reason = _failed(Failure.ENVELOPE_INVALID, "the answer holds no envelope")
+        return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=reason)
+
+
+def read_turn(
+    contract: EngineContract,
+    mode: Mode,
+    stdout: bytes,
+    stderr: bytes,
+    exit_code: int | None,
+    *,
+    turn_index: int = 1,
+    resumed: str | None = None,
+    timed_out: bool = False,
+) -> TurnReading:
+    """Read a turn whose streams are at hand whole, as in a recording."""
+    reader = TurnReader(contract, mode, turn_index=turn_index, resumed=resumed)
+    reader.feed("stdout", stdout)
+    reader.feed("stderr", stderr)
+    return reader.finish(exit_code, timed_out=timed_out)
+
+
+def _failure_messages(contract: EngineContract, stream: Stream, record: Record) -> list[str]:
+    found = []
+    for sign in contract.failures:
+        present = sign.has is None or value_at(record, sign.has) is not None
+        if stream == sign.stream and matches(record, sign.match) and present:
+            said = value_at(record, sign.message) if sign.message else None
+            found.append(str(said)[:1000] if said is not None else "no reason given")
+    return found
+
+
+def _failed(code: Failure, detail: str) -> str:
+    return f"{code}: {detail}"

@@ -1,0 +1,154 @@
+"""Programs that misbehave, one per verb: `unruly.py VERB [ARGUMENT]`.
+
+A line on standard output tells that the program has got where it wanted to be; pids are written in decimal.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+
+def say(text: object) -> None:
+    """Write a line to standard output at once."""
+    os.write(1, f"{text}\n".encode())
+
+
+def wait() -> None:
+    """Wait for ever."""
+    while True:
+        signal.pause()
+
+
+def spawn(*verb: str, env: dict[str, str] | None = None, setsid: bool = False) -> int:
+    """Start this file with another verb and return its pid once it has written a line, which is passed on."""
+    argv = [sys.executable, "-I", "-S", __file__, *verb]
+    child = subprocess.Popen(argv, env=env, start_new_session=setsid, stderr=subprocess.PIPE)
+    if child.stderr:
+        child.stderr.readline()
+    return child.pid
+
+
+def idle() -> None:
+    """Tell its pid on standard output and a line on standard error, then stay."""
+    say(os.getpid())
+    os.write(2, b"ready\n")
+    wait()
+
+
+def deaf() -> None:
+    """Ignores SIGTERM."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    idle()
+
+
+def polite() -> None:
+    """Ends on SIGTERM with a last word and exit code 3."""
+
+    def bye(*_: object) -> None:
+        say("bye")
+        sys.exit(3)
+
+    signal.signal(signal.SIGTERM, bye)
+    idle()
+
+
+def double_fork() -> None:
+    """Starts a grandchild in a session of its own, and reaps the child between: the usual daemon."""
+    child = os.fork()
+    if not child:
+        spawn("idle", setsid=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+STARTS: dict[str, Callable[[], object]] = {
+    "child": lambda: spawn("idle"),
+    "deaf-child": lambda: spawn("deaf"),
+    "setsid-child": lambda: spawn("idle", setsid=True),
+    "bare-child": lambda: spawn("idle", env={}),
+    "bare-setsid-child": lambda: spawn("idle", env={}, setsid=True),
+    "double-fork": double_fork,
+    "warm-child": lambda: spawn("warm"),
+}
+
+
+def leave(kind: str) -> None:
+    """Starts something and exits without it."""
+    STARTS[kind]()
+
+
+def keep(kind: str) -> None:
+    """Starts something and stays with it."""
+    STARTS[kind]()
+    idle()
+
+
+def late() -> None:
+    """Exits before its child, which ends by itself as soon as it sees that."""
+    reading, writing = os.pipe()
+    if os.fork():
+        os.close(reading)
+        return
+    os.close(writing)
+    os.read(reading, 1)
+    say("late")
+
+
+def mute() -> None:
+    """Closes its output and lives on."""
+    say("closing")
+    os.close(1)
+    os.close(2)
+    wait()
+
+
+def flood(megabytes: str) -> None:
+    """Writes that much to standard output."""
+    for _ in range(int(megabytes)):
+        rest = memoryview(b"x" * 2**20)
+        while rest:
+            rest = rest[os.write(1, rest) :]
+
+
+def read() -> None:
+    """Reads standard input to its end."""
+    say("reading")
+    sys.stdin.buffer.read()
+    say("end of input")
+
+
+def burn() -> None:
+    """Uses 0.2 s of CPU time."""
+    while time.process_time() < 0.2:
+        pass
+
+
+def warm() -> None:
+    """Uses CPU time before it tells its pid and stays."""
+    burn()
+    idle()
+
+
+def burn_in_child(after: str) -> None:
+    """Lets a child use CPU time; then `reap` it, or `keep` it alive."""
+    child = os.fork()
+    if not child:
+        burn()
+        if after == "keep":
+            say("burnt")
+            wait()
+        os._exit(0)
+    os.waitpid(child, 0)
+
+
+def die() -> None:
+    """Kills itself."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    verb, *arguments = sys.argv[1:]
+    globals()[verb.replace("-", "_")](*arguments)

@@ -1,0 +1,168 @@
+"""The command: what it lists, what it imports, and how every kind of end becomes an exit code."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import EntryPoint, entry_points, version
+from pathlib import Path
+
+import click
+import pytest
+
+from turngate import cli
+
+COMMANDS = '''
+import click
+from turngate.errors import ContractError, EnvironmentFailed
+
+@click.command()
+@click.option("--as", "kind", default="nothing")
+def ending(kind):
+    """End in the way that is asked for.
+
+    More than the first line.
+    """
+    match kind:
+        case "one":
+            return 1
+        case "exit":
+            click.get_current_context().exit(1)
+        case "contract":
+            raise ContractError("no such key", "codex.yaml", 3, 7, "$.launch", "remove it")
+        case "environment":
+            raise EnvironmentFailed("the disk is full", "make room")
+        case "click":
+            raise click.ClickException("cannot open it")
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "crash":
+            raise RuntimeError("our mistake")
+        case "talk":
+            click.echo("hello " * 1000)
+
+def undocumented(): ...
+not_a_command = 1
+'''
+
+ENTRY_POINTS = """
+[turngate.commands]
+ending = played_commands:ending
+undocumented = played_commands:undocumented
+nowhere = played_missing:command
+nowhere-deep = played_missing.deep:command
+wrong = played_commands:not_a_command
+"""
+
+
+@pytest.fixture(name="played", autouse=True)
+def _played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Make another distribution with commands of its own visible."""
+    info = tmp_path / "played-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: played\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    (tmp_path / "played_commands.py").write_text(COMMANDS)
+    monkeypatch.syspath_prepend(tmp_path)
+    yield tmp_path
+    sys.modules.pop("played_commands", None)
+
+
+def test_help_lists_every_command_and_imports_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """Help shows the first line of a command's docstring without importing its module."""
+    assert cli.run(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert "ending        End in the way that is asked for." in shown
+    assert "More than" not in shown
+    assert "nowhere" in shown
+    assert "played_commands" not in sys.modules
+
+
+def test_help_of_the_real_commands_stays_light() -> None:
+    """`turngate --help` imports no module of the probes but the package itself, and none that is slow."""
+    code = "import sys; from turngate.cli import run; run(['--help']); print(*sys.modules, file=sys.stderr)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(ran.stderr.split())
+    assert not {"rich", "yaml", "jsonschema", "flask", "subprocess", "turngate.runtime"} & loaded
+    assert not [each for each in loaded if each.startswith(("turngate_probes.", "turngate_reference."))]
+
+
+@pytest.mark.parametrize("entry", entry_points(group=cli.GROUP), ids=lambda each: each.name)
+def test_summary_is_that_of_the_loaded_command(entry: EntryPoint) -> None:
+    """The line that help reads from the source is the one that the command has once it is imported."""
+    command = entry.load()
+    assert isinstance(command, click.Command)
+    assert cli.summary(entry)
+    assert command.help
+    assert command.help.startswith(cli.summary(entry))
+
+
+def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--version` prints the name and the installed version."""
+    assert cli.run(["--version"]) == 0
+    assert capsys.readouterr().out == f"turngate {version('turngate')}\n"
+
+
+def test_unknown_command_names_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped command is a usage error that suggests what was meant."""
+    assert cli.run(["undocumentd"]) == 2
+    assert "Did you mean 'undocumented'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "args, code",
+    [
+        (["ending"], 0),
+        (["ending", "--as", "one"], 1),
+        (["ending", "--as", "exit"], 1),
+        (["ending", "--as", "click"], 2),
+        (["ending", "--as", "interrupt"], 130),
+        (["ending", "--help"], 0),
+        (["ending", "--bad-option"], 2),
+        (["--bad-option"], 2),
+        ([], 2),
+    ],
+)
+def test_exit_code(args: list[str], code: int) -> None:
+    """A command's int is the exit code; usage errors and click's own are 2, an interruption is 130."""
+    assert cli.run(args) == code
+
+
+def test_contract_error_says_what_where_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong contract is told in one paragraph, without a traceback."""
+    assert cli.run(["ending", "--as", "contract"]) == 2
+    assert capsys.readouterr().err == "Error: codex.yaml:3:7: $.launch: no such key (remove it)\n"
+
+
+def test_environment_error_says_what_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """A failed environment is told with its remedy on a line of its own, without a traceback."""
+    assert cli.run(["ending", "--as", "environment"]) == 2
+    assert capsys.readouterr().err == "Error: the disk is full\nmake room\n"
+
+
+@pytest.mark.parametrize("args", [["ending", "--as", "crash"], ["nowhere"], ["wrong"]])
+def test_crash_is_never_a_verdict(
+    args: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A mistake of ours ends with 3 and a traceback, also where a command cannot be loaded."""
+    monkeypatch.setattr(sys, "argv", ["turngate", *args])
+    with pytest.raises(SystemExit) as ending:
+        cli.main()
+    assert ending.value.code == 3
+    assert capsys.readouterr().err.startswith("Traceback")
+
+
+def test_reader_that_went_away_is_not_broken(played: Path) -> None:
+    """When nobody reads our output any more the exit code is 141, not the 1 that says "broken"."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    code = "from turngate.cli import main; main()"
+    ran = subprocess.run(
+        [sys.executable, "-c", code, "ending", "--as", "talk"],
+        stdout=writer,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(played)},
+        check=False,
+    )
+    os.close(writer)
+    assert (ran.returncode, ran.stderr) == (141, b"")

@@ -1,0 +1,97 @@
+"""What is shipped: the wheel and the sdist, and the command of an installed wheel."""
+
+import os
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = {
+    "turngate": ROOT / "contracts",
+    "turngate_probes": ROOT / "probes",
+    "turngate_reference": ROOT / "reference",
+}
+
+
+def source_files() -> set[str]:
+    """Name every file of the three packages, as it should stand in the wheel."""
+    return {
+        path.relative_to(parent).as_posix()
+        for package, parent in SOURCES.items()
+        for path in (parent / package).rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+
+
+def run(*argv: str | Path) -> str:
+    """Run a program outside of the checkout, without what would lead it back there."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    ran = subprocess.run(argv, cwd="/", env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@pytest.fixture(name="dist", scope="module")
+def _dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the sdist, and the wheel from it, with what is installed here."""
+    folder = tmp_path_factory.mktemp("dist")
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    return folder
+
+
+@pytest.fixture(name="installed", scope="module")
+def _installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Install the wheel alone in a fresh environment that borrows the dependencies of this one."""
+    home = tmp_path_factory.mktemp("venv")
+    venv.create(home, symlinks=True)
+    python = home / "bin/python"
+    (wheel,) = dist.glob("*.whl")
+    pip = (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
+    run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel)
+    # a folder that a .pth file adds has its own .pth files ignored, so the checkout stays out of sight
+    (site,) = (home / "lib").glob("python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"))
+    return home
+
+
+def test_wheel_holds_every_file_of_the_packages(dist: Path) -> None:
+    """The wheel holds exactly the three packages: code, contracts, schemas, pins and all other data."""
+    (wheel,) = dist.glob("*.whl")
+    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert held == source_files()
+    assert "turngate/engines/codex.yaml" in held
+    assert "turngate_probes/pins/codex/package-lock.json" in held
+
+
+def test_sdist_holds_what_tests_need(dist: Path) -> None:
+    """The sdist holds the packages, the tests, the locked requirements and the licence."""
+    (sdist,) = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        held = {name.partition("/")[2] for name in archive.getnames()}
+    here = Path(__file__).relative_to(ROOT).as_posix()
+    assert {f"{SOURCES[name.partition('/')[0]].name}/{name}" for name in source_files()} <= held
+    assert {here, "requirements/dev.txt", "LICENSE", "README.md", "Makefile", "pyproject.toml"} <= held
+
+
+def test_installed_wheel_runs_from_its_own_files(installed: Path) -> None:
+    """The installed packages are imported from the environment, not from the checkout."""
+    for package in SOURCES:
+        file = run(installed / "bin/python", "-c", f"import {package}; print({package}.__file__)").strip()
+        assert Path(file).is_relative_to(installed)
+
+
+def test_installed_command_lists_its_subcommands(installed: Path) -> None:
+    """The command of the installed wheel finds the subcommands that the wheel registers."""
+    shown = run(installed / "bin/turngate", "--help")
+    assert all(f"\n  {name} " in shown for name in ("contracts", "engines", "probe"))
+
+
+def test_installed_command_validates_its_contracts(installed: Path) -> None:
+    """The contracts that the wheel brings are valid where it is installed."""
+    assert "codex" in run(installed / "bin/turngate", "contracts", "validate")
