@@ -1,0 +1,1 @@
+"""Probes: run the clauses of a contract against the real CLIs."""

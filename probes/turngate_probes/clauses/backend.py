@@ -1,0 +1,34 @@
+"""Checks of what an engine makes of a model backend that fails."""
+
+from turngate.model import Outcome
+from turngate.runtime import Ended
+from turngate.verdict import Finding
+from turngate_probes.cases import FAILING
+from turngate_probes.clauses.registry import check, how_it_ended, went_well
+from turngate_probes.observe import NotSeenError, Seen, Turn
+
+
+@check("backend.failure-told", *FAILING)
+def failure_told(seen: Seen) -> Finding:
+    """Each failing backend led to an error by itself, in time; symptoms are `hang-…` and `success-…`."""
+    turns = [seen.turns[f"{case}/first"] for case in FAILING if f"{case}/first" in seen.turns]
+    if not turns:
+        raise NotSeenError("no turn with a failing backend was seen")
+    missing = [case for case in FAILING if f"{case}/first" not in seen.turns]
+    if missing and all(turn.requests is not None for turn in turns):
+        seen.turn(f"{missing[0]}/first")
+    symptoms = {turn.name: found for turn in turns if (found := _symptom(turn))}
+    told = "; ".join(f"{_kind(turn)}: {how_it_ended(turn)}" for turn in turns)
+    return Finding(not symptoms, told, tuple(symptoms.values()), tuple(turn.name for turn in turns))
+
+
+def _symptom(turn: Turn) -> str | None:
+    if turn.ended is not Ended.EXIT:
+        return f"hang-{_kind(turn)}"
+    if went_well(turn) and turn.reading.ended:
+        return f"success-{_kind(turn)}"
+    return None if turn.reading.result.outcome is Outcome.ERROR else f"success-{_kind(turn)}"
+
+
+def _kind(turn: Turn) -> str:
+    return turn.name.partition("/")[0].removeprefix("backend-")

@@ -1,0 +1,44 @@
+"""Checks of the session id that a first turn reports."""
+
+from turngate.extract import HandleProblem
+from turngate.runtime import Ended
+from turngate.verdict import Finding
+from turngate_probes.clauses.registry import check, failed, how_it_ended, passed
+from turngate_probes.observe import NotSeenError, Seen, Turn
+
+FIRST = "main/first"
+
+
+@check("handle.present", "main")
+def present(seen: Seen) -> Finding:
+    """Some record holds the field that the contract names, wherever it stands."""
+    turn = seen.turn(FIRST)
+    if turn.reading.handle.problem is HandleProblem.MISSING:
+        return failed(f"{turn.reading.handle.detail} ({how_it_ended(turn)})", turn)
+    return passed(f"{turn.reading.handle.sightings[0].value}", turn)
+
+
+@check("handle.place", "main")
+def place(seen: Seen) -> Finding:
+    """The id stands on the right stream, in the right record, and every first turn agrees."""
+    for turn in _first_turns(seen):
+        if turn.reading.handle.problem is HandleProblem.PLACE:
+            return failed(turn.reading.handle.detail, turn)
+    turn = seen.turn(FIRST)
+    return passed(turn.reading.handle.detail, turn)
+
+
+@check("handle.shape", "main")
+def shape(seen: Seen) -> Finding:
+    """The id has the contract's shape."""
+    turn = seen.turn(FIRST)
+    if turn.reading.handle.problem is HandleProblem.SHAPE:
+        return failed(turn.reading.handle.detail, turn)
+    return passed(f"matches {seen.contract.handle.shape}", turn)
+
+
+def _first_turns(seen: Seen) -> list[Turn]:
+    found = [turn for turn in seen.turns.values() if turn.resumed is None and turn.ended is Ended.EXIT]
+    if not found:
+        raise NotSeenError("no first turn ended by itself")
+    return [turn for turn in found if turn.exit_code == 0]

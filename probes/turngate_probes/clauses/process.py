@@ -1,0 +1,46 @@
+"""Checks of what an engine does around its turns: processes, files, network."""
+
+from turngate.verdict import Finding
+from turngate_probes.clauses.registry import check, failed, passed
+from turngate_probes.observe import NotSeenError, Seen
+
+# the probe adds this name when every case has ended and it has looked at the executable again
+EVERYTHING = "everything"
+
+
+@check("process.clean-exit", EVERYTHING)
+def clean_exit(seen: Seen) -> Finding:
+    """No turn left a process behind when the engine had exited by itself."""
+    watched = [turn for turn in seen.turns.values() if turn.requests is not None]
+    if not watched:
+        raise NotSeenError("recordings do not show what was left running")
+    for turn in watched:
+        if turn.leftovers:
+            left = ", ".join(" ".join(each.argv)[:120] or str(each.pid) for each in turn.leftovers)
+            return failed(f"left running: {left}", turn, symptom="left-running")
+    return passed(f"{len(watched)} turns left nothing behind")
+
+
+@check("executable.unchanged", EVERYTHING)
+def executable_unchanged(seen: Seen) -> Finding:
+    """The executable and what is installed with it were the same afterwards."""
+    if seen.changed is None:
+        raise NotSeenError("nobody looked at the executable")
+    return failed(seen.changed) if seen.changed else passed("same files before and after")
+
+
+@check("network.loopback-only", EVERYTHING)
+def loopback_only(seen: Seen) -> Finding:
+    """No host was tried but those that the contract lists, and no path that the model backend does not know."""
+    if seen.hosts is None:
+        raise NotSeenError("nobody watched the network")
+    strange = sorted(seen.hosts - set(seen.contract.hermetic.egress))
+    paths = sorted(
+        {f"{r.method} {r.path}" for t in seen.turns.values() for r in t.requests or () if r.protocol is None}
+    )
+    if strange or paths:
+        said = [f"tried to reach {', '.join(strange)}"] if strange else []
+        said += [f"asked the backend for {', '.join(paths[:5])}"] if paths else []
+        return failed("; ".join(said))
+    listed = ", ".join(sorted(seen.hosts))
+    return passed("the model backend alone" + (f", and as listed {listed}" if listed else ""))

@@ -1,0 +1,85 @@
+"""Checks of what travels to the engine: options, prompts, standard input."""
+
+from turngate.flags import auto_flags_in
+from turngate.model import Mode, Outcome
+from turngate.runtime import Ended
+from turngate.verdict import Finding
+from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
+from turngate_probes.observe import Seen, Turn
+
+
+@check("interactive.no-auto-flags", "main", "later-minute", "bad-handles")
+def no_auto_flags(seen: Seen) -> Finding:
+    """The argv of every interactive turn as run held no auto-approve flag, and the first one was answered."""
+    turns = [turn for turn in seen.turns.values() if turn.mode is Mode.INTERACTIVE]
+    for turn in turns:
+        if flags := auto_flags_in(turn.own_arguments, seen.contract):
+            return failed(f"an interactive turn was passed {', '.join(flags)}", turn)
+    first = seen.turn("main/first")
+    if not went_well(first) or first.reading.final_text is None:
+        return failed(f"without auto-approve flags it gives no answer ({how_it_ended(first)})", first)
+    return passed(f"{len(turns)} interactive turns", first)
+
+
+@check("auto.flags-accepted", "auto")
+def auto_flags_accepted(seen: Seen) -> Finding:
+    """In mode auto both turns ran, with the flags that the contract names."""
+    for turn in (seen.turn("auto/first"), seen.turn("auto/again")):
+        if not went_well(turn) or (turn.requests is not None and not turn.sent()):
+            return failed(how_it_ended(turn), turn)
+    turn = seen.turn("auto/again")
+    return passed("accepted: " + " ".join(seen.contract.launch.auto), seen.turn("auto/first"), turn)
+
+
+@check("prompt.not-a-flag", "flag-prompts")
+def not_a_flag(seen: Seen) -> Finding:
+    """Prompts spelled like flags were sent to the model word for word."""
+    turns = (seen.turn("flag-prompts/first"), seen.turn("flag-prompts/again"))
+    for turn in turns:
+        if not _arrived(turn):
+            return failed(f"the prompt {turn.prompt} never reached the model ({how_it_ended(turn)})", turn)
+    return passed(f"sent: {', '.join(turn.prompt for turn in turns)}", *turns)
+
+
+@check("prompt.large", "large-prompt")
+def large(seen: Seen) -> Finding:
+    """A prompt of 200 KB was sent whole."""
+    turn = seen.turn("large-prompt/first")
+    if not went_well(turn):
+        return failed(how_it_ended(turn), turn)
+    if not _arrived(turn):
+        longest = max((len(text) for request in turn.watched for text in request.user_texts), default=0)
+        return failed(f"of {len(turn.prompt)} characters {longest} arrived", turn)
+    return passed(f"{len(turn.prompt)} characters arrived", turn)
+
+
+@check("stdin.open", "stdin-open")
+def stdin_open(seen: Seen) -> Finding:
+    """A turn whose prompt is an argument ended although nobody closed standard input."""
+    if not any(channel.via == "argument" for channel in seen.contract.launch.prompt):
+        raise SkippedError("the prompt travels by standard input alone, which ends with it")
+    turn = seen.turn("stdin-open/first")
+    if turn.ended is not Ended.EXIT:
+        return failed(how_it_ended(turn), turn, symptom="hang")
+    return passed(how_it_ended(turn), turn) if went_well(turn) else failed(how_it_ended(turn), turn)
+
+
+@check("text.imitation", "imitation")
+def imitation(seen: Seen) -> Finding:
+    """Text that looks like the engine's own records moved neither the id nor the answer."""
+    turn = seen.turn("imitation/first")
+    if not went_well(turn) or turn.session is None:
+        return failed(f"the turn was not read as what it is ({how_it_ended(turn)})", turn)
+    if turn.session in turn.scripted or turn.session == seen.turn("main/first").session:
+        return failed(f"the id {turn.session} is not this session's own", turn)
+    if (turn.reading.final_text or "").strip() != turn.scripted.strip():
+        return failed("the agent's text did not come through as the model wrote it", turn)
+    if turn.reading.result.outcome is Outcome.ASK_USER:
+        return failed("imitated text was taken for a question", turn)
+    return passed("id and answer are the engine's own", turn)
+
+
+def _arrived(turn: Turn) -> bool:
+    """Say whether some request had the prompt, word for word, as the end of a user's text."""
+    texts = (text.strip() for request in turn.watched for text in request.user_texts)
+    return any(text == turn.prompt or text.endswith("\n" + turn.prompt) for text in texts)

@@ -1,0 +1,68 @@
+"""Which function checks which clause, and what a check may say."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from turngate.runtime import Ended
+from turngate.verdict import Finding
+from turngate_probes.observe import Seen, Turn
+
+EXCERPT = 200
+
+
+class SkippedError(Exception):
+    """The release has no such facility; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check and the cases that must have run before it can be asked."""
+
+    cases: tuple[str, ...]
+    run: Callable[[Seen], Finding]
+
+
+CHECKS: dict[str, Check] = {}
+
+
+def check(clause_id: str, *cases: str) -> Callable[[Callable[[Seen], Finding]], Callable[[Seen], Finding]]:
+    """Register a function as the check of a clause."""
+
+    def register(function: Callable[[Seen], Finding]) -> Callable[[Seen], Finding]:
+        CHECKS[clause_id] = Check(cases, function)
+        return function
+
+    return register
+
+
+def passed(detail: str, *turns: Turn) -> Finding:
+    """Say that the clause held in these turns."""
+    return Finding(ok=True, detail=detail, evidence=tuple(turn.name for turn in turns))
+
+
+def failed(detail: str, *turns: Turn, symptom: str = "") -> Finding:
+    """Say that the clause did not hold in these turns, and name the symptom that a deviation may excuse."""
+    return Finding(
+        ok=False,
+        detail=detail,
+        symptoms=(symptom,) if symptom else (),
+        evidence=tuple(turn.name for turn in turns),
+    )
+
+
+def how_it_ended(turn: Turn) -> str:
+    """Tell in words how the process ended, with the first thing that it said about it."""
+    if turn.ended is not Ended.EXIT:
+        return f"still running after {turn.seconds:.0f} s"
+    said = turn.reading.failures[0] if turn.reading.failures else _last_line(turn.stderr)
+    return f"exit code {turn.exit_code}" + (f": {said[:EXCERPT]}" if said else "")
+
+
+def went_well(turn: Turn) -> bool:
+    """Say whether the engine took the turn for a success: it exited with 0, by itself, and reported no failure."""
+    return turn.ended is Ended.EXIT and turn.exit_code == 0 and not turn.reading.failures
+
+
+def _last_line(stderr: bytes) -> str:
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,134 @@
+"""Checks of resuming. What counts is what the model backend was sent, not what the engine says."""
+
+from turngate.runtime import Ended
+from turngate.verdict import Finding
+from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
+from turngate_probes.observe import Seen, Turn
+
+
+@check("resume.accepted", "main")
+def accepted(seen: Seen) -> Finding:
+    """The resume ran a turn with the caller's options, and the model that they choose."""
+    turn = seen.turn("main/again")
+    if not went_well(turn):
+        return failed(how_it_ended(turn), turn)
+    if turn.requests is None:
+        return passed("exit code 0", turn)
+    if not turn.sent():
+        return failed("exit code 0, but the prompt was never sent to the model", turn)
+    first, again = (_models(each) for each in (seen.turn("main/first"), turn))
+    if not first & again:
+        return failed(f"the model option was lost: first {', '.join(first)}, then {', '.join(again)}", turn)
+    return passed(f"{len(turn.sent())} requests to {', '.join(sorted(again))}", turn)
+
+
+@check("resume.same-handle", "main")
+def same_handle(seen: Seen) -> Finding:
+    """The resumed turn reported the id that it was asked for."""
+    turn = seen.turn("main/again")
+    sightings = turn.reading.handle.sightings
+    reported = turn.session or (sightings[0].value if sightings else None)
+    if reported != turn.resumed:
+        return failed(f"asked for {turn.resumed}, came back as {reported}", turn, symptom="new-handle")
+    return passed(f"{reported}", turn)
+
+
+@check("resume.context-carried", "main")
+def context_carried(seen: Seen) -> Finding:
+    """One request held the nonce of the first turn and that of the resumed one."""
+    first, turn = seen.turn("main/first"), seen.turn("main/again")
+    if not _sent_with(turn, first):
+        return failed(f"no request of the resumed turn holds the first turn's nonce {first.nonce}", first, turn)
+    return passed(f"{first.nonce} was sent again", first, turn)
+
+
+@check("resume.repeated", "main")
+def repeated(seen: Seen) -> Finding:
+    """The third turn's request held both earlier nonces, under the same id."""
+    first, again, third = seen.turn("main/first"), seen.turn("main/again"), seen.turn("main/third")
+    if not went_well(third):
+        return failed(how_it_ended(third), third)
+    if third.session != first.session:
+        return failed(f"the third turn came back as {third.session}, not {first.session}", third, symptom="new-handle")
+    if not _sent_with(third, first, again):
+        return failed("no request of the third turn holds both earlier nonces", first, again, third)
+    return passed("both earlier turns were sent again", third)
+
+
+@check("resume.other-cwd", "main")
+def other_cwd(seen: Seen) -> Finding:
+    """From another directory the session was found, or (a deviation) it was not, loudly or silently."""
+    first, turn = seen.turn("main/first"), seen.turn("main/elsewhere")
+    if turn.ended is not Ended.EXIT:
+        return failed(f"from another directory: {how_it_ended(turn)}", turn, symptom="hang")
+    if not went_well(turn):
+        return failed(f"from another directory: {how_it_ended(turn)}", turn, symptom="refused")
+    if not _sent_with(turn, first):
+        return failed("from another directory the context is gone, with exit code 0", turn, symptom="fresh-session")
+    return passed("resumed from another directory", turn)
+
+
+@check("resume.later-minute", "later-minute")
+def later_minute(seen: Seen) -> Finding:
+    """A was resumed in a later minute, and again after B had started beside it, with all of its turns."""
+    first, again, third = (seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
+    if not went_well(again) or not _sent_with(again, first):
+        return failed(f"in a later minute the session was lost ({how_it_ended(again)})", again, symptom="lost-at-once")
+    if not went_well(third) or not _sent_with(third, first, again):
+        detail = f"after another session had started the first was lost ({how_it_ended(third)})"
+        return failed(detail, third, symptom="lost-after-another")
+    return passed("resumed twice over a change of the clock's minute", again, third)
+
+
+@check("resume.isolation", "later-minute")
+def isolation(seen: Seen) -> Finding:
+    """No request of one session held a nonce of the other."""
+    a = [
+        seen.turn("later-minute/a-first"),
+        seen.turn("later-minute/a-again"),
+        seen.turn("later-minute/a-third"),
+    ]
+    b = [seen.turn("later-minute/b-first"), seen.turn("later-minute/b-again")]
+    for mine, others in ((a, b), (b, a)):
+        foreign = {turn.nonce for turn in others}
+        for turn in mine:
+            leaked = foreign & {nonce for request in turn.watched for nonce in request.nonces}
+            if leaked:
+                return failed(f"{leaked.pop()} of the other session was sent", turn)
+    if a[0].session == b[0].session:
+        return failed(f"both sessions have the id {a[0].session}", a[0], b[0])
+    return passed(f"{len(a) + len(b)} turns of two sessions", *a, *b)
+
+
+@check("resume.dead-handle", "bad-handles")
+def dead_handle(seen: Seen) -> Finding:
+    """Resuming a well-shaped id of no session failed."""
+    return _loud(seen.turn("bad-handles/dead"))
+
+
+@check("resume.malformed-handle", "bad-handles")
+def malformed_handle(seen: Seen) -> Finding:
+    """Resuming by something that is no id failed."""
+    return _loud(seen.turn("bad-handles/malformed"))
+
+
+def _models(turn: Turn) -> set[str]:
+    return {request.model or "no model" for request in turn.sent()}
+
+
+def _loud(turn: Turn) -> Finding:
+    if turn.ended is not Ended.EXIT:
+        return failed(how_it_ended(turn), turn, symptom="hang")
+    if turn.exit_code == 0 and not turn.reading.failures:
+        fresh = turn.session is not None and turn.session != turn.resumed
+        detail = f"exit code 0 and a fresh session {turn.session}" if fresh else "exit code 0 and no new id"
+        return failed(detail, turn, symptom="fresh-session" if fresh else "quiet")
+    if turn.requests and turn.sent():
+        return failed(f"the prompt was sent to the model before it failed ({how_it_ended(turn)})", turn, symptom="late")
+    return passed(how_it_ended(turn), turn)
+
+
+def _sent_with(turn: Turn, *earlier: Turn) -> bool:
+    """Say whether one request held this turn's prompt and those of the earlier turns."""
+    wanted = {each.nonce for each in earlier}
+    return any(wanted <= set(request.nonces) for request in turn.sent())

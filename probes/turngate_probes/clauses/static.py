@@ -1,0 +1,44 @@
+"""Checks of what plain commands print."""
+
+import re
+
+from turngate.runtime import Ended
+from turngate.verdict import Finding
+from turngate_probes.clauses.registry import check, failed, passed
+from turngate_probes.observe import Page, Seen
+
+
+@check("version.readable", "static")
+def version_readable(seen: Seen) -> Finding:
+    """The version query exits with 0 and its whole output has the contract's form."""
+    page, query = seen.page("static/version"), seen.contract.version_query
+    printed = (page.stdout if query.stream == "stdout" else page.stderr).decode("utf-8", "replace").strip()
+    if page.exit_code != 0 or page.ended is not Ended.EXIT:
+        return failed(f"the version query ended with {page.exit_code}: {printed[:200]!r}")
+    found = re.fullmatch(query.pattern, printed)
+    if not found:
+        return failed(f"{printed[:200]!r} does not match {query.pattern}")
+    wanted = seen.contract.version
+    if wanted is not None and found["version"] != wanted:
+        return failed(f"it says {found['version']}, but is {wanted}")
+    return passed(f"says {found['version']}")
+
+
+@check("help.surface", "static")
+def help_surface(seen: Seen) -> Finding:
+    """Each help page names, as whole words, all that the contract uses."""
+    missing = []
+    for i, wanted in enumerate(seen.contract.help.pages):
+        page = seen.page(f"static/help-{i + 1}")
+        text = _text(page, wanted.stream)
+        missing += [f"{name} ({' '.join(wanted.argv)})" for name in wanted.names if not _names(text, name)]
+    count = sum(len(page.names) for page in seen.contract.help.pages)
+    return failed("not named: " + ", ".join(missing)) if missing else passed(f"{count} names found")
+
+
+def _text(page: Page, stream: str) -> str:
+    return (page.stdout if stream == "stdout" else page.stderr).decode("utf-8", "replace")
+
+
+def _names(text: str, name: str) -> bool:
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None

@@ -1,0 +1,46 @@
+"""Checks of what the streams hold."""
+
+from turngate.verdict import Finding
+from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
+from turngate_probes.observe import NotSeenError, Seen, Turn
+
+GOOD = ("main/first", "main/again", "main/third")
+
+
+@check("stream.framing", "main")
+def framing(seen: Seen) -> Finding:
+    """Every turn that went well kept to its framing, and did not run dry."""
+    turns = _turns(seen)
+    for turn in turns:
+        if turn.reading.framing:
+            return failed(turn.reading.framing[0], turn)
+    return passed(f"{len(turns)} turns, {sum(len(t.stdout) + len(t.stderr) for t in turns)} bytes", *turns)
+
+
+@check("stream.known-events", "main", "bad-handles", "auto", "backend-401", "backend-cut")
+def known_events(seen: Seen) -> Finding:
+    """No turn held a kind of record that the contract does not know."""
+    for turn in seen.turns.values():
+        if turn.reading.unknown:
+            return failed("unknown: " + ", ".join(turn.reading.unknown[:10]), turn)
+    kinds = sorted({kind for turn in seen.turns.values() for kind in turn.reading.census})
+    if not kinds:
+        raise NotSeenError("no turn held a record")
+    return passed("seen: " + ", ".join(kinds))
+
+
+@check("turn.terminal-event", "main")
+def terminal_event(seen: Seen) -> Finding:
+    """Every good turn ended with the record that proves it, and with exit code 0."""
+    turns = _turns(seen)
+    for turn in turns:
+        if not turn.reading.ended:
+            return failed(f"no record proves the end ({how_it_ended(turn)})", turn)
+        if not went_well(turn):
+            return failed(f"a good turn ended with {how_it_ended(turn)}", turn)
+    return passed(f"{len(turns)} turns", *turns)
+
+
+def _turns(seen: Seen) -> list[Turn]:
+    found = [seen.turns[name] for name in GOOD if name in seen.turns]
+    return found or [seen.turn(GOOD[0])]

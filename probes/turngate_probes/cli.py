@@ -1,0 +1,167 @@
+"""The subcommands that meet real CLIs: `probe`, `contracts`, `engines`.
+
+The first line of each function's docstring is what `turngate --help` shows, read without importing this.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import click
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.option(
+    "--level",
+    type=click.Choice(["static", "hermetic"]),
+    default="hermetic",
+    show_default=True,
+    help="static: version and help text alone; hermetic: the real CLI against a stub model backend.",
+)
+@click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: one a core, and one more]")
+@click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
+@click.option("--strict", is_flag=True, help="Degraded releases and stale deviations fail too.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep every sandbox and the journal in DIR.",
+)
+def probe(
+    targets: tuple[str, ...],
+    level: str,
+    jobs: int | None,
+    json_to: str | None,
+    strict: bool,
+    keep: Path | None,
+) -> int:
+    r"""Run real engines against their contracts, without account or network.
+
+    TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm into
+    a cache, without install scripts) or ENGINE=/path/to/executable. Without a target every contracted
+    engine is probed.
+
+    \b
+    turngate probe
+    turngate probe codex@0.169.0 --json report.json
+    turngate probe gemini=./node_modules/.bin/gemini --strict
+
+    Exit codes: 0 all compatible or degraded; 1 some release is broken; 2 some question was not
+    answered, or could not be asked; 130 interrupted. With --strict, degraded is 1.
+    """
+    from turngate import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from turngate_probes import report  # noqa: PLC0415
+    from turngate_probes.journal import Journal  # noqa: PLC0415
+    from turngate_probes.probe import Probe, Settings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
+    from turngate_probes.targets import parse_target  # noqa: PLC0415
+
+    asked = [parse_target(text) for text in targets or load.engines()]
+    settings = Settings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict)
+    console = report.console_for(json_to)
+    path = journal_path(keep)
+    with report.live(console) as listener:
+        journal = Journal(path, [listener])
+        try:
+            running = Probe(settings, journal)
+            with _interrupting(running.interrupt.set):
+                running.run(asked)
+        finally:
+            journal.close()
+    return report.publish(path, console, json_to)
+
+
+@click.group()
+def contracts() -> None:
+    """Check the contracts that say what is relied on of each engine."""
+
+
+@contracts.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]...")
+def validate(files: Sequence[Path]) -> int:
+    """Validate contract files, or without one all packaged contracts; every error with line and column."""
+    from turngate import load  # noqa: PLC0415 - as above
+
+    wrong = 0
+    for name, document in load.documents(files):
+        found = list(load.problems(document))
+        wrong += len(found)
+        for problem in found:
+            click.echo(str(problem), err=True)
+        if not found:
+            click.echo(f"{name}: valid")
+    return 2 if wrong else 0
+
+
+@click.group()
+def engines() -> None:
+    """List the contracted engines, and install their pinned releases."""
+
+
+@engines.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_engines(as_json: bool) -> None:
+    """List every engine: contract, lifecycle, pinned release, and what is on PATH."""
+    import json  # noqa: PLC0415
+    import shutil  # noqa: PLC0415
+
+    from turngate import load  # noqa: PLC0415 - as above
+    from turngate_probes.releases import pinned_version  # noqa: PLC0415
+
+    rows = []
+    for name in load.engines():
+        known = load.contract(name).at()
+        rows.append(
+            {
+                "engine": name,
+                "title": known.title,
+                "contract": known.contract_version,
+                "lifecycle": known.lifecycle.status,
+                "pinned": pinned_version(name),
+                "on_path": shutil.which(known.executable),
+            }
+        )
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        where = row["on_path"] or "not on PATH"
+        click.echo(f"{row['engine']:10} {row['lifecycle']:11} pinned {row['pinned'] or '-':10} {where}")
+
+
+@engines.command("install")
+@click.argument("names", nargs=-1, metavar="[ENGINE[@VERSION]]...")
+def install_engines(names: tuple[str, ...]) -> int:
+    """Install pinned releases (or the named ones) into the cache, without install scripts."""
+    from turngate import load  # noqa: PLC0415 - as above
+    from turngate_probes.releases import default_cache, install, pinned_version  # noqa: PLC0415
+    from turngate_probes.targets import parse_target  # noqa: PLC0415
+
+    pinned = [name for name in load.engines() if pinned_version(name)]
+    for target in map(parse_target, names or pinned):
+        version, npm = target.version or pinned_version(target.engine), load.contract(target.engine).at().npm
+        if npm is None or version is None:
+            raise click.UsageError(f"{target.engine} has no release that npm could install")
+        done = install(target.engine, npm, version, default_cache(), say=lambda text: click.echo(text, err=True))
+        click.echo(f"{done.engine}@{done.version} {done.executable}")
+    return 0
+
+
+@contextmanager
+def _interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Call `interrupt` at the first SIGINT or SIGTERM; the second one kills."""
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        # on a thread of its own, since what it locks may be held by the code that was interrupted
+        threading.Thread(target=interrupt, daemon=True).start()
+
+    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

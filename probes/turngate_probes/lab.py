@@ -1,0 +1,134 @@
+"""Runs the turns of one case on a real engine and notes what was seen."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from turngate import argv
+from turngate.argv import Invocation
+from turngate.contract import EngineContract
+from turngate.model import Mode
+from turngate.runtime import Ended, ProcessOutcome, ProcessRequest, Stdin, run
+from turngate.turn import read_turn
+from turngate_probes.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.observe import Page, Turn
+from turngate_probes.patience import Patience
+from turngate_probes.sandbox import Sandbox
+from turngate_probes.stub_model import Reply, Rule, Text
+
+TURN_TIMEOUT = 120.0
+STARTUP_ALLOWANCE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a turn is given: the prompt, the nonce in it, and what the model is to reply.
+
+    `via` forces the prompt's channel; with `patience` the turn is ended so many seconds after its first request;
+    `check_shape` False lets a handle of any shape pass.
+    """
+
+    prompt: str
+    nonce: str
+    reply: Reply
+    mode: Mode = Mode.INTERACTIVE
+    turn_index: int = 1
+    cwd: Path | None = None
+    via: str | None = None
+    stdin_open: bool = False
+    patience: float | None = None
+    check_shape: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """One case's engine, sandbox and notebook; `slot` bounds how many engines run at once."""
+
+    case: str
+    contract: EngineContract
+    executable: Path
+    sandbox: Sandbox
+    slot: Callable[[], AbstractContextManager[None]]
+    interrupt: Interrupt
+    note: Callable[[Turn | Page], None]
+
+    def start(self, step: str, ask: Ask) -> Turn:
+        """Run a first turn."""
+        model = self.contract.hermetic.model
+        built = argv.start(self.contract, ask.prompt, ask.mode, options=self._options(), model=model, via=ask.via)
+        return self._turn(step, ask, built, None)
+
+    def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
+        """Run a resumed turn; CaseStoppedError if there is no session to resume."""
+        if session is None:
+            raise CaseStoppedError("the turn before reported no session id")
+        built = argv.resume(
+            self.contract, ask.prompt, ask.mode, session,
+            options=self._options(), model=self.contract.hermetic.model, check_shape=ask.check_shape,
+        )  # fmt: skip
+        return self._turn(step, ask, built, session)
+
+    def page(self, step: str, arguments: Sequence[str]) -> Page:
+        """Run a plain command, such as `--help`."""
+        command = (str(self.executable), *arguments)
+        done = self._run(command, Stdin.CLOSED, self.sandbox.work, None)
+        name = f"{self.case}/{step}"
+        page = Page(name, command, done.exit_code, done.ended, done.stdout, done.stderr, done.cpu_seconds)
+        self.note(page)
+        return page
+
+    def until_later_minute(self, since: float) -> None:
+        """Wait until the clock shows a later minute than it did at `since` (seconds since the epoch)."""
+        self.interrupt.wait((since // 60 + 1) * 60 + 1 - time.time())
+
+    def _options(self) -> tuple[str, ...]:
+        return tuple(self.sandbox.fill(token) for token in self.contract.hermetic.options)
+
+    def _turn(self, step: str, ask: Ask, built: Invocation, resumed: str | None) -> Turn:
+        command = (str(self.executable), *built.arguments)
+        cwd = ask.cwd or self.sandbox.work
+        stdin = built.stdin if built.stdin is not None else Stdin.OPEN if ask.stdin_open else Stdin.CLOSED
+        backend = self.sandbox.backend
+        backend.script(Rule(ask.reply))
+        before = len(backend.exchanges())
+        done = self._run(command, stdin, cwd, ask.patience)
+        if self.interrupt.is_set() and done.ended is Ended.STOPPED:
+            raise CaseStoppedError("interrupted")
+        reading = read_turn(
+            self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
+            turn_index=ask.turn_index, resumed=resumed, timed_out=done.ended is not Ended.EXIT,
+        )  # fmt: skip
+        turn = Turn(
+            name=f"{self.case}/{step}", argv=command, own_arguments=built.own_arguments, cwd=str(cwd),
+            mode=ask.mode, prompt=ask.prompt, nonce=ask.nonce, resumed=resumed,
+            scripted=ask.reply.text if isinstance(ask.reply, Text) else "",
+            exit_code=done.exit_code, ended=done.ended, finished_at=time.time(), seconds=done.seconds,
+            cpu_seconds=done.cpu_seconds, stdout=done.stdout, stderr=done.stderr, leftovers=done.leftovers,
+            requests=backend.exchanges()[before:], reading=reading,
+        )  # fmt: skip
+        self.note(turn)
+        return turn
+
+    def _run(self, command: tuple[str, ...], stdin: bytes | Stdin, cwd: Path, patience: float | None) -> ProcessOutcome:
+        env = self.sandbox.env(self.contract.hermetic, cwd)
+        limit = TURN_TIMEOUT if patience is None else patience + STARTUP_ALLOWANCE
+        request = ProcessRequest(command, cwd, env, stdin, limit)
+        with self.slot(), self.interrupt.covering() as stop:
+            if patience is None:
+                return run(request, stop=stop)
+            with Patience(patience, stop.set) as patient, self._first_request(patient.begin):
+                return run(request, stop=stop)
+
+    @contextmanager
+    def _first_request(self, call: Callable[[], None]) -> Iterator[None]:
+        """Call at each request of the model backend while the block runs."""
+        within = threading.Event()
+        within.set()
+        self.sandbox.backend.on_exchange(lambda _: call() if within.is_set() else None)
+        try:
+            yield
+        finally:
+            within.clear()

@@ -1,0 +1,102 @@
+"""What a probe saw: turns, help pages, and what happened round them, in real runs or in recordings."""
+
+from dataclasses import dataclass, field
+
+from turngate.contract import EngineContract
+from turngate.model import Mode
+from turngate.runtime import Ended, Leftover
+from turngate.turn import TurnReading
+from turngate_probes.stub_model import Exchange
+
+
+class NotSeenError(Exception):
+    """A check needs something that was not seen; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of one case and all that is known of it.
+
+    `name` is `case/step`; `argv` begins with the executable, `own_arguments` are those after it that are not
+    the prompt; `scripted` is the text that the model was to answer; `requests` None means that nobody watched.
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    own_arguments: tuple[str, ...]
+    cwd: str
+    mode: Mode
+    prompt: str
+    nonce: str
+    resumed: str | None
+    scripted: str
+    exit_code: int | None
+    ended: Ended
+    finished_at: float
+    seconds: float
+    cpu_seconds: float
+    stdout: bytes
+    stderr: bytes
+    leftovers: tuple[Leftover, ...]
+    requests: tuple[Exchange, ...] | None
+    reading: TurnReading
+
+    @property
+    def session(self) -> str | None:
+        """The session id that the turn reported, if it stood where it should."""
+        return self.reading.session.handle_value if self.reading.session else None
+
+    @property
+    def watched(self) -> tuple[Exchange, ...]:
+        """The requests that the model backend saw; NotSeenError where nobody watched."""
+        if self.requests is None:
+            raise NotSeenError(f"the recording of {self.name} holds no requests")
+        return self.requests
+
+    def sent(self) -> tuple[Exchange, ...]:
+        """The requests that carry this turn's own prompt."""
+        return tuple(each for each in self.watched if self.nonce in each.nonces)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a plain command printed, such as a help page."""
+
+    name: str
+    argv: tuple[str, ...]
+    exit_code: int | None
+    ended: Ended
+    stdout: bytes
+    stderr: bytes
+    cpu_seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class Seen:
+    """Everything seen of one release so far; checks read it, the probe adds to it.
+
+    `stopped` says why a case ended early, `hosts` are those that were tried beyond loopback, `changed` says
+    how the executable changed during the probe (None: nobody looked).
+    """
+
+    contract: EngineContract
+    turns: dict[str, Turn] = field(default_factory=dict)
+    pages: dict[str, Page] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
+    hosts: set[str] | None = None
+    changed: str | None = None
+
+    def turn(self, name: str) -> Turn:
+        """Give a turn by `case/step`; NotSeenError says why it is not there."""
+        if name not in self.turns:
+            raise self._unseen(name)
+        return self.turns[name]
+
+    def page(self, name: str) -> Page:
+        """Give a page by `case/step`; NotSeenError says why it is not there."""
+        if name not in self.pages:
+            raise self._unseen(name)
+        return self.pages[name]
+
+    def _unseen(self, name: str) -> NotSeenError:
+        return NotSeenError(f"{name} was not seen: {self.stopped.get(name.partition('/')[0], 'it did not run')}")

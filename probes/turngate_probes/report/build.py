@@ -1,0 +1,176 @@
+"""From the events of a journal to the report, a dict by the schema `probe-report`.
+
+A journal may end anywhere: clauses of which it says nothing are `not_run`, and their release `unanswered` (or
+`broken`, if it says that much).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from turngate.clauses import Clause, Result, Severity
+from turngate.errors import EnvironmentFailed
+from turngate.load import catalogue
+from turngate.verdict import ClauseResult, Verdict, capability, exit_code, profile, verdict
+from turngate_probes.journal import Event
+from turngate_probes.plain import bounded
+
+SCHEMA = "turngate.probe-report/1"
+LEVELS = {"static": ("static",), "hermetic": ("static", "hermetic")}
+INTERRUPTED_CODE = 130
+
+EXCERPT = 4000
+WORD = 1000
+MOST_REQUESTS = 20
+
+KEPT_OF_PLAN = ("release", "engine", "version", "executable", "source", "contract_version", "note")
+KEPT_OF_CLAUSE = ("id", "level", "severity", "result", "detail", "stale")
+KEPT_OF_REQUEST = ("method", "protocol", "model", "nonces", "tools", "bytes", "reply")
+
+Report = dict[str, Any]
+
+
+def build(events: Iterable[Event]) -> Report:
+    """Build the report; raises EnvironmentFailed if the journal ended before the probe had started."""
+    listed = list(events)
+    started = _only("probe.started", listed)
+    if started is None:
+        raise EnvironmentFailed("the journal does not say that a probe started", "run the probe again")
+    finished = _only("probe.finished", listed)
+    planned = [event for event in listed if event["event"] == "release.planned"]
+    releases = [_release(plan, [e for e in listed if _about(e, plan)], started["level"]) for plan in planned]
+    interrupted = finished is None or finished["interrupted"]
+    totals = finished or {
+        "seconds": _elapsed(listed), "engine_seconds": sum(release["engine_seconds"] for release in releases)
+    }  # fmt: skip
+    return {
+        "schema": SCHEMA,
+        "turngate": started["turngate"],
+        "started_at": started["at"],
+        "machine": started["machine"],
+        "level": started["level"],
+        "strict": started["strict"],
+        "cores": started["cores"],
+        "interrupted": interrupted,
+        "seconds": totals["seconds"],
+        "engine_seconds": totals["engine_seconds"],
+        "exit_code": INTERRUPTED_CODE if interrupted else _exit_code(releases, strict=started["strict"]),
+        "releases": releases,
+    }
+
+
+def _release(plan: Event, events: list[Event], level: str) -> Report:
+    turns = [event for event in events if event["event"] == "turn"]
+    by_name = {f"{turn['case']}/{turn['step']}": turn for turn in turns}
+    failed = _only("release.failed", events)
+    finished = _only("release.finished", events)
+    found = [e for e in events if e["event"] == "clause"]
+    clauses = list(_in_order(found, level, "not reported" if finished else _why_missing(failed)))
+    return {
+        **{key: plan[key] for key in KEPT_OF_PLAN},
+        **_worth(clauses, finished),
+        **_counted(events, turns, finished),
+        "failed": failed and {key: failed[key] for key in ("what", "hint")},
+        "clauses": [_clause(each, by_name) for each in clauses],
+    }
+
+
+def _counted(events: list[Event], turns: list[Event], finished: Event | None) -> Report:
+    if finished:
+        return {key: finished[key] for key in ("seconds", "engine_seconds", "turns", "unverified")}
+    return {
+        "seconds": _elapsed(events),
+        "engine_seconds": sum(turn["cpu_seconds"] for turn in turns),
+        "turns": len(turns),
+        "unverified": [],
+    }
+
+
+def _worth(clauses: list[Event], finished: Event | None) -> Report:
+    if finished:
+        return {key: finished[key] for key in ("verdict", "profile", "capability", "handle")}
+    results = [_result(each) for each in clauses]
+    able = capability(results)
+    # a release that was not asked to the end is never good
+    found = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED
+    return {
+        "verdict": found.value,
+        "profile": asdict(profile(able)),
+        "capability": asdict(able),
+        "handle": None,
+    }
+
+
+def _in_order(found: list[Event], level: str, why_missing: str) -> Iterator[Event]:
+    # in the order of the catalogue; clauses that only a newer or older catalogue knows come last
+    by_id = {each["id"]: each for each in found}
+    for clause in catalogue().at_level(*LEVELS[level]):
+        yield by_id.pop(clause.id) if clause.id in by_id else _missing(clause, why_missing)
+    yield from by_id.values()
+
+
+def _missing(clause: Clause, why: str) -> Event:
+    kept = {"id": clause.id, "level": clause.level, "severity": clause.severity.value}
+    return kept | {"result": Result.NOT_RUN.value, "detail": why, "stale": False, "evidence": []}
+
+
+def _why_missing(failed: Event | None) -> str:
+    return f"could not be asked: {failed['what']}" if failed else "interrupted"
+
+
+def _result(event: Event) -> ClauseResult:
+    clause = Clause(event["id"], "", "", event["level"], Severity(event["severity"]))
+    return ClauseResult(clause, Result(event["result"]), event["detail"], (), event["stale"])
+
+
+def _clause(event: Event, turns: Mapping[str, Event]) -> Report:
+    evidence: list[Any] = event["evidence"]
+    if event["result"] != Result.PASS:
+        # a name without its turn stays a name
+        evidence = [_evidence(name, turns[name]) if name in turns else name for name in evidence]
+    return {key: event[key] for key in KEPT_OF_CLAUSE} | {"evidence": evidence}
+
+
+def _evidence(name: str, turn: Event) -> Report:
+    requests = turn["requests"]
+    return {
+        "turn": name,
+        "argv": [bounded(word, WORD) for word in turn["argv"]],
+        "exit_code": turn["exit_code"],
+        "ended": turn["ended"],
+        "stdout": _output(turn["stdout"]),
+        "stderr": _output(turn["stderr"]),
+        "requests": None if requests is None else [_request(each) for each in requests[:MOST_REQUESTS]],
+        "requests_seen": None if requests is None else len(requests),
+    }
+
+
+def _output(stream: Mapping[str, Any]) -> Report:
+    return {"bytes": stream["bytes"], "excerpt": bounded(stream["excerpt"], EXCERPT)}
+
+
+def _request(request: Mapping[str, Any]) -> Report:
+    said = request["last_user_text"]
+    return {key: request[key] for key in KEPT_OF_REQUEST} | {
+        "path": bounded(request["path"], WORD),
+        "last_user_text": None if said is None else bounded(said, WORD),
+    }
+
+
+def _exit_code(releases: list[Report], *, strict: bool) -> int:
+    stale = any(clause["stale"] for release in releases for clause in release["clauses"])
+    return exit_code([Verdict(release["verdict"]) for release in releases], strict=strict, stale=stale)
+
+
+def _only(kind: str, events: list[Event]) -> Event | None:
+    return next((event for event in events if event["event"] == kind), None)
+
+
+def _about(event: Event, plan: Event) -> bool:
+    return bool(event.get("release") == plan["release"])
+
+
+def _elapsed(events: list[Event]) -> float:
+    first, last = (datetime.fromisoformat(event["at"]) for event in (events[0], events[-1]))
+    return max(0.0, (last - first).total_seconds())

@@ -1,0 +1,57 @@
+"""Where reports go: JSON to a file or to standard output, text to the other."""
+
+import io
+import json
+import os
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from turngate.errors import EnvironmentFailed
+from turngate.load import first_error
+from turngate_probes.report.build import Report
+
+STDOUT = "-"
+
+
+def console_for(json_to: str | None) -> Console:
+    """Make the console for text: standard output, or standard error when the JSON takes standard output."""
+    stream = sys.stderr if json_to == STDOUT else sys.stdout
+    if isinstance(stream, io.TextIOWrapper):
+        # what an engine wrote may not exist in the encoding of this terminal
+        stream.reconfigure(errors="backslashreplace")
+    return Console(file=stream, highlight=False, markup=False, emoji=False)
+
+
+def write_json(report: Report, json_to: str) -> None:
+    """Validate a report and write it, whole or not at all.
+
+    Raises ValueError if it breaks its schema (our mistake) and EnvironmentFailed if it can't be written.
+    """
+    wrong = first_error("probe-report", report)
+    if wrong:
+        raise ValueError(f"the report breaks its schema at {wrong}")
+    text = json.dumps(report, indent=2, allow_nan=False) + "\n"
+    if json_to == STDOUT:
+        click.echo(text, nl=False)
+        return
+    try:
+        _write_atomically(Path(json_to).resolve(), text)
+    except OSError as error:
+        raise EnvironmentFailed(f"the report {json_to} can't be written: {error.strerror}") from error
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    if path.exists() and not path.is_file():
+        # a pipe or a device can only be written to, not replaced
+        path.write_text(text, "utf-8")
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        part.write_text(text, "utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)

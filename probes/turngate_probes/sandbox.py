@@ -1,0 +1,98 @@
+"""A fresh place for the turns of one case: home, working directories, environment, model backend."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from turngate.contract import Hermetic
+from turngate_probes.stub_model import StubBackend
+
+_INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+_LOOPBACK = "127.0.0.1,localhost,::1"
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Directories below `root`, their backend, and `model_url`, where the engine looks for a model."""
+
+    root: Path
+    backend: StubBackend
+    model_url: str
+
+    @property
+    def home(self) -> Path:
+        """The engine's home directory."""
+        return self.root / "home"
+
+    @property
+    def work(self) -> Path:
+        """The project in which turns run unless said otherwise."""
+        return self.root / "work"
+
+    @property
+    def other(self) -> Path:
+        """A second project."""
+        return self.root / "other"
+
+    def fill(self, text: str) -> str:
+        """Fill the slots that contracts may use."""
+        slots = {
+            "{url}": self.model_url,
+            "{home}": self.home,
+            "{work}": self.work,
+            "{tmp}": self.root / "tmp",
+        }
+        for slot, value in slots.items():
+            text = text.replace(slot, str(value))
+        return text
+
+    def env(self, hermetic: Hermetic, cwd: Path) -> dict[str, str]:
+        """Build the whole environment of one turn: an allow-list, the sandbox, and what the contract sets."""
+        proxy = self.backend.url
+        env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        env |= {
+            "HOME": str(self.home),
+            "PWD": str(cwd),
+            "TMPDIR": str(self.root / "tmp"),
+            "TZ": "UTC",
+            "TERM": "dumb",
+        }
+        env |= {"XDG_CONFIG_HOME": str(self.home / ".config"), "XDG_CACHE_HOME": str(self.home / ".cache")}
+        env |= {
+            "XDG_DATA_HOME": str(self.home / ".local/share"),
+            "XDG_STATE_HOME": str(self.home / ".local/state"),
+        }
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            env |= {name: proxy, name.lower(): proxy}
+        env |= {"NO_PROXY": _LOOPBACK, "no_proxy": _LOOPBACK}
+        return env | {name: self.fill(value) for name, value in hermetic.env.items()}
+
+    def places(self) -> Mapping[str, str]:
+        """Map this sandbox's paths and ports to placeholders, for evidence that others read."""
+        return {str(self.root): "<sandbox>", self.backend.url: "<backend>", self.model_url: "<backend>"}
+
+
+@contextmanager
+def sandbox(
+    hermetic: Hermetic, parent: Path, name: str, *, keep: bool, model_url: str | None = None
+) -> Iterator[Sandbox]:
+    """Make a sandbox below `parent`, removed afterwards unless kept; `model_url` replaces the backend's."""
+    parent.mkdir(parents=True, exist_ok=True)
+    root = parent / name if keep else Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
+    try:
+        with StubBackend() as backend:
+            made = Sandbox(root, backend, model_url or backend.url)
+            for folder in (made.home, made.work, made.other, root / "tmp"):
+                folder.mkdir(parents=True, exist_ok=True)
+            for file in hermetic.files:
+                path = Path(made.fill(file.path))
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(made.fill(file.content), "utf-8")
+            yield made
+    finally:
+        if not keep:
+            shutil.rmtree(root, ignore_errors=True)

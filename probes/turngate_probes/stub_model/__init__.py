@@ -1,0 +1,26 @@
+"""A model backend on loopback that answers as scripted and journals every request.
+
+It speaks the wire protocols of the model vendors well enough for the real CLIs, and needs no model. It is
+also the proxy that a probed CLI is given: whatever would leave loopback is refused and journalled.
+"""
+
+from turngate_probes.stub_model.journal import NONCE, Egress, Exchange, new_nonce
+from turngate_probes.stub_model.refused_port import refused_port
+from turngate_probes.stub_model.replies import Cut, Hang, Refuse, Reply, Rule, Text, ToolCall
+from turngate_probes.stub_model.server import StubBackend
+
+__all__ = [
+    "NONCE",
+    "Cut",
+    "Egress",
+    "Exchange",
+    "Hang",
+    "Refuse",
+    "Reply",
+    "Rule",
+    "StubBackend",
+    "Text",
+    "ToolCall",
+    "new_nonce",
+    "refused_port",
+]

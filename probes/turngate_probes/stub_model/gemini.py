@@ -1,0 +1,83 @@
+"""The Gemini API. A request's model and whether it is streamed stand in its path, not in its document.
+
+A stream always comes as server-sent events, as `alt=sse` asks for it.
+"""
+
+from collections.abc import Iterator
+
+from turngate_probes.stub_model.wire import (
+    Event,
+    Json,
+    Prompted,
+    Said,
+    Wire,
+    ends_with_result,
+    objects,
+    texts,
+)
+
+_STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    500: "INTERNAL",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+_USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12}
+
+
+def _read(document: Json) -> Prompted:
+    contents = objects(document.get("contents"))
+    users = (each for each in contents if each.get("role", "user") == "user")
+    return Prompted(
+        user_texts=tuple(text for each in users for text in texts(each.get("parts"))),
+        tools=tuple(name for tool in objects(document.get("tools")) for name in _names(tool)),
+        after_tool_result=ends_with_result(map(_kind, contents)),
+    )
+
+
+def _names(tool: Json) -> Iterator[str]:
+    """Give the declared functions' names, and the key itself for a tool of the vendor's own."""
+    for key, value in tool.items():
+        if key == "functionDeclarations":
+            yield from (each["name"] for each in objects(value) if isinstance(each.get("name"), str))
+        else:
+            yield key
+
+
+def _kind(content: Json) -> str | None:
+    if content.get("role") == "model":
+        return "model"
+    return "result" if any("functionResponse" in part for part in objects(content.get("parts"))) else None
+
+
+def _document(said: Said, part: Json, *, last: bool) -> Json:
+    candidate: dict[str, object] = {"content": {"role": "model", "parts": [part]}, "index": 0}
+    if last:
+        candidate["finishReason"] = "STOP"
+    return {"candidates": [candidate], "usageMetadata": _USAGE, "modelVersion": said.model}
+
+
+def _call(said: Said) -> Json:
+    return {"functionCall": {"name": said.tool, "args": said.arguments}}
+
+
+def _whole(said: Said) -> Json:
+    return _document(said, {"text": said.text} if said.tool is None else _call(said), last=True)
+
+
+def _events(said: Said, _request: Json) -> Iterator[Event]:
+    parts = [{"text": piece} for piece in said.pieces] if said.tool is None else [_call(said)]
+    for part in parts:
+        yield None, _document(said, part, last=False)
+    yield None, _document(said, {"text": ""}, last=True)
+
+
+def _refusal(status: int, message: str) -> Json:
+    return {"error": {"code": status, "message": message, "status": _STATUSES.get(status, "UNKNOWN")}}
+
+
+WIRE = Wire("gemini", _read, _whole, _events, _refusal)

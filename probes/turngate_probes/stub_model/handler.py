@@ -1,0 +1,135 @@
+"""One connection to the stub backend: reads its requests and puts the answers on the wire."""
+
+import json
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler
+from typing import cast
+
+from turngate_probes.stub_model.answers import Answer, Request, Silence, Stream, Whole, refuse, respond
+from turngate_probes.stub_model.incoming import BadRequest, Direct, Proxied, read_body, read_target
+from turngate_probes.stub_model.journal import Egress, Exchange
+from turngate_probes.stub_model.listener import Listener
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Serves the requests of a connection in turn, each journalled before it is answered."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # an answer goes out in as few packets as possible
+    raw_requestline: bytes  # the base class keeps it here
+
+    @property
+    def _listener(self) -> Listener:
+        return cast("Listener", self.server)
+
+    def setup(self) -> None:
+        """Let the listener know of the connection, so that it can end it."""
+        super().setup()
+        self._listener.enter(self.connection)
+
+    def finish(self) -> None:
+        """Close the connection."""
+        try:
+            super().finish()
+        finally:
+            self._listener.leave(self.connection)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        """Write no access log: the journal is complete."""
+
+    def send_error(self, code: int, message: str | None = None, _explain: str | None = None) -> None:
+        """Journal and refuse what the base class takes for no request, and end the connection."""
+        self.close_connection = True
+        line = self.raw_requestline.decode("latin-1").strip()
+        refusal = message or HTTPStatus(code).phrase
+        self._settle(self._bare(line, None, f"refuse {code}"), Whole(code, {"error": {"message": refusal}}))
+
+    def _serve(self) -> None:
+        try:
+            target = read_target(self.command, self.path)
+        except BadRequest as problem:
+            self.send_error(problem.status, problem.message)
+            return
+        match target:
+            case Direct(path):
+                self._answer(path)
+            case Proxied(_, port, path) if target.on_loopback and port == self._listener.port:
+                self._answer_itself(path)
+            case Proxied():
+                self._refuse_passing_on(target)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_CONNECT = _serve  # noqa: N815
+
+    def _answer(self, path: str) -> None:
+        try:
+            body = read_body(self.headers, self.rfile)
+        except BadRequest as problem:
+            self.close_connection = True  # where the next request begins is unknown
+            self._settle(*refuse(self._request(path, b""), problem.status, problem.message))
+            return
+        self._settle(*respond(self._request(path, body), self._listener.script))
+
+    def _answer_itself(self, path: str | None) -> None:
+        """Serve who comes to the backend itself by way of the proxy; a tunnel to it needs no second end."""
+        if path is not None:
+            self._answer(path)
+            return
+        self._listener.journal.note(self._bare(self.path, "proxy", "tunnel"))
+        self.send_response_only(HTTPStatus.OK, "Connection established")
+        self.end_headers()
+        self.close_connection = False
+
+    def _refuse_passing_on(self, target: Proxied) -> None:
+        self.close_connection = True
+        if target.on_loopback:  # wrong, but nothing that leaves the machine
+            self._listener.journal.note(self._bare(self.path, None, "refuse 403"))
+        else:
+            self._listener.journal.note(Egress(time.time(), target.host, target.port, self.command))
+        self._send(Whole(403, {"error": {"message": f"nothing is passed on to {target.host}:{target.port}"}}))
+
+    def _request(self, path: str, body: bytes) -> Request:
+        return Request(time.time(), self.command, path, self.headers, body)
+
+    def _bare(self, path: str, protocol: str | None, reply: str) -> Exchange:
+        return Exchange(time.time(), self.command or "", path, protocol, None, (), (), (), b"", reply)
+
+    def _settle(self, entry: Exchange, answer: Answer) -> None:
+        self._listener.journal.note(entry)
+        self._send(answer)
+
+    def _send(self, answer: Answer) -> None:
+        match answer:
+            case Whole(status, document, cut):
+                self._send_whole(status, json.dumps(document).encode(), cut=cut)
+            case Stream(events, cut):
+                self._send_stream(events, cut=cut)
+            case Silence():
+                self.close_connection = True
+                while self.rfile.read(4096):  # ends with the connection, whichever side closes it
+                    pass
+
+    def _send_whole(self, status: int, body: bytes, *, cut: bool) -> None:
+        self._send_head(status, {"content-type": "application/json", "content-length": str(len(body))})
+        if self.command != "HEAD":
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+        self.close_connection = self.close_connection or cut
+
+    def _send_stream(self, events: Sequence[bytes], *, cut: bool) -> None:
+        # chunked, so that a client can tell a stream that was cut from one that ended
+        self._send_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
+        for event in events[: len(events) // 2] if cut else events:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
+        if not cut:
+            self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = self.close_connection or cut
+
+    def _send_head(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("connection", "close")
+        self.end_headers()

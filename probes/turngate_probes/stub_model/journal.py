@@ -1,0 +1,96 @@
+"""What the stub backend keeps of the requests it got, and the nonces that mark a conversation in them."""
+
+import re
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+
+# unanchored on purpose: in a request's raw JSON a nonce may follow an escape such as \n, letters and all
+NONCE = re.compile(r"tgn-[0-9a-f]{16}")
+
+
+def new_nonce() -> str:
+    """Make a word for a prompt that stands nowhere else: "tgn-" and 16 hexadecimal digits."""
+    return "tgn-" + secrets.token_hex(8)
+
+
+def nonces_in(body: bytes) -> tuple[str, ...]:
+    """Give the nonces of a body in order of first appearance, each once."""
+    return tuple(dict.fromkeys(NONCE.findall(body.decode("utf-8", "replace"))))
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A request to the backend and what it was answered.
+
+    Attributes:
+        at: when the request had been read, in seconds since the epoch.
+        method: the HTTP method; empty if the request was not HTTP.
+        path: path and query as requested, without scheme and host; of what is no request its first line.
+        protocol: openai.responses, openai.chat, gemini, anthropic; gemini.count and anthropic.count are token
+            counts, models is a list of models, proxy a tunnel to the backend itself; None: something unknown.
+        model: the model asked for.
+        user_texts: the text parts of the user's messages, in order.
+        nonces: all matches of NONCE anywhere in the body, in order of first appearance, each once.
+        tools: the names of the tools offered to the model; the type of those that have no name.
+        body: as sent, content-encoding undone; empty if it could not be read.
+        reply: "text", "tool_call NAME", "refuse STATUS", "hang", "cut", "count", "models", "tunnel".
+    """
+
+    at: float
+    method: str
+    path: str
+    protocol: str | None
+    model: str | None
+    user_texts: tuple[str, ...]
+    nonces: tuple[str, ...]
+    tools: tuple[str, ...]
+    body: bytes
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class Egress:
+    """An attempt to leave loopback by the proxy, at `at` seconds since the epoch; it was refused."""
+
+    at: float
+    host: str
+    port: int
+    method: str
+
+
+class Journal:
+    """Everything that was requested, in order. Safe for threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._exchanges: list[Exchange] = []
+        self._egress: list[Egress] = []
+        self._listeners: list[Callable[[Exchange], None]] = []
+
+    def note(self, entry: Exchange | Egress) -> None:
+        """Keep an entry, then tell the listeners if it is an exchange."""
+        with self._lock:
+            if isinstance(entry, Egress):
+                self._egress.append(entry)
+                return
+            self._exchanges.append(entry)
+            listeners = tuple(self._listeners)
+        for listener in listeners:
+            listener(entry)
+
+    def listen(self, listener: Callable[[Exchange], None]) -> None:
+        """Call `listener` with each exchange from now on, on the thread that serves it."""
+        with self._lock:
+            self._listeners.append(listener)
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Give the exchanges so far."""
+        with self._lock:
+            return tuple(self._exchanges)
+
+    def egress(self) -> tuple[Egress, ...]:
+        """Give the attempts to leave loopback so far."""
+        with self._lock:
+            return tuple(self._egress)

@@ -1,0 +1,83 @@
+"""The OpenAI chat completions API, which many other backends speak as well."""
+
+import time
+from collections.abc import Iterator
+
+from turngate_probes.stub_model import openai_errors
+from turngate_probes.stub_model.wire import (
+    Event,
+    Json,
+    Prompted,
+    Said,
+    Wire,
+    ends_with_result,
+    name_of,
+    new_id,
+    objects,
+    texts,
+)
+
+_KINDS = {"assistant": "model", "tool": "result", "function": "result"}
+_USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
+
+
+def _read(document: Json) -> Prompted:
+    messages = objects(document.get("messages"))
+    users = (each for each in messages if each.get("role") == "user")
+    return Prompted(
+        user_texts=tuple(text for each in users for text in texts(each.get("content"))),
+        tools=tuple(name for tool in objects(document.get("tools")) for name in name_of(_named(tool))),
+        after_tool_result=ends_with_result(_KINDS.get(str(each.get("role"))) for each in messages),
+    )
+
+
+def _named(tool: Json) -> Json:
+    """Give the object that has the name: it stands under the key that the tool's type says."""
+    inner = tool.get(str(tool.get("type")))
+    return inner if isinstance(inner, dict) else tool
+
+
+def _call(said: Said) -> Json:
+    function = {"name": said.tool, "arguments": said.arguments_json}
+    return {"id": new_id("call_"), "type": "function", "function": function}
+
+
+def _finish(said: Said) -> str:
+    return "stop" if said.tool is None else "tool_calls"
+
+
+def _head(said: Said, kind: str) -> Json:
+    return {"id": new_id("chatcmpl-"), "object": kind, "created": int(time.time()), "model": said.model}
+
+
+def _whole(said: Said) -> Json:
+    message: Json = {"role": "assistant", "content": said.text, "refusal": None}
+    if said.tool is not None:
+        message = {**message, "content": None, "tool_calls": [_call(said)]}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(said)}
+    return {**_head(said, "chat.completion"), "choices": [choice], "usage": _USAGE}
+
+
+def _events(said: Said, request: Json) -> Iterator[Event]:
+    head = _head(said, "chat.completion.chunk")
+    for delta in _deltas(said):
+        yield None, {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
+    yield None, {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": _finish(said)}]}
+    options = request.get("stream_options")
+    if isinstance(options, dict) and options.get("include_usage"):
+        yield None, {**head, "choices": [], "usage": _USAGE}
+    yield None, "[DONE]"
+
+
+def _deltas(said: Said) -> Iterator[Json]:
+    if said.tool is None:
+        yield {"role": "assistant", "content": ""}
+        yield from ({"content": piece} for piece in said.pieces)
+        return
+    call = _call(said)
+    opened = {**call, "index": 0, "function": {"name": said.tool, "arguments": ""}}
+    yield {"role": "assistant", "content": None, "tool_calls": [opened]}
+    yield {"tool_calls": [{"index": 0, "function": {"arguments": said.arguments_json}}]}
+
+
+WIRE = Wire("openai.chat", _read, _whole, _events, openai_errors.refusal)

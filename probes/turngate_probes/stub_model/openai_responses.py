@@ -1,0 +1,128 @@
+"""The OpenAI Responses API."""
+
+import time
+from collections.abc import Iterator
+
+from turngate_probes.stub_model import openai_errors
+from turngate_probes.stub_model.wire import (
+    Event,
+    Json,
+    Prompted,
+    Said,
+    Wire,
+    ends_with_result,
+    name_of,
+    new_id,
+    objects,
+    texts,
+)
+
+_USAGE = {
+    "input_tokens": 10,
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+    "output_tokens": 2,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 12,
+}
+
+
+def _read(document: Json) -> Prompted:
+    given = document.get("input")
+    items = ({"role": "user", "content": given},) if isinstance(given, str) else objects(given)
+    users = (each for each in items if each.get("role") == "user")
+    return Prompted(
+        user_texts=tuple(text for each in users for text in texts(each.get("content"))),
+        tools=tuple(name for tool in objects(document.get("tools")) for name in _names(tool)),
+        after_tool_result=ends_with_result(map(_kind, items)),
+    )
+
+
+def _names(tool: Json) -> Iterator[str]:
+    if tool.get("type") == "namespace":
+        inner = (name for each in objects(tool.get("tools")) for name in name_of(each))
+        yield from (f"{tool.get('name')}.{name}" for name in inner)
+    else:
+        yield from name_of(tool)
+
+
+def _kind(item: Json) -> str | None:
+    kind = str(item.get("type", ""))
+    if kind.endswith("_output"):
+        return "result"
+    return "model" if item.get("role") == "assistant" or kind.endswith("_call") else None
+
+
+def _item(said: Said, status: str) -> Json:
+    if said.tool is not None:
+        return {
+            "type": "function_call",
+            "id": new_id("fc_"),
+            "call_id": new_id("call_"),
+            "name": said.tool,
+            "arguments": said.arguments_json,
+            "status": status,
+        }
+    part = {"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}
+    return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": status, "content": [part]}
+
+
+def _response(said: Said, identifier: str, items: list[Json] | None = None) -> Json:
+    return {
+        "id": identifier,
+        "object": "response",
+        "created_at": int(time.time()),
+        "status": "in_progress" if items is None else "completed",
+        "model": said.model,
+        "output": items or [],
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "metadata": {},
+        "parallel_tool_calls": False,
+        "temperature": 1.0,
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": 1.0,
+        "usage": None if items is None else _USAGE,
+    }
+
+
+def _whole(said: Said) -> Json:
+    return _response(said, new_id("resp_"), [_item(said, "completed")])
+
+
+def _events(said: Said, _request: Json) -> Iterator[Event]:
+    for number, (kind, data) in enumerate(_numberless_events(said)):
+        yield kind, {"type": kind, "sequence_number": number, **data}
+
+
+def _numberless_events(said: Said) -> Iterator[tuple[str, Json]]:
+    identifier, item = new_id("resp_"), _item(said, "completed")
+    empty: Json = {"arguments": ""} if said.tool is not None else {"content": []}
+    begun = {**item, **empty, "status": "in_progress"}
+    yield "response.created", {"response": _response(said, identifier)}
+    yield "response.in_progress", {"response": _response(said, identifier)}
+    yield "response.output_item.added", {"output_index": 0, "item": begun}
+    yield from _tool_events(item) if said.tool is not None else _text_events(item, said)
+    yield "response.output_item.done", {"output_index": 0, "item": item}
+    yield "response.completed", {"response": _response(said, identifier, [item])}
+
+
+def _tool_events(item: Json) -> Iterator[tuple[str, Json]]:
+    place = {"item_id": item["id"], "output_index": 0}
+    yield "response.function_call_arguments.delta", {**place, "delta": item["arguments"]}
+    done = {**place, "name": item["name"], "arguments": item["arguments"]}
+    yield "response.function_call_arguments.done", done
+
+
+def _text_events(item: Json, said: Said) -> Iterator[tuple[str, Json]]:
+    place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    part = item["content"][0]
+    yield "response.content_part.added", {**place, "part": {**part, "text": ""}}
+    for piece in said.pieces:
+        yield "response.output_text.delta", {**place, "delta": piece, "logprobs": []}
+    yield "response.output_text.done", {**place, "text": said.text, "logprobs": []}
+    yield "response.content_part.done", {**place, "part": part}
+
+
+WIRE = Wire("openai.responses", _read, _whole, _events, openai_errors.refusal)

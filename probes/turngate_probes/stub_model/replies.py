@@ -1,0 +1,102 @@
+"""What the stub backend answers: the replies, the rules that choose one, and the script of rules."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, TypeAlias
+
+from turngate_probes.stub_model.wire import Json, Prompted
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The model says `text` and ends its turn."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """The model asks for the tool `name` with `arguments`, whether or not it was offered."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The backend answers with the HTTP `status` and an error document in the vendor's shape."""
+
+    status: int
+    message: str = "refused as scripted"
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """The backend takes the request and sends no byte until the client leaves or the backend closes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A valid answer begins, then the connection is closed in the middle of it."""
+
+
+Reply: TypeAlias = Text | ToolCall | Refuse | Hang | Cut
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A reply and the requests it is for: those that meet every condition given.
+
+    Attributes:
+        reply: the answer.
+        contains: stands inside some string of the request's document, be it prompt, history or instructions.
+        after_tool_result: whether the conversation ends with a tool's result that the model has not answered.
+        times: how many requests the rule answers at most.
+    """
+
+    reply: Reply
+    contains: str | None = None
+    after_tool_result: bool | None = None
+    times: int | None = None
+
+    def fits(self, document: Json, prompted: Prompted) -> bool:
+        """Tell whether the request meets the conditions; `times` is the script's to count."""
+        if self.after_tool_result not in (None, prompted.after_tool_result):
+            return False
+        return self.contains is None or any(self.contains in each for each in _strings(document))
+
+
+class Script:
+    """Rules in the order in which they are tried, and how often each has answered. Safe for threads."""
+
+    def __init__(self, rules: Sequence[Rule] = ()) -> None:
+        self._rules = tuple(rules)
+        self._used = [0] * len(self._rules)
+        self._lock = Lock()
+
+    def choose(self, document: Json, prompted: Prompted) -> Reply:
+        """Take the first rule that fits and is not used up; without one the model says "ok"."""
+        for index, rule in enumerate(self._rules):
+            if rule.fits(document, prompted) and self._take(index, rule):
+                return rule.reply
+        return Text("ok")
+
+    def _take(self, index: int, rule: Rule) -> bool:
+        with self._lock:
+            if rule.times is not None and self._used[index] >= rule.times:
+                return False
+            self._used[index] += 1
+            return True
+
+
+def _strings(value: object) -> Iterator[str]:
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, dict):
+            pending.extend(each.values())
+        elif isinstance(each, list):
+            pending.extend(each)

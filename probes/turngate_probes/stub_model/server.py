@@ -1,0 +1,61 @@
+"""The stub model backend: a loopback port that speaks every protocol, and its script and journal."""
+
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
+
+from turngate_probes.stub_model.handler import Handler
+from turngate_probes.stub_model.journal import Egress, Exchange, Journal
+from turngate_probes.stub_model.listener import Listener
+from turngate_probes.stub_model.replies import Rule, Script
+
+
+class StubBackend:
+    """A model backend for one sandbox, serving while its context is entered. Safe for threads.
+
+    Requests to a model are answered by the script, lists of models and token counts always; what it does not
+    know gets 404 and stands in the journal with protocol None. The journal stays readable after the context.
+    """
+
+    def __init__(self) -> None:
+        self._journal = Journal()
+        self._listener: Listener | None = None
+
+    def __enter__(self) -> Self:
+        self._listener = Listener(self._journal, Script(), Handler)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._serving.close()
+
+    @property
+    def url(self) -> str:
+        """Base of every protocol, without a path; also the proxy that refuses to leave loopback."""
+        return f"http://127.0.0.1:{self._serving.port}"
+
+    def script(self, *rules: Rule) -> None:
+        """Answer by these rules from now on: the first that fits; without one the model says "ok"."""
+        self._serving.script = Script(rules)
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """Give every request so far, in order."""
+        return self._journal.exchanges()
+
+    def egress(self) -> tuple[Egress, ...]:
+        """Give every attempt so far to leave loopback, in order."""
+        return self._journal.egress()
+
+    def on_exchange(self, callback: Callable[[Exchange], None]) -> None:
+        """Call `callback` with each exchange from now on, journalled already; the answer waits for it.
+
+        It is called on the thread of that request, so several may run at once.
+        """
+        self._journal.listen(callback)
+
+    @property
+    def _serving(self) -> Listener:
+        if self._listener is None:
+            raise RuntimeError("the stub backend serves only while its context is entered")
+        return self._listener

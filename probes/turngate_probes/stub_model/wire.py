@@ -1,0 +1,103 @@
+"""What the wire protocols have in common: how a request is read, and the forms of an answer."""
+
+import json
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+Json: TypeAlias = Mapping[str, Any]
+Event: TypeAlias = tuple[str | None, Json | str]  # of a stream: the event's name, if it has one, and its data
+
+
+@dataclass(frozen=True, slots=True)
+class Prompted:
+    """What the rules and the journal want to know of a request.
+
+    Attributes:
+        user_texts: the text parts of the user's messages, in order.
+        tools: the names of the tools that the model was offered; the type of those that have no name.
+        after_tool_result: a tool's result stands after the last thing the model said.
+    """
+
+    user_texts: tuple[str, ...]
+    tools: tuple[str, ...]
+    after_tool_result: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the model answers: a text, or a call of `tool` with `arguments`."""
+
+    model: str
+    text: str = ""
+    tool: str | None = None
+    arguments: Json = field(default_factory=dict)
+
+    @property
+    def arguments_json(self) -> str:
+        """The arguments as the JSON text that most vendors put on the wire."""
+        return json.dumps(self.arguments)
+
+    @property
+    def pieces(self) -> tuple[str, ...]:
+        """The text in two pieces, so that a stream has a middle; a shorter text in one."""
+        half = len(self.text) // 2
+        return (self.text[:half], self.text[half:]) if half else (self.text,)
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """A vendor's protocol: reads a request's document, and gives answers and refusals their shape.
+
+    Attributes:
+        name: how the journal calls it.
+        read: must take any document; what it does not understand it leaves out.
+        whole: the answer to a request that is not streamed.
+        events: the answer to a streamed request, with the request for its options; two events or more.
+        refusal: the document of an HTTP error status with a message.
+    """
+
+    name: str
+    read: Callable[[Json], Prompted]
+    whole: Callable[[Said], Json]
+    events: Callable[[Said, Json], Iterable[Event]]
+    refusal: Callable[[int, str], Json]
+
+
+def new_id(prefix: str) -> str:
+    """Make an identifier that no other answer carries."""
+    return prefix + uuid.uuid4().hex[:24]
+
+
+def encode(event: Event) -> bytes:
+    """Put a server-sent event into bytes."""
+    name, data = event
+    head = f"event: {name}\n" if name else ""
+    return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
+
+
+def objects(value: object) -> tuple[Json, ...]:
+    """Give the objects in a JSON array; none if it is something else."""
+    return tuple(each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+
+
+def texts(content: object) -> tuple[str, ...]:
+    """Give the texts of a message's content: a string, or parts of which some have a `text`."""
+    if isinstance(content, str):
+        return (content,)
+    return tuple(each["text"] for each in objects(content) if isinstance(each.get("text"), str))
+
+
+def name_of(tool: Json) -> tuple[str, ...]:
+    """Give the name of a tool, else its type; nothing if it has neither."""
+    name = tool.get("name") or tool.get("type")
+    return (name,) if isinstance(name, str) else ()
+
+
+def ends_with_result(kinds: Iterable[str | None]) -> bool:
+    """Tell whether, in a row of "model", "result" and None, a "result" stands after the last "model"."""
+    waiting = False
+    for kind in kinds:
+        waiting = kind == "result" or (waiting and kind != "model")
+    return waiting

@@ -1,0 +1,1 @@
+"""The reference orchestrator, driven by the same contracts as the probes."""

@@ -1,0 +1,136 @@
+"""Events as a probe writes them, for the tests of reports."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from turngate.load import catalogue
+from turngate_probes.journal import Event, Journal
+
+MACHINE = {
+    "system": "Linux",
+    "release": "6.1",
+    "arch": "x86_64",
+    "cores": 2,
+    "memory_gb": 7.8,
+    "python": "3.11.7",
+    "node": None,
+}
+PROFILE = {"kind": "resumable", "reason": "resumed by handle", "session_timeout_sec": 1200}
+CAPABILITY = {"supported": True, "probe_method": "command", "detail": "resumed by handle"}
+HANDLE = {"engine": "codex", "handle_type": "session_id", "handle_value": "0199-aa", "created_at_turn": 1}
+REQUEST = {
+    "method": "POST",
+    "path": "/v1/responses",
+    "protocol": "openai.responses",
+    "model": "stub-1",
+    "nonces": ["tgn-0011223344556677"],
+    "tools": ["shell"],
+    "last_user_text": "say tgn-0011223344556677",
+    "bytes": 812,
+    "reply": "text",
+}
+
+
+def started(**fields: Any) -> Event:
+    """The first event of a probe."""
+    usual = {
+        "schema": "turngate.probe-events/1",
+        "turngate": "0.1.0",
+        "machine": MACHINE,
+        "level": "hermetic",
+    }
+    return _event("probe.started", usual | {"strict": False, "cores": 2} | fields)
+
+
+def planned(release: str = "codex@0.169.0", **fields: Any) -> Event:
+    """The announcement of one release."""
+    engine, _, version = release.partition("@")
+    usual = {
+        "release": release,
+        "engine": engine,
+        "version": version,
+        "executable": f"/usr/bin/{engine}",
+        "source": "path",
+        "contract_version": "1",
+        "turns": 3,
+        "note": None,
+    }
+    return _event("release.planned", usual | fields)
+
+
+def turn(release: str = "codex@0.169.0", **fields: Any) -> Event:
+    """One turn of the case `main`, a good one unless said otherwise."""
+    output = b'{"type":"thread.started"}\n'.decode()
+    usual = {
+        "release": release,
+        "case": "main",
+        "step": "first",
+        "argv": ["codex", "exec", "--json", "say 'hello'"],
+        "cwd": "/sandbox/work",
+        "exit_code": 0,
+        "ended": "exit",
+        "seconds": 1.5,
+        "cpu_seconds": 1.25,
+        "stdout": {"bytes": len(output), "excerpt": output},
+        "stderr": {"bytes": 0, "excerpt": ""},
+        "requests": [REQUEST],
+        "handle": None,
+        "outcome": "final",
+        "failure_reason": None,
+        "leftovers": [],
+    }
+    return _event("turn", usual | fields)
+
+
+def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0", **fields: Any) -> Event:
+    """The result of one clause of the catalogue, shown by `main/first`."""
+    known = catalogue()[clause_id]
+    usual = {"release": release, "id": clause_id, "level": known.level, "severity": known.severity.value}
+    seen = {"result": result, "detail": "as expected", "stale": False, "evidence": ["main/first"]}
+    return _event("clause", usual | seen | fields)
+
+
+def clauses(release: str = "codex@0.169.0", **changed: Event) -> list[Event]:
+    """Every clause as passed, save those in `changed` (ids with dots and dashes as underscores)."""
+    names = {each.id: each.id.replace(".", "_").replace("-", "_") for each in catalogue().clauses}
+    return [changed.get(name) or clause(clause_id, release=release) for clause_id, name in names.items()]
+
+
+def finished(release: str = "codex@0.169.0", verdict: str = "compatible", **fields: Any) -> Event:
+    """The end of one release."""
+    usual = {
+        "release": release,
+        "verdict": verdict,
+        "profile": PROFILE,
+        "capability": CAPABILITY,
+        "handle": HANDLE,
+        "seconds": 10.0,
+        "engine_seconds": 8.0,
+        "turns": 3,
+        "unverified": [],
+    }
+    return _event("release.finished", usual | fields)
+
+
+def failed(release: str = "codex@0.169.0", **fields: Any) -> Event:
+    """A release about which the question could not be asked."""
+    return _event("release.failed", {"release": release, "what": "npm is absent", "hint": "install Node.js"} | fields)
+
+
+def ended(**fields: Any) -> Event:
+    """The last event of a probe."""
+    return _event("probe.finished", {"seconds": 12.0, "engine_seconds": 20.0, "interrupted": False} | fields)
+
+
+def written(path: Path, *events: Event) -> Path:
+    """Write events through a real journal, and give its path."""
+    journal = Journal(path)
+    for event in events:
+        journal.add(event["event"], **{key: value for key, value in event.items() if key not in ("event", "at")})
+    journal.close()
+    return path
+
+
+def _event(kind: str, fields: Mapping[str, Any]) -> Event:
+    return {"event": kind, "at": "2026-11-21T10:00:00.000+00:00", **fields}

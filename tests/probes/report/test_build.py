@@ -1,0 +1,222 @@
+from itertools import accumulate
+from typing import Any
+
+import pytest
+
+from tests.probes.report import journals as j
+from turngate.errors import EnvironmentFailed
+from turngate.load import catalogue, first_error, schema
+from turngate_probes.journal import Event
+from turngate_probes.report.build import EXCERPT, MOST_REQUESTS, Report, build
+
+WHOLE = [j.started(), j.planned(), j.turn(), *j.clauses(), j.finished(), j.ended()]
+MISSED = j.clause("handle.present", "fail", detail="no thread_id")
+
+
+def built(*events: Event) -> Report:
+    """Build a report and hold it against its schema."""
+    report = build(events)
+    assert first_error("probe-report", report) is None
+    return report
+
+
+def only_release(*events: Event) -> Report:
+    """Build a report of one release, and give that."""
+    (release,) = built(*events)["releases"]
+    assert isinstance(release, dict)
+    return release
+
+
+def test_a_complete_journal_is_reported_as_it_says() -> None:
+    """Nothing is judged anew when the probe came to its end."""
+    report = built(*WHOLE)
+    assert report["exit_code"] == 0
+    assert not report["interrupted"]
+    assert (report["seconds"], report["engine_seconds"], report["cores"]) == (12.0, 20.0, 2)
+    assert report["machine"] == j.MACHINE
+    (release,) = report["releases"]
+    assert release["verdict"] == "compatible"
+    assert release["profile"] == j.PROFILE
+    assert release["handle"] == j.HANDLE
+    assert [c["id"] for c in release["clauses"]] == [c.id for c in catalogue().clauses]
+
+
+def test_every_place_at_which_a_journal_may_end_gives_a_valid_report() -> None:
+    """After a crash the report is interrupted, and never better than unanswered before the release ended."""
+    for events in list(accumulate(([event] for event in WHOLE), initial=[]))[1:-1]:
+        report = built(*events)
+        assert report["interrupted"]
+        assert report["exit_code"] == 130
+        ended = any(event["event"] == "release.finished" for event in events)
+        assert {r["verdict"] for r in report["releases"]} <= {"compatible" if ended else "unanswered"}
+
+
+def test_a_journal_of_nothing_is_an_environment_failure() -> None:
+    """Without the first event there is nothing to say."""
+    with pytest.raises(EnvironmentFailed, match="does not say that a probe started"):
+        build([])
+
+
+def test_clauses_without_a_result_are_not_run() -> None:
+    """What was planned and never answered is listed as interrupted, in the order of the catalogue."""
+    release = only_release(j.started(), j.planned(), j.clause("handle.present"))
+    by_id = {c["id"]: c for c in release["clauses"]}
+    assert list(by_id) == [c.id for c in catalogue().clauses]
+    assert by_id.pop("handle.present")["result"] == "pass"
+    assert {(c["result"], c["detail"]) for c in by_id.values()} == {("not_run", "interrupted")}
+
+
+def test_the_static_level_plans_static_clauses_alone() -> None:
+    """Hermetic clauses are not missed when nobody asked for them."""
+    release = only_release(j.started(level="static"), j.planned())
+    assert [c["id"] for c in release["clauses"]] == ["version.readable", "help.surface"]
+
+
+def test_an_interrupted_release_that_failed_a_breaking_clause_is_broken() -> None:
+    """What is known is enough."""
+    release = only_release(j.started(), j.planned(), j.turn(), MISSED)
+    assert release["verdict"] == "broken"
+    assert release["capability"]["supported"] is False
+    assert release["profile"]["kind"] == "sticky_process"
+    assert release["handle"] is None
+
+
+def test_an_interrupted_check_of_recordings_is_unanswered() -> None:
+    """What recordings had answered by then does not stand for all of it."""
+    release = only_release(j.started(), j.planned(source="recordings"), j.clause("handle.present"))
+    assert release["verdict"] == "unanswered"
+
+
+def test_unfinished_figures_come_from_the_turns() -> None:
+    """Time and turns of a release that was cut short are those of its events."""
+    last = j.turn(step="resume") | {"at": "2026-11-21T10:00:07.500+00:00"}
+    report = built(j.started(), j.planned(), j.turn(), last)
+    (release,) = report["releases"]
+    assert (release["seconds"], release["engine_seconds"], release["turns"]) == (7.5, 2.5, 2)
+    assert (report["seconds"], report["engine_seconds"]) == (7.5, 2.5)
+
+
+def test_a_release_that_could_not_be_asked_says_why() -> None:
+    """Absent engines are reported, and leave the question open."""
+    report = built(
+        j.started(),
+        j.planned("gemini", version=None, executable=None, source="npm"),
+        j.failed("gemini"),
+        j.ended(),
+    )
+    (release,) = report["releases"]
+    assert release["verdict"] == "unanswered"
+    assert release["failed"] == {"what": "npm is absent", "hint": "install Node.js"}
+    assert {c["detail"] for c in release["clauses"]} == {"could not be asked: npm is absent"}
+    assert report["exit_code"] == 2
+
+
+@pytest.mark.parametrize(
+    "verdicts, options, code",
+    [
+        ([], {}, 2),
+        (["compatible", "degraded"], {}, 0),
+        (["degraded"], {"strict": True}, 1),
+        (["unanswered", "broken"], {}, 1),
+        (["unanswered", "compatible"], {}, 2),
+    ],
+)
+def test_the_exit_code_is_that_of_all_releases(verdicts: list[str], options: dict[str, Any], code: int) -> None:
+    """One code for the whole probe."""
+    releases = [
+        event
+        for number, verdict in enumerate(verdicts)
+        for event in (j.planned(f"codex@{number}"), j.finished(f"codex@{number}", verdict))
+    ]
+    assert built(j.started(**options), *releases, j.ended())["exit_code"] == code
+
+
+@pytest.mark.parametrize("strict, code", [(False, 0), (True, 1)])
+def test_a_stale_deviation_fails_under_strict(*, strict: bool, code: int) -> None:
+    """A deviation that no longer occurs passes, unless one is strict."""
+    stale = j.clause("stdin.open", detail="ended; stale: …", stale=True)
+    report = built(j.started(strict=strict), j.planned(), *j.clauses(stdin_open=stale), j.finished(), j.ended())
+    assert report["exit_code"] == code
+
+
+def test_an_interrupted_probe_exits_as_such() -> None:
+    """Ctrl-C is told from a verdict, even when a release is broken already."""
+    report = built(j.started(), j.planned(), MISSED, j.ended(interrupted=True))
+    assert (report["exit_code"], report["interrupted"]) == (130, True)
+
+
+def test_evidence_of_a_pass_is_names_and_of_all_else_turns() -> None:
+    """A failure is shown whole, a pass is only pointed at."""
+    release = only_release(j.started(), j.planned(), j.turn(), j.clause("stream.framing"), MISSED)
+    by_id = {c["id"]: c["evidence"] for c in release["clauses"]}
+    assert by_id["stream.framing"] == ["main/first"]
+    (shown,) = by_id["handle.present"]
+    assert shown["turn"] == "main/first"
+    assert shown["argv"] == j.turn()["argv"]
+    assert shown["requests"] == [j.REQUEST]
+
+
+def test_evidence_whose_turn_is_not_known_stays_a_name() -> None:
+    """A clause may name what was torn off."""
+    release = only_release(j.started(), j.planned(), MISSED)
+    assert next(c for c in release["clauses"] if c["id"] == "handle.present")["evidence"] == ["main/first"]
+
+
+def test_releases_are_kept_apart() -> None:
+    """Turns of the same name in two releases are two turns, and events may be mixed."""
+    other = "codex@0.140.0"
+    events = [
+        j.started(),
+        j.planned(),
+        j.planned(other),
+        j.turn(other, exit_code=9),
+        j.turn(),
+        j.clause("handle.present", "fail"),
+        j.clause("handle.present", "fail", other),
+    ]
+    codes = [
+        c["evidence"][0]["exit_code"]
+        for release in built(*events)["releases"]
+        for c in release["clauses"]
+        if c["id"] == "handle.present"
+    ]
+    assert codes == [0, 9]
+
+
+def test_evidence_is_bounded() -> None:
+    """A flood of output, of words or of requests does not make the report unreadable."""
+    flood = {"bytes": 10**9, "excerpt": "y" * 100_000}
+    turn = j.turn(stdout=flood, requests=[j.REQUEST | {"last_user_text": "z" * 10**5}] * 500, argv=["x" * 10**5])
+    release = only_release(j.started(), j.planned(), turn, MISSED)
+    shown = next(c for c in release["clauses"] if c["id"] == "handle.present")["evidence"][0]
+    assert len(shown["stdout"]["excerpt"]) < EXCERPT + 100
+    assert shown["stdout"]["bytes"] == 10**9
+    assert (len(shown["requests"]), shown["requests_seen"]) == (MOST_REQUESTS, 500)
+    assert len(str(shown["requests"][0])) + len(shown["argv"][0]) < 4000
+
+
+def test_turns_without_a_backend_have_no_requests() -> None:
+    """Static clauses run turns of which no backend knows."""
+    release = only_release(j.started(), j.planned(), j.turn(requests=None), MISSED)
+    shown = next(c for c in release["clauses"] if c["id"] == "handle.present")["evidence"][0]
+    assert (shown["requests"], shown["requests_seen"]) == (None, None)
+
+
+def test_the_schema_knows_the_words_of_the_catalogue() -> None:
+    """Its closed lists are those of the code."""
+    defs = schema("probe-report")["$defs"]
+    assert all(c.severity in defs["clause"]["properties"]["severity"]["enum"] for c in catalogue().clauses)
+    assert all(c.level in defs["clause"]["properties"]["level"]["enum"] for c in catalogue().clauses)
+
+
+@pytest.mark.parametrize("place", ["", "machine", "release", "clause", "evidence"])
+def test_the_schema_refuses_fields_that_it_does_not_know(place: str) -> None:
+    """The report says nothing that readers were not told of."""
+    report = build([j.started(), j.planned(), j.turn(), MISSED])
+    release = report["releases"][0]
+    missed = next(c for c in release["clauses"] if c["result"] == "fail")
+    places = {"": report, "machine": report["machine"], "release": release, "clause": missed}
+    target = places.get(place) or missed["evidence"][0]
+    report["machine"] = dict(report["machine"])
+    (report["machine"] if place == "machine" else target)["surprise"] = 1
+    assert first_error("probe-report", report) is not None

@@ -1,0 +1,162 @@
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from syrupy.assertion import SnapshotAssertion
+
+from tests.probes.report import journals as j
+from turngate_probes.journal import Event
+from turngate_probes.report.build import build
+from turngate_probes.report.text import print_report
+
+JOURNAL = Path("/runs/journal.ndjson")
+ARGV = ["codex", "exec", "--json", "two\nlines"]
+
+
+def text(*events: Event, width: int = 80, terminal: bool = False) -> str:
+    """Give the final text of a probe, as a pipe or a terminal of that width gets it."""
+    file = io.StringIO()
+    console = Console(file=file, width=width, force_terminal=terminal, highlight=False, markup=False)
+    print_report(console, build(events), JOURNAL)
+    return file.getvalue()
+
+
+def compatible(release: str = "opencode@1.18.33") -> list[Event]:
+    """A release that keeps all."""
+    return [j.planned(release), j.turn(release), *j.clauses(release), j.finished(release)]
+
+
+def degraded(release: str = "gemini@0.61.0") -> list[Event]:
+    """A release with a deviation that occurs, one that does not, and a facility that it lacks."""
+    changed = {
+        "backend_failure_told": j.clause(
+            "backend.failure-told",
+            "deviates",
+            release,
+            detail="retries past 20 s; an orchestrator must set a deadline",
+        ),
+        "stdin_open": j.clause("stdin.open", "pass", release, detail="ended; stale: …", stale=True),
+        "auto_flags_accepted": j.clause("auto.flags-accepted", "unsupported", release, detail="no such mode"),
+    }
+    plan = j.planned(release, note="a preview release")
+    return [
+        plan,
+        *j.clauses(release, **changed),
+        j.finished(release, "degraded", unverified=["store", "resident"]),
+    ]
+
+
+def broken(release: str = "codex@0.169.0") -> list[Event]:
+    """A release without a session id, so that much else could not run."""
+    needs: dict[str, Any] = {"detail": "needs handle.present, which is fail", "evidence": []}
+    changed = {
+        "handle_present": j.clause("handle.present", "fail", detail="no thread_id in the first event [absent]"),
+        "handle_place": j.clause("handle.place", "not_run", **needs),
+        "resume_accepted": j.clause("resume.accepted", "not_run", **needs),
+        "resume_isolation": j.clause("resume.isolation", "not_run", detail="needs resume.context-carried"),
+        "stdin_open": j.clause("stdin.open", "fail", detail="hung for 30 s", evidence=["open/first", "gone/first"]),
+    }
+    hung: dict[str, Any] = {
+        "exit_code": None,
+        "ended": "timeout",
+        "requests": [],
+        "stdout": {"bytes": 0, "excerpt": ""},
+    }
+    stderr = {"bytes": 5000, "excerpt": "Reading\tadditional input\nfrom stdin...\r\n"}
+    return [
+        j.planned(release),
+        j.turn(release, argv=ARGV),
+        j.turn(release, case="open", stderr=stderr, **hung),
+        *j.clauses(release, **changed),
+        j.finished(release, "broken", profile=j.PROFILE | {"kind": "sticky_process"}),
+    ]
+
+
+def test_a_compatible_release_is_one_line(snapshot: SnapshotAssertion) -> None:
+    """Where all is well one line and the summary say so."""
+    assert text(j.started(), *compatible(), j.ended()) == snapshot
+
+
+def test_a_degraded_release_says_what_deviates(snapshot: SnapshotAssertion) -> None:
+    """Deviations, stale ones and missing facilities are told with what to do about them."""
+    assert text(j.started(strict=True), *degraded(), j.ended()) == snapshot
+
+
+def test_a_broken_release_shows_its_evidence(snapshot: SnapshotAssertion) -> None:
+    """A failure is told with why it matters, the turn, and the request seen."""
+    assert text(j.started(), *broken(), *compatible(), j.ended()) == snapshot
+
+
+def test_an_interrupted_probe_shows_what_is_known(snapshot: SnapshotAssertion) -> None:
+    """Releases that were not asked to the end, and one that never could be."""
+    absent = j.planned("iflow", version=None, executable=None, source="recordings")
+    events = [j.planned(), absent, j.failed("iflow"), j.turn(), j.clause("version.readable")]
+    assert text(j.started(), *events) == snapshot
+
+
+def test_a_probe_of_nothing_says_so() -> None:
+    """No release is no success."""
+    assert "exit code 2: there was nothing to probe" in text(j.started(), j.ended(engine_seconds=0))
+
+
+def test_a_pipe_gets_neither_colours_nor_cuts() -> None:
+    """Lines are as long as they are, however narrow rich thinks that a pipe is."""
+    out = text(j.started(), *broken(), *degraded(), j.ended(), width=20)
+    assert "\x1b" not in out
+    assert "…" not in out.replace("stale: …", "")
+    assert "A first turn prints the session id under the field that the contract names." in out
+
+
+def test_a_terminal_gets_colours_and_folded_lines() -> None:
+    """Nothing is lost on a narrow terminal, and nothing is wider than it."""
+    out = text(j.started(), *broken(), j.ended(), width=30, terminal=True)
+    assert "\x1b[1;31m" in out
+    bare = Console(file=io.StringIO()).render_str("").from_ansi(out).plain
+    assert max(map(len, bare.split("\n"))) <= 30
+    assert "\n\ncodex 0.169.0" in bare
+    words = "A first turn prints the session id under the field that the contract names."
+    assert words in " ".join(bare.split())
+
+
+def test_no_color_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A terminal whose owner wants no colours gets none."""
+    monkeypatch.setenv("NO_COLOR", "1")
+    out = text(j.started(), *broken(), j.ended(), terminal=True)
+    assert "31m" not in out
+
+
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x1b[31mred\0 [red]markup[/red] :smile: \u202egnp.exe\x9b31m\r\x08"
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_hostile_text_is_shown_and_does_nothing(*, terminal: bool) -> None:
+    """Escapes, controls and markup of an engine reach the reader as text."""
+    output = {"bytes": 9, "excerpt": HOSTILE}
+    request = j.REQUEST | {"path": HOSTILE, "last_user_text": HOSTILE, "model": HOSTILE, "nonces": [HOSTILE]}
+    turn = j.turn(argv=["codex", HOSTILE], stdout=output, stderr=output, requests=[request], ended=HOSTILE)
+    events = [
+        j.planned(version=HOSTILE, executable=HOSTILE, note=HOSTILE),
+        turn,
+        j.clause("handle.present", "fail", detail=HOSTILE),
+        j.clause("resume.accepted", "not_run", detail=HOSTILE, evidence=[]),
+        j.clause("resume.repeated", "not_run", detail=HOSTILE, evidence=[]),
+        j.failed(what=HOSTILE, hint=HOSTILE),
+        j.finished(unverified=[HOSTILE]),
+    ]
+    out = text(j.started(), *events, j.ended(), width=4000, terminal=terminal)
+    assert not {"\0", "\x07", "\x08", "\r", "\x9b", "\u202e", "\x1b]"} & set(out)
+    assert "\x1b[2J" not in out
+    assert "[red]markup[/red] :smile:" in out
+    assert "\\x1b[31mred\\x00" in out
+
+
+def test_a_flood_is_bounded() -> None:
+    """A huge excerpt, argv and number of requests make a text that can still be read."""
+    flood = {"bytes": 10**9, "excerpt": "y" * 10**5}
+    turn = j.turn(stdout=flood, argv=["x" * 10**5] * 100, requests=[j.REQUEST] * 500)
+    out = text(j.started(), j.planned(), turn, j.clause("handle.present", "fail"), j.ended())
+    assert len(out) < 9000
+    assert "and 496 more requests" in out
+    assert "1000000000 bytes" in out

@@ -1,0 +1,78 @@
+"""A running backend, and a plain HTTP client of it."""
+
+import http.client
+import json
+import socket
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+from urllib.parse import urlsplit
+
+import pytest
+
+from turngate_probes.stub_model import StubBackend
+
+_PATIENCE = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An HTTP answer that was read to its end."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def document(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.body)
+
+
+Ask: TypeAlias = Callable[..., Answered]
+Dial: TypeAlias = Callable[[], socket.socket]
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reach loopback directly, whatever the machine's proxies are."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+
+
+@pytest.fixture
+def backend() -> Iterator[StubBackend]:
+    """Serve for one test."""
+    with StubBackend() as serving:
+        yield serving
+
+
+@pytest.fixture
+def ask(backend: StubBackend) -> Ask:
+    """Send one request; a document goes as JSON."""
+
+    def send(method: str, path: str, document: object = None, **options: Any) -> Answered:
+        body = json.dumps(document).encode() if document is not None else options.pop("body", None)
+        connection = http.client.HTTPConnection(urlsplit(backend.url).netloc, timeout=_PATIENCE)
+        try:
+            connection.request(method, path, body=body, **options)
+            answer = connection.getresponse()
+            return Answered(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+        finally:
+            connection.close()
+
+    return send
+
+
+@pytest.fixture
+def dial(backend: StubBackend) -> Iterator[Dial]:
+    """Open raw connections, closed after the test."""
+    opened: list[socket.socket] = []
+
+    def connect() -> socket.socket:
+        address = urlsplit(backend.url)
+        opened.append(socket.create_connection((address.hostname, address.port), timeout=_PATIENCE))
+        return opened[-1]
+
+    yield connect
+    for each in opened:
+        each.close()

@@ -1,0 +1,131 @@
+"""The messages API as the vendor's own SDK sees it."""
+
+from collections.abc import Iterator
+
+import anthropic
+import pytest
+
+from turngate_probes.stub_model import Cut, Refuse, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model.anthropic import WIRE
+
+_HI: list[anthropic.types.MessageParam] = [{"role": "user", "content": "hi"}]
+
+
+@pytest.fixture
+def client(backend: StubBackend) -> Iterator[anthropic.Anthropic]:
+    """The vendor's client, without retries."""
+    with anthropic.Anthropic(api_key="x", base_url=backend.url, max_retries=0) as opened:
+        yield opened
+
+
+def test_text(backend: StubBackend, client: anthropic.Anthropic) -> None:
+    """A scripted text is the one text block of a message that ended its turn."""
+    backend.script(Rule(Text("héllo\nworld")))
+    message = client.messages.create(model="m", max_tokens=9, messages=_HI)
+    (block,) = message.content
+    assert isinstance(block, anthropic.types.TextBlock)
+    assert (block.text, message.stop_reason, message.model) == ("héllo\nworld", "end_turn", "m")
+
+
+@pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
+def test_text_streamed(backend: StubBackend, client: anthropic.Anthropic, text: str) -> None:
+    """The SDK puts the streamed events together to the scripted text."""
+    backend.script(Rule(Text(text)))
+    with client.messages.stream(model="m", max_tokens=9, messages=_HI) as stream:
+        assert stream.get_final_text() == text
+        assert stream.get_final_message().stop_reason == "end_turn"
+
+
+def test_events_in_order(client: anthropic.Anthropic) -> None:
+    """A stream holds the events of the vendor in the vendor's order."""
+    stream = client.messages.create(model="m", max_tokens=9, messages=_HI, stream=True)
+    assert [each.type for each in stream] == [
+        "message_start",
+        "content_block_start",
+        "content_block_delta",
+        "content_block_delta",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+    ]
+
+
+def test_tool_call(backend: StubBackend, client: anthropic.Anthropic) -> None:
+    """A scripted tool call is a tool use block with its arguments as an object, streamed or not."""
+    backend.script(Rule(ToolCall("look", {"at": 1})))
+    whole = client.messages.create(model="m", max_tokens=9, messages=_HI)
+    with client.messages.stream(model="m", max_tokens=9, messages=_HI) as stream:
+        streamed = stream.get_final_message()
+    for message in (whole, streamed):
+        (block,) = message.content
+        assert isinstance(block, anthropic.types.ToolUseBlock)
+        assert (block.name, block.input, message.stop_reason) == ("look", {"at": 1}, "tool_use")
+
+
+@pytest.mark.parametrize(
+    "status, name, kind",
+    [
+        (401, "authentication_error", anthropic.AuthenticationError),
+        (429, "rate_limit_error", anthropic.RateLimitError),
+        (500, "api_error", anthropic.InternalServerError),
+    ],
+)
+def test_refusals(
+    backend: StubBackend,
+    client: anthropic.Anthropic,
+    status: int,
+    name: str,
+    kind: type[anthropic.APIStatusError],
+) -> None:
+    """A refusal is the SDK's error of that status, with the vendor's type and the scripted message."""
+    backend.script(Rule(Refuse(status, "no, thanks")))
+    with pytest.raises(kind, match="no, thanks") as raised:
+        client.messages.create(model="m", max_tokens=9, messages=_HI)
+    assert isinstance(raised.value.body, dict)
+    assert raised.value.body["type"] == "error"
+    assert raised.value.body["error"] == {"type": name, "message": "no, thanks"}
+
+
+def test_cut(backend: StubBackend, client: anthropic.Anthropic) -> None:
+    """A cut stream yields a part of the text and then breaks."""
+    backend.script(Rule(Cut()))
+    kinds = []
+    with pytest.raises(Exception, match="incomplete chunked read"):  # noqa: PT012 - the loop is what fails
+        for each in client.messages.create(model="m", max_tokens=9, messages=_HI, stream=True):
+            kinds.append(each.type)  # noqa: PERF401 - what came before the failure counts
+    assert kinds[-1] == "content_block_delta"
+
+
+def test_count_tokens(backend: StubBackend, client: anthropic.Anthropic) -> None:
+    """Tokens are counted, whatever the script says, and journalled apart from the turns."""
+    backend.script(Rule(Refuse(500)))
+    assert client.messages.count_tokens(model="m", messages=_HI).input_tokens > 0
+    assert [each.protocol for each in backend.exchanges()] == ["anthropic.count"]
+
+
+def test_what_is_read() -> None:
+    """User texts, without the results of tools, and the names of tools are read from a request."""
+    prompted = WIRE.read(
+        {
+            "system": "rules",
+            "messages": [
+                {"role": "user", "content": "a"},
+                {"role": "assistant", "content": [{"type": "text", "text": "b"}]},
+                {
+                    "role": "user",
+                    "content": [{"type": "tool_result", "content": "c"}, {"type": "text", "text": "d"}],
+                },
+            ],
+            "tools": [{"name": "Bash", "input_schema": {}}],
+        }
+    )
+    assert prompted.user_texts == ("a", "d")
+    assert prompted.tools == ("Bash",)
+    assert prompted.after_tool_result
+
+
+def test_tool_result_answered() -> None:
+    """A tool's result counts no more once the model has spoken again."""
+    result = {"role": "user", "content": [{"type": "tool_result", "content": "c"}]}
+    later = [{"role": "assistant", "content": "b"}, {"role": "user", "content": "a"}]
+    assert not WIRE.read({"messages": [result, *later]}).after_tool_result

@@ -1,0 +1,116 @@
+"""The Gemini API as the vendor's own SDK sees it."""
+
+from collections.abc import Iterator
+
+import pytest
+from google import genai
+from google.genai import errors, types
+
+from turngate_probes.stub_model import Cut, Refuse, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model.gemini import WIRE
+
+
+@pytest.fixture(params=["v1", "v1beta"])
+def client(backend: StubBackend, request: pytest.FixtureRequest) -> Iterator[genai.Client]:
+    """The vendor's client, at either version of the API."""
+    options = types.HttpOptions(base_url=backend.url, api_version=request.param)
+    with genai.Client(api_key="x", http_options=options) as opened:
+        yield opened
+
+
+def test_text(backend: StubBackend, client: genai.Client) -> None:
+    """A scripted text is the text of a candidate that stopped."""
+    backend.script(Rule(Text("héllo\nworld")))
+    answer = client.models.generate_content(model="gemini-x", contents="hi")
+    (candidate,) = answer.candidates or []
+    assert (answer.text, answer.model_version) == ("héllo\nworld", "gemini-x")
+    assert candidate.finish_reason == types.FinishReason.STOP
+
+
+@pytest.mark.parametrize("text", ["", "x", "héllo\nworld"])
+def test_text_streamed(backend: StubBackend, client: genai.Client, text: str) -> None:
+    """The chunks put together are the scripted text, and the last says why it ended."""
+    backend.script(Rule(Text(text)))
+    chunks = list(client.models.generate_content_stream(model="m", contents="hi"))
+    assert "".join(each.text or "" for each in chunks) == text
+    reasons = [each.candidates[0].finish_reason for each in chunks if each.candidates]
+    assert reasons[-1] == types.FinishReason.STOP
+    assert set(reasons[:-1]) == {None}
+
+
+def test_tool_call(backend: StubBackend, client: genai.Client) -> None:
+    """A scripted tool call is a function call, streamed or not."""
+    backend.script(Rule(ToolCall("look", {"at": 1})))
+    whole = client.models.generate_content(model="m", contents="hi")
+    stream = client.models.generate_content_stream(model="m", contents="hi")
+    calls = [call for each in (whole, *stream) for call in each.function_calls or ()]
+    assert [(each.name, each.args) for each in calls] == [("look", {"at": 1})] * 2
+
+
+@pytest.mark.parametrize(
+    "status, name, kind",
+    [
+        (401, "UNAUTHENTICATED", errors.ClientError),
+        (429, "RESOURCE_EXHAUSTED", errors.ClientError),
+        (500, "INTERNAL", errors.ServerError),
+    ],
+)
+def test_refusals(
+    backend: StubBackend, client: genai.Client, status: int, name: str, kind: type[errors.APIError]
+) -> None:
+    """A refusal is the SDK's error with the code, the status' name and the scripted message."""
+    backend.script(Rule(Refuse(status, "no, thanks")))
+    with pytest.raises(kind) as raised:
+        client.models.generate_content(model="m", contents="hi")
+    assert (raised.value.code, raised.value.status, raised.value.message) == (status, name, "no, thanks")
+
+
+def test_cut(backend: StubBackend, client: genai.Client) -> None:
+    """A cut stream yields a part of the text and then breaks."""
+    backend.script(Rule(Cut()))
+    seen = []
+    with pytest.raises(Exception, match="incomplete chunked read"):  # noqa: PT012 - the loop is what fails
+        for each in client.models.generate_content_stream(model="m", contents="hi"):
+            seen.append(each.text)  # noqa: PERF401 - what came before the failure counts
+    assert seen
+    assert all(seen)
+
+
+def test_count_tokens(backend: StubBackend, client: genai.Client) -> None:
+    """Tokens are counted, whatever the script says, and journalled apart from the turns."""
+    backend.script(Rule(Refuse(500)))
+    assert (client.models.count_tokens(model="m", contents="hi").total_tokens or 0) > 0
+    assert [each.protocol for each in backend.exchanges()] == ["gemini.count"]
+
+
+def test_model_in_the_path(backend: StubBackend, client: genai.Client) -> None:
+    """The model stands in the path and is journalled from there."""
+    client.models.generate_content(model="gemini-2.5-pro", contents="hi")
+    (exchange,) = backend.exchanges()
+    assert (exchange.model, exchange.protocol, exchange.user_texts) == ("gemini-2.5-pro", "gemini", ("hi",))
+
+
+def test_what_is_read() -> None:
+    """User texts, of contents without a role too, and tools are read from a request."""
+    prompted = WIRE.read(
+        {
+            "systemInstruction": {"parts": [{"text": "rules"}]},
+            "contents": [
+                {"role": "user", "parts": [{"text": "a"}, {"inlineData": {}}, {"text": "b"}]},
+                {"role": "model", "parts": [{"text": "c"}]},
+                {"parts": [{"text": "d"}]},
+            ],
+            "tools": [{"functionDeclarations": [{"name": "glob"}, {"name": "grep"}]}, {"googleSearch": {}}],
+        }
+    )
+    assert prompted.user_texts == ("a", "b", "d")
+    assert prompted.tools == ("glob", "grep", "googleSearch")
+    assert not prompted.after_tool_result
+
+
+@pytest.mark.parametrize("later, expected", [([], True), (["user"], True), (["model", "user"], False)])
+def test_tool_result(later: list[str], *, expected: bool) -> None:
+    """A tool's result counts until the model has spoken again."""
+    result = {"role": "user", "parts": [{"functionResponse": {"name": "glob"}}]}
+    contents = [{"role": "model"}, result, *({"role": role, "parts": [{"text": "x"}]} for role in later)]
+    assert WIRE.read({"contents": contents}).after_tool_result is expected

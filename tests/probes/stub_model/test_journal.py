@@ -1,0 +1,91 @@
+"""Nonces, and what of a request stands in the journal."""
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate_probes.stub_model import NONCE, Exchange, StubBackend, new_nonce
+from turngate_probes.stub_model.journal import nonces_in
+
+_NONCES = st.binary(min_size=8, max_size=8).map(lambda digits: "tgn-" + digits.hex())
+
+
+def test_new_nonce() -> None:
+    """A nonce is what NONCE matches, and no two are the same."""
+    made = {new_nonce() for _ in range(100)}
+    assert len(made) == 100
+    assert all(NONCE.fullmatch(each) for each in made)
+
+
+@given(nonces=st.lists(_NONCES, unique=True, max_size=5), between=st.sampled_from(["\n", "é", '"', " ", "z"]))
+def test_nonces_in(nonces: list[str], between: str) -> None:
+    """Nonces are found in order and once each, whatever stands around them and however JSON escapes it."""
+    text = between + between.join(nonces + nonces[::-1]) + between
+    assert nonces_in(json.dumps({"a": [text]}).encode()) == tuple(nonces)
+
+
+def test_nonces_in_no_text() -> None:
+    """A body that is no text at all has its nonces all the same."""
+    assert nonces_in(b"\xff\xfetgn-0123456789abcdef\x80") == ("tgn-0123456789abcdef",)
+
+
+def test_an_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
+    """An exchange holds what the request was and what it was answered."""
+    nonce, before = new_nonce(), time.time()
+    document = {
+        "model": "m",
+        "messages": [{"role": "system", "content": nonce}, {"role": "user", "content": "hi"}],
+        "tools": [{"type": "function", "function": {"name": "bash"}}],
+    }
+    ask("POST", "/v1/chat/completions?x=1", document)
+    (exchange,) = backend.exchanges()
+    assert before <= exchange.at <= time.time()
+    assert exchange == Exchange(
+        at=exchange.at,
+        method="POST",
+        path="/v1/chat/completions?x=1",
+        protocol="openai.chat",
+        model="m",
+        user_texts=("hi",),
+        nonces=(nonce,),
+        tools=("bash",),
+        body=json.dumps(document).encode(),
+        reply="text",
+    )
+
+
+def test_nothing_is_truncated(backend: StubBackend, ask: Callable[..., Any]) -> None:
+    """A body of several MiB is journalled whole."""
+    text = "x" * 3 * 2**20
+    ask("POST", "/v1/responses", {"input": text})
+    assert backend.exchanges()[0].user_texts == (text,)
+
+
+def test_on_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
+    """The callback gets an exchange once it stands in the journal and before it is answered."""
+    seen: list[tuple[bool, bool]] = []
+    answered = threading.Event()
+    backend.on_exchange(lambda each: seen.append((each in backend.exchanges(), answered.is_set())))
+    ask("GET", "/v1/models")
+    answered.set()
+    assert seen == [(True, False)]
+
+
+def test_order(backend: StubBackend, ask: Callable[..., Any]) -> None:
+    """Exchanges stand in the order in which they came."""
+    paths = [f"/v1/models/{number}" for number in range(5)]
+    for path in paths:
+        ask("GET", path)
+    assert [each.path for each in backend.exchanges()] == paths
+
+
+def test_readable_afterwards() -> None:
+    """The journal can be read when the backend has closed."""
+    with StubBackend() as backend:
+        pass
+    assert (backend.exchanges(), backend.egress()) == ((), ())

@@ -1,0 +1,233 @@
+"""The backend at work: scripts, faults and shutdown."""
+
+import http.client
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from turngate_probes.stub_model import Cut, Hang, Refuse, Rule, StubBackend, Text, ToolCall
+
+_GENERATING = {
+    "/v1/responses": {"input": "hi"},
+    "/v1/chat/completions": {"messages": [{"role": "user", "content": "hi"}]},
+    "/v1beta/models/m:generateContent": {"contents": [{"parts": [{"text": "hi"}]}]},
+    "/v1/messages": {"messages": [{"role": "user", "content": "hi"}]},
+}
+
+
+def _everything(connection: socket.socket) -> bytes:
+    """Read until the other side has closed."""
+    received = b""
+    while data := connection.recv(65536):
+        received += data
+    return received
+
+
+def _post(path: str, body: bytes) -> bytes:
+    return b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(body), body)
+
+
+@pytest.mark.parametrize("path", _GENERATING)
+def test_default_text(ask: Callable[..., Any], path: str) -> None:
+    """Every protocol says "ok" without a script."""
+    answer = ask("POST", path, _GENERATING[path])
+    assert answer.status == 200
+    assert b'"ok"' in answer.body
+
+
+def test_tool_then_text(backend: StubBackend, ask: Callable[..., Any]) -> None:
+    """A turn with a tool is two rules: the text once its result is there, the call before."""
+    backend.script(Rule(Text("done"), after_tool_result=True), Rule(ToolCall("bash", {})))
+    messages = [{"role": "user", "content": "hi"}]
+    ask("POST", "/v1/chat/completions", {"messages": messages})
+    later = [*messages, {"role": "assistant"}, {"role": "tool", "content": "x"}]
+    ask("POST", "/v1/chat/completions", {"messages": later})
+    assert [each.reply for each in backend.exchanges()] == ["tool_call bash", "text"]
+
+
+def test_script_is_replaced(backend: StubBackend, ask: Callable[..., Any]) -> None:
+    """A new script takes the place of the one before, with counts of its own."""
+    for status in (500, 429):
+        backend.script(Rule(Refuse(status), times=1))
+        assert [ask("POST", "/responses", {}).status for _ in range(2)] == [status, 200]
+
+
+@pytest.mark.parametrize("path", _GENERATING)
+@pytest.mark.parametrize("body", [b"{", b"[]", b"", b"[" * 100_000])
+def test_not_json(backend: StubBackend, ask: Callable[..., Any], path: str, body: bytes) -> None:
+    """A body that is no JSON object is refused, and journalled with its protocol."""
+    answer = ask("POST", path, body=body)
+    (exchange,) = backend.exchanges()
+    assert (answer.status, exchange.reply, exchange.body) == (400, "refuse 400", body)
+    assert "JSON" in answer.document["error"]["message"]
+    assert exchange.protocol is not None
+
+
+@pytest.mark.parametrize("status", [401, 429, 500, 529])
+def test_odd_status(backend: StubBackend, ask: Callable[..., Any], status: int) -> None:
+    """Any status can be scripted, one without a name of its own too."""
+    backend.script(Rule(Refuse(status)))
+    assert ask("POST", "/v1/messages", {}).status == status
+    assert backend.exchanges()[0].reply == f"refuse {status}"
+
+
+def test_unknown_path(backend: StubBackend, ask: Callable[..., Any]) -> None:
+    """A path that is not known gets 404 and is journalled without a protocol, its body too."""
+    assert ask("POST", "/v1/responses/compact?a=b", {"a": "tgn-0123456789abcdef"}).status == 404
+    (exchange,) = backend.exchanges()
+    assert (exchange.method, exchange.path) == ("POST", "/v1/responses/compact?a=b")
+    assert (exchange.protocol, exchange.reply) == (None, "refuse 404")
+    assert exchange.nonces == ("tgn-0123456789abcdef",)
+
+
+def test_head(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
+    """A HEAD request is answered without a body and journalled."""
+    connection = dial()
+    connection.sendall(b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n")
+    received = _everything(connection)
+    assert (received[:12], received[-4:]) == (b"HTTP/1.1 404", b"\r\n\r\n")
+    assert [each.method for each in backend.exchanges()] == ["HEAD"]
+
+
+def test_websocket_refused(backend: StubBackend, ask: Callable[..., Any]) -> None:
+    """A WebSocket is refused with the status that sends clients back to HTTP."""
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "x"}
+    assert ask("GET", "/v1/responses", headers=headers).status == 426
+    (exchange,) = backend.exchanges()
+    assert (exchange.protocol, exchange.reply) == ("openai.responses", "refuse 426")
+
+
+def test_connection_is_kept(backend: StubBackend) -> None:
+    """One connection serves many requests, streamed ones among them."""
+    connection = http.client.HTTPConnection(urlsplit(backend.url).netloc, timeout=20)
+    connection.connect()
+    first = connection.sock
+    for stream in (b"true", b"false", b"true"):
+        connection.request("POST", "/v1/responses", body=b'{"stream": %b}' % stream)
+        assert connection.getresponse().read()
+    assert connection.sock is first
+    connection.close()
+    assert len(backend.exchanges()) == 3
+
+
+@pytest.mark.parametrize("path", _GENERATING)
+def test_cut_whole(backend: StubBackend, ask: Callable[..., Any], path: str) -> None:
+    """An answer that is not streamed is cut within its announced length."""
+    backend.script(Rule(Cut()))
+    with pytest.raises(http.client.IncompleteRead) as raised:
+        ask("POST", path, _GENERATING[path])
+    assert raised.value.partial.startswith(b"{")
+    assert backend.exchanges()[0].reply == "cut"
+
+
+def test_cut_closes(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
+    """A cut stream begins with valid events, and the connection is closed without an end of the stream."""
+    backend.script(Rule(Cut()))
+    connection = dial()
+    connection.sendall(_post("/v1/responses", b'{"stream": true}'))
+    head, _, received = _everything(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"event: response.output_text.delta\n" in received
+    assert b"response.completed" not in received
+    assert not received.endswith(b"0\r\n\r\n")
+
+
+def test_hang_until_the_backend_closes(dial: Callable[[], socket.socket], backend: StubBackend) -> None:
+    """A hanging request gets no byte; closing the backend is prompt and ends it."""
+    backend.script(Rule(Hang()))
+    arrived = threading.Event()
+    backend.on_exchange(lambda _: arrived.set())
+    connection = dial()
+    connection.sendall(_post("/v1/responses", b"{}"))
+    assert arrived.wait(20)
+    connection.setblocking(False)  # noqa: FBT003 - the socket module's own way
+    with pytest.raises(BlockingIOError):
+        connection.recv(1)
+    connection.settimeout(20)
+    before = time.monotonic()
+    backend.__exit__(None, None, None)
+    assert time.monotonic() - before < 1
+    assert _everything(connection) == b""
+    assert backend.exchanges()[0].reply == "hang"
+
+
+def test_hang_until_the_client_leaves(dial: Callable[[], socket.socket], backend: StubBackend) -> None:
+    """A hanging request ends when its client has left, and keeps no thread."""
+    backend.script(Rule(Hang()))
+    threads: list[threading.Thread] = []
+    arrived = threading.Event()
+
+    def note(_: object) -> None:
+        threads.append(threading.current_thread())
+        arrived.set()
+
+    backend.on_exchange(note)
+    connection = dial()
+    connection.sendall(_post("/v1/responses", b"{}"))
+    assert arrived.wait(20)
+    connection.close()
+    threads[0].join(20)
+    assert not threads[0].is_alive()
+
+
+def test_nothing_left_running(dial: Callable[[], socket.socket]) -> None:
+    """Closing ends idle connections and every thread, and the port refuses from then on."""
+    before = set(threading.enumerate())
+    with StubBackend() as backend:
+        address = urlsplit(backend.url)
+        idle = socket.create_connection((address.hostname, address.port), timeout=20)
+        idle.sendall(b"GET /v1/models HTTP/1.1\r\n\r\n")
+        assert idle.recv(12) == b"HTTP/1.1 200"
+    assert _everything(idle).endswith(b"}")
+    idle.close()
+    for each in set(threading.enumerate()) - before:
+        each.join(5)
+    assert not [each for each in set(threading.enumerate()) - before if each.is_alive()]
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((address.hostname, address.port), timeout=20)
+
+
+def test_many_at_once() -> None:
+    """Several backends serve side by side, each with its own script and journal."""
+    with StubBackend() as first, StubBackend() as second:
+        first.script(Rule(Refuse(401)))
+        statuses = []
+        for each in (first, second):
+            connection = http.client.HTTPConnection(urlsplit(each.url).netloc, timeout=20)
+            connection.request("POST", "/v1/responses", body=b"{}")
+            statuses.append(connection.getresponse().status)
+            connection.close()
+    assert statuses == [401, 200]
+    assert [len(each.exchanges()) for each in (first, second)] == [1, 1]
+
+
+def test_too_long(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
+    """A body beyond 32 MiB is refused by its announced length, and journalled."""
+    connection = dial()
+    connection.sendall(b"POST /v1/messages HTTP/1.1\r\nContent-Length: 33554433\r\n\r\n")
+    received = _everything(connection)
+    assert received.startswith(b"HTTP/1.1 413")
+    assert b"request_too_large" in received
+    assert [(each.protocol, each.reply) for each in backend.exchanges()] == [("anthropic", "refuse 413")]
+
+
+@pytest.mark.parametrize("sent", [b"\x16\x03\x01 hello\r\n", b"FETCH /x HTTP/1.1\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
+def test_no_request(backend: StubBackend, dial: Callable[[], socket.socket], sent: bytes) -> None:
+    """What is no request, or one of an unknown method, is journalled with its first line."""
+    connection = dial()
+    connection.sendall(sent)
+    _everything(connection)
+    (exchange,) = backend.exchanges()
+    assert exchange.protocol is None
+    assert exchange.path == sent.decode("latin-1").strip()
+
+
+def test_only_in_its_context() -> None:
+    """A backend that was not entered says so."""
+    with pytest.raises(RuntimeError, match="entered"):
+        _ = StubBackend().url
