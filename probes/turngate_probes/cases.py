@@ -139,7 +139,7 @@ CASES = (
     Case("backend-cut", _failing(Cut()), 1, waits=True),
     Case("backend-401", _failing(Refuse(401)), 1, waits=True),
     Case("stdin-open", _open_stdin, 1, waits=True),
-    Case("static", _static, 1, level="static"),
+    Case("static", _static, 0, level="static"),
     Case("main", _main, 4),
     Case("bad-handles", _bad_handles, 3),
     Case("auto", _auto, 2),

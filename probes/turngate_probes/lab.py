@@ -74,7 +74,7 @@ class Lab:
     def page(self, step: str, arguments: Sequence[str]) -> Page:
         """Run a plain command, such as `--help`."""
         command = (str(self.executable), *arguments)
-        done = self._run(command, Stdin.CLOSED, self.sandbox.work, None)
+        done = self._run(command, Stdin.CLOSED, self.sandbox.work, None, quiet=True)
         name = f"{self.case}/{step}"
         page = Page(name, command, done.exit_code, done.ended, done.stdout, done.stderr, done.cpu_seconds)
         self.note(page)
@@ -94,7 +94,7 @@ class Lab:
         backend = self.sandbox.backend
         backend.script(Rule(ask.reply))
         before = len(backend.exchanges())
-        done = self._run(command, stdin, cwd, ask.patience)
+        done = self._run(command, stdin, cwd, ask.patience, quiet=ask.stdin_open or not self._sees_requests())
         if self.interrupt.is_set() and done.ended is Ended.STOPPED:
             raise CaseStoppedError("interrupted")
         reading = read_turn(
@@ -112,9 +112,15 @@ class Lab:
         self.note(turn)
         return turn
 
-    def _run(self, command: tuple[str, ...], stdin: bytes | Stdin, cwd: Path, patience: float | None) -> ProcessOutcome:
+    def _sees_requests(self) -> bool:
+        return self.sandbox.model_url == self.sandbox.backend.url
+
+    def _run(
+        self, command: tuple[str, ...], stdin: bytes | Stdin, cwd: Path, patience: float | None, *, quiet: bool
+    ) -> ProcessOutcome:
+        """Run a command; where it may well make no request (`quiet`), its patience counts from the start."""
         env = self.sandbox.env(self.contract.hermetic, cwd)
-        limit = TURN_TIMEOUT if patience is None else patience + STARTUP_ALLOWANCE
+        limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
         request = ProcessRequest(command, cwd, env, stdin, limit)
         with self.slot(), self.interrupt.covering() as stop:
             if patience is None:

@@ -49,45 +49,49 @@ class Pipes:
     ) -> None:
         self.stdout, self.stderr = Capture(limit), Capture(limit)
         self.failures: list[Exception] = []
-        self._process = process
-        self._data = data
         self._on_output = on_output
         self._on_failure = on_failure
         self._one_call = threading.Lock()
-        self._threads: list[threading.Thread] = []
+        stdout, stderr = cast(IO[bytes], process.stdout), cast(IO[bytes], process.stderr)
+        self._threads = [
+            (stdout, _thread("stdout", partial(self._read, "stdout", stdout, self.stdout))),
+            (stderr, _thread("stderr", partial(self._read, "stderr", stderr, self.stderr))),
+        ]
+        self._idle = process.stdin if data is None else None
+        if process.stdin and data is not None:
+            self._threads.append((process.stdin, _thread("stdin", partial(_write_all, process.stdin, data))))
 
     def start(self) -> None:
         """Start to read, and to write if there is something to write."""
-        stdout, stderr = cast(IO[bytes], self._process.stdout), cast(IO[bytes], self._process.stderr)
-        self._spawn("stdout", partial(self._read, "stdout", stdout, self.stdout))
-        self._spawn("stderr", partial(self._read, "stderr", stderr, self.stderr))
-        if self._process.stdin and self._data is not None:
-            self._spawn("stdin", partial(_write_all, self._process.stdin, self._data))
+        for _, thread in self._threads:
+            thread.start()
 
     def close(self, grace: float) -> None:
         """Close the input and wait until both outputs have ended, `grace` seconds at most."""
-        if self._process.stdin and self._data is None:
-            self._process.stdin.close()
+        if self._idle:
+            self._idle.close()
         deadline = time.monotonic() + grace
-        for thread in self._threads:
-            thread.join(max(deadline - time.monotonic(), 0))
-
-    def _spawn(self, name: str, work: Callable[[], None]) -> None:
-        # a daemon: a leftover that can't be ended may hold the pipe for ever
-        thread = threading.Thread(target=work, name=f"turngate-{name}", daemon=True)
-        thread.start()
-        self._threads.append(thread)
+        for stream, thread in self._threads:
+            if thread.ident is None:  # an interrupt came before its start
+                stream.close()
+            else:
+                thread.join(max(deadline - time.monotonic(), 0))
 
     def _read(self, name: str, stream: IO[bytes], capture: Capture) -> None:
-        with stream:
-            try:
+        try:
+            with stream:
                 while chunk := stream.read(_CHUNK):
                     capture.add(chunk)
                     with self._one_call:
                         self._on_output(name, chunk)
-            except Exception as error:  # noqa: BLE001 - it is raised again where run() was called
-                self.failures.append(error)
-                self._on_failure(error)
+        except Exception as error:  # noqa: BLE001 - it is raised again where run() was called
+            self.failures.append(error)
+            self._on_failure(error)
+
+
+def _thread(name: str, work: Callable[[], None]) -> threading.Thread:
+    # a daemon: a leftover that can't be ended may hold the pipe for ever
+    return threading.Thread(target=work, name=f"turngate-{name}", daemon=True)
 
 
 def _write_all(stream: IO[bytes], data: bytes) -> None:

@@ -1,5 +1,6 @@
 """Which function checks which clause, and what a check may say."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -8,6 +9,7 @@ from turngate.verdict import Finding
 from turngate_probes.observe import Seen, Turn
 
 EXCERPT = 200
+_WORD = re.compile(r"[A-Za-z]{2}")
 
 
 class SkippedError(Exception):
@@ -64,5 +66,5 @@ def went_well(turn: Turn) -> bool:
 
 
 def _last_line(stderr: bytes) -> str:
-    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if _WORD.search(line)]
     return lines[-1] if lines else ""

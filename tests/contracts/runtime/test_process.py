@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from tests.contracts.runtime.unruly import is_alive, unruly
-from turngate.runtime import Ended, ProcessOutcome, ProcessRequest, Stdin, Stop, run
+from turngate.runtime import Ended, Leftover, ProcessOutcome, ProcessRequest, ProcessTree, Stdin, Stop, run
 
 MEBI = 2**20
 ENV = {"PATH": os.defpath}
@@ -139,6 +139,23 @@ def test_failing_callback_ends_the_process() -> None:
     assert not psutil.pid_exists(pids[0])
 
 
+def test_callback_that_fails_late_is_heard() -> None:
+    """What the caller's function raises after the process has exited is raised all the same."""
+    exited = threading.Event()
+
+    class Observed(ProcessTree):
+        def settle(self) -> tuple[Leftover, ...]:
+            exited.set()
+            return super().settle()
+
+    def fail(_name: str, _chunk: bytes) -> None:
+        assert exited.wait(60)
+        raise LookupError("late")
+
+    with pytest.raises(LookupError, match="late"):
+        run(shell("echo"), on_output=fail, new_tree=Observed)
+
+
 def test_stop_that_was_set_before_starts_nothing(tmp_path: Path) -> None:
     """With a stop already set the process is never started."""
     stop = Stop()
@@ -172,6 +189,23 @@ def test_interrupt_ends_the_process() -> None:
     with pytest.raises(KeyboardInterrupt):
         run(unruly("idle"), on_output=interrupt)
     assert not psutil.pid_exists(pids[0])
+
+
+def test_interrupt_before_everything_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt between the starts of two threads leaves neither the process nor a pipe behind."""
+    run(shell("exit 0"))
+    before = threading.active_count(), set(Path("/proc/self/fd").iterdir())
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if thread.name == "turngate-stderr":
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(unruly("idle", stdin=b"x"))
+    assert (threading.active_count(), set(Path("/proc/self/fd").iterdir())) == before
 
 
 def test_one_stop_ends_every_run() -> None:
