@@ -6,6 +6,7 @@ parent, all before the tree is looked at, is out of reach.
 """
 
 import os
+import resource
 import signal
 import subprocess
 import time
@@ -114,15 +115,33 @@ class ProcessTree:
         The kernel adds a child's time to its parent when the parent reaps it. Times of processes that were
         ended before that are those seen just before, so the sum is a lower bound.
         """
-        try:
-            pid, status, usage = os.wait4(self._pid, os.WNOHANG)
-        except ChildProcessError:  # another part of this program reaps every child
+        reaped = self._wait4(TERM_GRACE)
+        if reaped is None:
+            with suppress(OSError):
+                os.killpg(self._pid, signal.SIGKILL)
+            reaped = self._wait4(KILL_GRACE)
+        if reaped is None:
             return None, self._cpu_before_end
-        if pid == 0:
-            return None, self._cpu_before_end
+        status, usage = reaped
         self._process.returncode = os.waitstatus_to_exitcode(status)
         cpu = usage.ru_utime + usage.ru_stime + self._cpu_of_rest
         return self._process.returncode, max(cpu, self._cpu_before_end)
+
+    def _wait4(self, grace: float) -> tuple[int, resource.struct_rusage] | None:
+        """Reap the main process; None if there is nothing to reap.
+
+        What looks like a zombie may not be reapable yet: its first thread has ended, others are still ending.
+        """
+        deadline = time.monotonic() + grace
+        with suppress(ChildProcessError):  # another part of this program reaps every child
+            while True:
+                pid, status, usage = os.wait4(self._pid, os.WNOHANG)
+                if pid:
+                    return status, usage
+                if time.monotonic() >= deadline:
+                    break
+                time.sleep(_POLL)
+        return None
 
     def _exited(self) -> bool:
         """Tell whether the main process is a zombie or gone."""

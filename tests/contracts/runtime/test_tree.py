@@ -38,6 +38,12 @@ def test_deaf_process_is_killed() -> None:
     assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, -signal.SIGKILL)
 
 
+def test_process_without_its_first_thread_is_reaped() -> None:
+    """A process whose first thread has ended looks like a zombie, is killed all the same, and has an exit code."""
+    outcome = run_until(1, "headless")
+    assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, -signal.SIGKILL)
+
+
 def test_polite_process_has_its_last_word() -> None:
     """A process that ends itself on SIGTERM keeps its exit code and what it still writes."""
     outcome = run_until(1, "polite")

@@ -3,10 +3,12 @@
 A line on standard output tells that the program has got where it wanted to be; pids are written in decimal.
 """
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 
@@ -53,6 +55,14 @@ def polite() -> None:
 
     signal.signal(signal.SIGTERM, bye)
     idle()
+
+
+def headless() -> None:
+    """Ignores SIGTERM and ends its first thread while another goes on: it looks like a zombie, and is none."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    threading.Thread(target=threading.Event().wait).start()
+    say(os.getpid())
+    ctypes.CDLL(None).pthread_exit(None)
 
 
 def double_fork() -> None:
