@@ -46,12 +46,16 @@ IMITATION = "\n".join(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A story of turns: `steps` counts what it runs; one that `waits` mostly sleeps and needs no core."""
+    """A story of turns: `steps` counts what it runs; one that `waits` mostly sleeps and needs no core.
+
+    `backend_away` points the engine to a port on which nothing listens.
+    """
 
     name: str
     play: Callable[[Lab], None]
     steps: int
     waits: bool = False
+    backend_away: bool = False
     level: str = "hermetic"
 
 
@@ -131,11 +135,10 @@ def _deadline(clause_id: str) -> float | None:
     return load.catalogue()[clause_id].deadline
 
 
-BACKEND_AWAY = "backend-away"
 CASES = (
     Case("later-minute", _later_minute, 5, waits=True),
     Case("backend-500", _failing(Refuse(500)), 1, waits=True),
-    Case(BACKEND_AWAY, _failing(Text("")), 1, waits=True),
+    Case("backend-away", _failing(Text("")), 1, waits=True, backend_away=True),
     Case("backend-cut", _failing(Cut()), 1, waits=True),
     Case("backend-401", _failing(Refuse(401)), 1, waits=True),
     Case("stdin-open", _open_stdin, 1, waits=True),
@@ -147,4 +150,4 @@ CASES = (
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _imitation, 1),
 )
-FAILING = ("backend-401", "backend-500", BACKEND_AWAY, "backend-cut")
+FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from turngate.errors import EnvironmentFailed
 from turngate.redact import redact
-from turngate.runtime.process import Ended, ProcessOutcome, ProcessRequest, run
+from turngate.runtime.process import Ended, ProcessOutcome, ProcessRequest, Stop, run
 
 TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
 _SHOWN_LINES = 6
@@ -76,8 +76,10 @@ class NpmFailed(EnvironmentFailed):
         return self.code in ("ETARGET", "E404")
 
 
-def npm(args: tuple[str, ...], cwd: Path) -> str:
+def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
     """Run npm in `cwd`, with the settings that the user has made for it, and return its standard output.
+
+    `stop` ends it early.
 
     Raises:
         NpmFailed: npm ran and failed, or was not done after `TIMEOUT` seconds.
@@ -89,13 +91,15 @@ def npm(args: tuple[str, ...], cwd: Path) -> str:
             "npm was not found on PATH",
             "install Node.js 20 or newer, which brings npm; or name an executable: ENGINE=/path/to/it",
         )
-    outcome = run(ProcessRequest((executable, *args, *_FLAGS), cwd, dict(os.environ), timeout=TIMEOUT))
+    outcome = run(ProcessRequest((executable, *args, *_FLAGS), cwd, dict(os.environ), timeout=TIMEOUT), stop=stop)
     if outcome.ended is not Ended.EXIT or outcome.exit_code != 0:
         raise _failure(args[0], outcome)
     return outcome.stdout.decode(errors="replace")
 
 
 def _failure(command: str, outcome: ProcessOutcome) -> NpmFailed:
+    if outcome.ended is Ended.STOPPED:
+        return NpmFailed(f"npm {command} was interrupted", "run it again")
     if outcome.ended is not Ended.EXIT:
         hint = "the package registry may be slow or out of reach; try again"
         return NpmFailed(f"npm {command} was not done after {outcome.seconds:.0f} s", hint)

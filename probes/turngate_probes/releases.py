@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,14 @@ from semver import Version
 
 from turngate.contract import Npm
 from turngate.errors import EnvironmentFailed
+from turngate.runtime import Stop
 from turngate_probes.npm import NpmFailed, npm
 
 MARKER = "turngate-installed"
 LATEST = "latest"
 
 Say = Callable[[str], None]
+RunNpm = Callable[[tuple[str, ...], Path], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,29 +60,32 @@ def pinned_version(engine: str) -> str | None:
     return str(version)
 
 
-def install(engine: str, source: Npm, version: str, cache: Path, *, say: Say) -> Installed:
+def install(engine: str, source: Npm, version: str, cache: Path, *, say: Say, stop: Stop | None = None) -> Installed:
     """Return `engine` at `version` (exact, or "latest"), installed into `cache` unless it is there in order.
+
+    `say` is told what takes time, `stop` ends it early.
 
     Raises:
         EnvironmentFailed: there is no npm, no registry, no such version, no room or no build for this
             platform, or the content is not what was promised.
     """
     home = cache.absolute() / "engines" / engine
+    run_npm: RunNpm = partial(npm, stop=stop)
     try:
         home.mkdir(parents=True, exist_ok=True)
-        exact = _exact_version(source, version, home)
+        exact = _exact_version(source, version, home, run_npm)
         with _alone(home / f".{exact}.lock", lambda: say(f"{engine} {exact}: another process is installing it")):
-            return _completed(engine, source, exact, home) or _install(engine, source, exact, home, say)
+            return _completed(engine, source, exact, home) or _install(engine, source, exact, home, say, run_npm)
     except OSError as error:
         hint = "make room or mend its permissions, or set TURNGATE_CACHE_DIR to another folder"
         raise EnvironmentFailed(f"the cache cannot be written: {error}", hint) from error
 
 
-def _exact_version(source: Npm, version: str, home: Path) -> str:
+def _exact_version(source: Npm, version: str, home: Path, run_npm: RunNpm) -> str:
     if version == LATEST:
-        version = json.loads(npm(("view", source.package, "dist-tags.latest", "--json"), home))
+        version = json.loads(run_npm(("view", source.package, "dist-tags.latest", "--json"), home))
     if not Version.is_valid(version):
-        raise _no_such_version(source, version, home)
+        raise _no_such_version(source, version, home, run_npm)
     return version
 
 
@@ -97,28 +103,28 @@ def _completed(engine: str, source: Npm, version: str, home: Path) -> Installed 
     return Installed(engine, version, root, executable, integrity)
 
 
-def _install(engine: str, source: Npm, version: str, home: Path, say: Say) -> Installed:
+def _install(engine: str, source: Npm, version: str, home: Path, say: Say, run_npm: RunNpm) -> Installed:
     say(f"{engine} {version}: installing from npm")
-    partial, root = home / f".{version}.partial", home / version
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir()
+    unfinished, root = home / f".{version}.partial", home / version
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
     try:
-        integrity = _fill(engine, source, version, partial)
-        if not _executable(partial, source):
+        integrity = _fill(engine, source, version, unfinished, run_npm)
+        if not _executable(unfinished, source):
             tried = ", ".join(source.executables).replace("{platform}", node_platform())
             what = f"{engine} {version} installs no executable for {node_platform()} (looked for {tried})"
             raise EnvironmentFailed(what, f"probe it on another platform, or name an executable: {engine}=/path/to/it")
-        (partial / MARKER).write_text(f"{source.package} {version} {integrity}\n")
+        (unfinished / MARKER).write_text(f"{source.package} {version} {integrity}\n")
         shutil.rmtree(root, ignore_errors=True)
-        partial.rename(root)
+        unfinished.rename(root)
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(unfinished, ignore_errors=True)
     executable = _executable(root, source)
     assert executable  # noqa: S101 - it was there before the rename
     return Installed(engine, version, root, executable, integrity)
 
 
-def _fill(engine: str, source: Npm, version: str, folder: Path) -> str:
+def _fill(engine: str, source: Npm, version: str, folder: Path, run_npm: RunNpm) -> str:
     """Install the release into `folder`, from its pin where it has one, and return its integrity.
 
     Not by `npm ci`: it refuses a lock without the optional builds that a registry does not carry.
@@ -132,10 +138,10 @@ def _fill(engine: str, source: Npm, version: str, folder: Path) -> str:
     manifest = {"name": "turngate-release", "private": True, "dependencies": {source.package: version}}
     (folder / "package.json").write_text(json.dumps(manifest))
     try:
-        npm(("install",), folder)
+        run_npm(("install",), folder)
     except NpmFailed as failure:
         if failure.no_such_release():
-            raise _no_such_version(source, version, folder) from failure
+            raise _no_such_version(source, version, folder, run_npm) from failure
         raise
     packages = json.loads(lock.read_text())["packages"]
     check_integrity(packages, pinned)
@@ -163,10 +169,10 @@ def _pinned_integrity(engine: str, source: Npm, version: str) -> str | None:
     return str(lock["packages"][f"node_modules/{source.package}"]["integrity"])
 
 
-def _no_such_version(source: Npm, version: str, cwd: Path) -> EnvironmentFailed:
+def _no_such_version(source: Npm, version: str, cwd: Path, run_npm: RunNpm) -> EnvironmentFailed:
     what = f"{source.package} has no version {version}"
     try:
-        published = json.loads(npm(("view", source.package, "versions", "--json"), cwd))
+        published = json.loads(run_npm(("view", source.package, "versions", "--json"), cwd))
     except NpmFailed as failure:
         if not failure.no_such_release():
             return failure

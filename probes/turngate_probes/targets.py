@@ -1,18 +1,18 @@
 """From what a user names (`codex`, `codex@0.169.0`, `codex=/path`) to a release that can be probed."""
 
+import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from turngate import load
 from turngate.contract import EngineContract
 from turngate.errors import EnvironmentFailed, TurngateError
-from turngate.runtime import ProcessRequest, run
+from turngate.runtime import ProcessRequest, Stop, run
 from turngate_probes import recordings
-from turngate_probes.releases import default_cache, install, pinned_version
+from turngate_probes.releases import Say, default_cache, install, pinned_version
 from turngate_probes.sandbox import sandbox
 
 _TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
@@ -60,17 +60,17 @@ def parse_target(text: str) -> Target:
     return Target(found["engine"], found["version"], Path(found["path"]).expanduser() if found["path"] else None)
 
 
-def resolve(target: Target, say: Callable[[str], None]) -> Release:
+def resolve(target: Target, say: Say, stop: Stop | None = None) -> Release:
     """Find or install what a target names; EnvironmentFailed: it can't be had; NotCoveredError: nothing covers it."""
     contract = load.contract(target.engine).at()
     if target.path is not None:
-        if not target.path.is_file():
+        if not target.path.is_file() or not os.access(target.path, os.X_OK):
             raise EnvironmentFailed(f"there is no executable {target.path}", "give the path of the engine's command")
-        return _of_path(contract, target.path.absolute(), "the executable that was named")
+        return _of_path(contract, target.path.absolute(), "the executable that was named", stop)
     if target.version is not None:
-        return _of_npm(contract, target.version, "installed on request", say)
+        return _of_npm(contract, target.version, "installed on request", say, stop)
     if found := shutil.which(contract.executable):
-        return _of_path(contract, Path(found), "found on PATH")
+        return _of_path(contract, Path(found), "found on PATH", stop)
     if contract.lifecycle.status == "sealed":
         version = recordings.newest(target.engine)
         if version is None:
@@ -83,24 +83,24 @@ def resolve(target: Target, say: Callable[[str], None]) -> Release:
     pinned = pinned_version(target.engine)
     if pinned is None:
         raise EnvironmentFailed(f"{contract.executable} is not on PATH", "install it, or name it as ENGINE=PATH")
-    return _of_npm(contract, pinned, "not on PATH: the pinned release", say)
+    return _of_npm(contract, pinned, "not on PATH: the pinned release", say, stop)
 
 
-def _of_npm(contract: EngineContract, version: str, note: str, say: Callable[[str], None]) -> Release:
+def _of_npm(contract: EngineContract, version: str, note: str, say: Say, stop: Stop | None) -> Release:
     if contract.npm is None:
         raise EnvironmentFailed(f"npm has no releases of {contract.engine}", "name an executable as ENGINE=PATH")
-    installed = install(contract.engine, contract.npm, version, default_cache(), say=say)
+    installed = install(contract.engine, contract.npm, version, default_cache(), say=say, stop=stop)
     exact = load.contract(contract.engine).at(installed.version)
     return Release(contract.engine, installed.version, installed.executable, "npm", exact, note)
 
 
-def _of_path(contract: EngineContract, executable: Path, note: str) -> Release:
-    version = _said_version(contract, executable)
+def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop | None) -> Release:
+    version = _said_version(contract, executable, stop)
     exact = load.contract(contract.engine).at(version)
     return Release(contract.engine, version, executable, "path", exact, note)
 
 
-def _said_version(contract: EngineContract, executable: Path) -> str | None:
+def _said_version(contract: EngineContract, executable: Path, stop: Stop | None) -> str | None:
     """Ask an executable for its version; None if it gives none that the contract can read."""
     query = contract.version_query
     with (
@@ -108,7 +108,7 @@ def _said_version(contract: EngineContract, executable: Path) -> str | None:
         sandbox(contract.hermetic, Path(parent), "version", keep=False) as box,
     ):
         env = box.env(contract.hermetic, box.work)
-        outcome = run(ProcessRequest((str(executable), *query.argv), box.work, env, timeout=60.0))
+        outcome = run(ProcessRequest((str(executable), *query.argv), box.work, env, timeout=60.0), stop=stop)
     printed = outcome.stdout if query.stream == "stdout" else outcome.stderr
     found = re.fullmatch(query.pattern, printed.decode("utf-8", "replace").strip())
     if not found:

@@ -1,0 +1,88 @@
+"""Plays cases on a real engine: each in a sandbox and a thread of its own, as many at once as the cores allow."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from turngate.contract import EngineContract
+from turngate.errors import TurngateError
+from turngate.redact import redact
+from turngate_probes.cases import Case
+from turngate_probes.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.lab import Lab
+from turngate_probes.observe import Page, Turn
+from turngate_probes.sandbox import Sandbox, sandbox
+from turngate_probes.slots import Slots
+from turngate_probes.stub_model import refused_port
+
+WAITING_PER_JOB = 4
+
+
+class Audience(Protocol):
+    """Is told what is played, from many threads."""
+
+    def saw(self, item: Turn | Page, box: Sandbox) -> None:
+        """Take a turn or page that has just ended."""
+
+    def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:
+        """Take the end of a case: why it stopped early, if it did, and the hosts that were tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What cases share: `busy` slots bound engines that work, `waiting` ones those that mostly sleep."""
+
+    sandboxes: Path
+    keep: bool
+    interrupt: Interrupt
+    busy: Slots
+    waiting: Slots
+
+    @classmethod
+    def of(cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False) -> "Stage":
+        """Make a stage on which `jobs` engines work at once."""
+        return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(jobs * WAITING_PER_JOB))
+
+    def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Audience) -> None:
+        """Play all cases side by side, the first ones first where slots are short; returns when all have ended."""
+
+        def play_one(priority: int, case: Case) -> None:
+            self._play(contract, executable, case, priority, audience)
+
+        with ThreadPoolExecutor(max(1, len(cases)), thread_name_prefix="case") as pool:
+            for outcome in [pool.submit(play_one, i, case) for i, case in enumerate(cases)]:
+                outcome.result()
+
+    def _play(self, contract: EngineContract, executable: Path, case: Case, priority: int, audience: Audience) -> None:
+        slots = self.waiting if case.waits else self.busy
+        why, hosts = None, set[str]()
+        try:
+            with self._sandbox(contract, case) as box:
+                lab = Lab(
+                    case.name, contract, executable, box,
+                    slot=lambda: slots.held(priority), interrupt=self.interrupt,
+                    note=lambda item: audience.saw(item, box),
+                )  # fmt: skip
+                try:
+                    case.play(lab)
+                finally:
+                    hosts = {redact(each.host) for each in box.backend.egress()}
+        except (CaseStoppedError, TurngateError) as stopped:
+            why = str(stopped)
+        audience.ended(case, why, hosts)
+
+    @contextmanager
+    def _sandbox(self, contract: EngineContract, case: Case) -> Iterator[Sandbox]:
+        name = f"{contract.engine}@{contract.version}"
+        parent = self.sandboxes / name if self.keep else self.sandboxes
+        if not case.backend_away:
+            with sandbox(contract.hermetic, parent, case.name, keep=self.keep) as box:
+                yield box
+            return
+        with refused_port() as port:
+            away = f"http://127.0.0.1:{port}"
+            with sandbox(contract.hermetic, parent, case.name, keep=self.keep, model_url=away) as box:
+                yield box
