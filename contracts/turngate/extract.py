@@ -44,31 +44,29 @@ class HandleFinder:
         """Look where the contract says, and note the field wherever else it stands."""
         self._place = place
         self._sightings: list[Sighting] = []
-        self._records: dict[Stream, int] = {"stdout": 0, "stderr": 0}
         self._lacking = 0
+        self._last: tuple[Stream, object] | None = None
 
-    def see(self, stream: Stream, record: Record) -> None:
-        """Take the next record of a stream."""
-        index = self._records[stream]
-        self._records[stream] += 1
-        value = value_at(record, self._place.field) if matches(record, self._place.match) else None
-        if value is None:
-            self._lacking += stream == self._place.stream
-        elif len(self._sightings) < MAX_SIGHTINGS and not self._repeats(stream, value):
+    def see(self, stream: Stream, record: Record, index: int) -> None:
+        """Take a record that the place's `match` admits (any record, if every one must hold the id), by its index."""
+        place = self._place
+        value = value_at(record, place.field)
+        if (stream, value) == self._last:
+            return
+        if value is None or (place.record == "every" and not matches(record, place.match)):
+            self._lacking += stream == place.stream
+        elif len(self._sightings) < MAX_SIGHTINGS:
+            self._last = (stream, value)
             self._sightings.append(Sighting(stream, index, value))
 
-    def reading(self) -> HandleReading:
-        """Judge what was seen once the streams have ended."""
+    def reading(self, records: int) -> HandleReading:
+        """Judge what was seen once the streams have ended; `records` is how many the right stream had."""
         seen = tuple(self._sightings)
-        problem, detail = self._judge(seen)
+        problem, detail = self._judge(seen, records)
         value = seen[0].value if seen and problem is None else None
         return HandleReading(value if isinstance(value, str) else None, problem, detail, seen)
 
-    def _repeats(self, stream: Stream, value: object) -> bool:
-        last = self._sightings[-1] if self._sightings else None
-        return last is not None and last.stream == stream and last.value == value
-
-    def _judge(self, seen: tuple[Sighting, ...]) -> tuple[HandleProblem | None, str]:
+    def _judge(self, seen: tuple[Sighting, ...], records: int) -> tuple[HandleProblem | None, str]:
         place = self._place
         if not seen:
             return HandleProblem.MISSING, f"no record of {place.stream} has {self._wanted()}"
@@ -79,8 +77,8 @@ class HandleFinder:
             return HandleProblem.PLACE, f"{place.field} stands in record {first.index + 1}, not in the first"
         if place.record == "every" and self._lacking:
             return HandleProblem.PLACE, f"{self._lacking} records lack {place.field}"
-        if place.record == "only" and self._records[place.stream] > 1:
-            return HandleProblem.PLACE, f"{place.stream} has {self._records[place.stream]} records, not one"
+        if place.record == "only" and records > 1:
+            return HandleProblem.PLACE, f"{place.stream} has {records} records, not one"
         others = [s.value for s in seen if s.value != first.value]
         if others:
             return HandleProblem.PLACE, f"a second id that differs: {others[0]!r} after {first.value!r}"

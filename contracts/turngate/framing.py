@@ -1,7 +1,6 @@
 """Cuts an engine's stream into records as bytes arrive, however it is chunked, in bounded memory."""
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,6 +14,7 @@ MAX_DOCUMENT = 32 * 2**20
 MAX_TAIL = 2**20
 MAX_PROBLEMS = 20
 EXCERPT = 160
+_OPEN, _CLOSE = b"{}"
 
 
 @dataclass(slots=True)
@@ -37,10 +37,10 @@ class Framer(Protocol):
 
     problems: Problems
 
-    def feed(self, chunk: bytes) -> Iterator[Record]:
+    def feed(self, chunk: bytes) -> list[Record]:
         """Take bytes, give the records that they complete."""
 
-    def finish(self) -> Iterator[Record]:
+    def finish(self) -> list[Record]:
         """Give what the end of the stream completes."""
 
     @property
@@ -62,26 +62,32 @@ class Lines:
     """Cuts bytes into lines without their newline; a line over the limit is dropped and noted."""
 
     def __init__(self, problems: Problems, limit: int = MAX_LINE) -> None:
-        """Note lines longer than `limit` bytes in `problems`."""
         self._problems, self._limit = problems, limit
         self._parts: list[bytes] = []
         self._size = 0
 
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
+    def feed(self, chunk: bytes) -> list[bytes]:
         """Give every line that the chunk completes."""
-        *whole, rest = chunk.split(b"\n")
-        for piece in whole:
-            self._keep(piece)
-            yield from self.finish()
+        if len(chunk) > self._limit:
+            return [
+                line for at in range(0, len(chunk), self._limit) for line in self.feed(chunk[at : at + self._limit])
+            ]
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines:
+            self._keep(lines[0])
+            lines[:1] = self.finish()
         self._keep(rest)
+        return lines
 
-    def finish(self) -> Iterator[bytes]:
+    def finish(self) -> list[bytes]:
         """Give the line under way, if there is one."""
-        if self._size > self._limit:
-            self._problems.add(f"a line of {self._size} bytes is longer than {self._limit}", b"".join(self._parts))
-        elif self._size:
-            yield b"".join(self._parts)
+        line, size = b"".join(self._parts), self._size
         self._parts, self._size = [], 0
+        if size > self._limit:
+            self._problems.add(f"a line of {size} bytes is longer than {self._limit}", line)
+            return []
+        return [line] if size else []
 
     def _keep(self, piece: bytes) -> None:
         self._size += len(piece)
@@ -98,26 +104,34 @@ class _Ndjson:
         self.problems = Problems()
         self._lines, self._noise = Lines(self.problems), noise
 
-    def feed(self, chunk: bytes) -> Iterator[Record]:
-        for line in self._lines.feed(chunk):
-            yield from self._record(line)
+    def feed(self, chunk: bytes) -> list[Record]:
+        return self._records(self._lines.feed(chunk))
 
-    def finish(self) -> Iterator[Record]:
-        for line in self._lines.finish():
-            yield from self._record(line)
+    def finish(self) -> list[Record]:
+        return self._records(self._lines.finish())
 
-    def _record(self, line: bytes) -> Iterator[Record]:
-        try:
-            record = orjson.loads(line)
-        except orjson.JSONDecodeError:
-            record = None
-        if not isinstance(record, dict):
-            if line.strip() and not _is_noise(line, self._noise):
-                self.problems.add("a line is no JSON object", line)
-            return
-        if not line.startswith(b"{") or line.endswith(b"\r"):
+    def _records(self, lines: list[bytes]) -> list[Record]:
+        records: list[Record] = []
+        for line in lines:
+            try:
+                record = orjson.loads(line)
+            except orjson.JSONDecodeError:
+                record = None
+            # the braces are looked at as bytes, since this is run for every line of long transcripts
+            if record.__class__ is dict and line[0] == _OPEN and line[-1] == _CLOSE:
+                records.append(record)
+            else:
+                records += self._odd(line, record)
+        return records
+
+    def _odd(self, line: bytes, record: object) -> list[Record]:
+        """Judge a line that is not exactly one object; what holds an object and more still counts as a record."""
+        if isinstance(record, dict):
             self.problems.add("a line holds more than its JSON object", line)
-        yield record
+            return [record]
+        if line.strip() and not _is_noise(line, self._noise):
+            self.problems.add("a line is no JSON object", line)
+        return []
 
 
 class _Buffered:
@@ -127,11 +141,11 @@ class _Buffered:
         self.problems = Problems()
         self._kept, self._limit = bytearray(), limit
 
-    def feed(self, chunk: bytes) -> Iterator[Record]:
+    def feed(self, chunk: bytes) -> list[Record]:
         if len(self._kept) + len(chunk) > self._limit and self.problems.count == 0:
             self.problems.add(f"the stream is longer than {self._limit} bytes")
         self._kept += chunk[: max(0, self._limit - len(self._kept))]
-        return iter(())
+        return []
 
 
 class _JsonDocument(_Buffered):
@@ -141,37 +155,38 @@ class _JsonDocument(_Buffered):
         super().__init__(MAX_DOCUMENT)
         self._noise = noise
 
-    def finish(self) -> Iterator[Record]:
+    def finish(self) -> list[Record]:
         """Parse what is left without noise; what stands round the document is a problem but hides nothing."""
         lines = [line for line in bytes(self._kept).split(b"\n") if not _is_noise(line, self._noise)]
         text = b"\n".join(lines).strip(b" \n")
         if not text:
-            return
+            return []
         try:
-            yield from self._object(text)
+            return self._object(text)
         except orjson.JSONDecodeError:
-            yield from self._surrounded(text)
+            return self._surrounded(text)
 
-    def _object(self, text: bytes) -> Iterator[Record]:
+    def _object(self, text: bytes) -> list[Record]:
         document = orjson.loads(text)
         if not isinstance(document, dict):
             self.problems.add("the document is no JSON object", text)
-            return
+            return []
         if b"\r\n" in text:
             self.problems.add("lines end in CRLF", text)
-        yield document
+        return [document]
 
-    def _surrounded(self, text: bytes) -> Iterator[Record]:
+    def _surrounded(self, text: bytes) -> list[Record]:
         self.problems.add("the stream is not one JSON document", text)
         lines = text.split(b"\n")
         starts = [i for i, line in enumerate(lines) if line.startswith(b"{")]
         ends = [i for i, line in enumerate(lines) if line.rstrip().endswith(b"}")]
-        if starts and ends:
-            try:
-                document = orjson.loads(b"\n".join(lines[starts[0] : ends[-1] + 1]))
-            except orjson.JSONDecodeError:
-                return
-            yield from [document] if isinstance(document, dict) else []
+        if not starts or not ends:
+            return []
+        try:
+            document = orjson.loads(b"\n".join(lines[starts[0] : ends[-1] + 1]))
+        except orjson.JSONDecodeError:
+            return []
+        return [document] if isinstance(document, dict) else []
 
 
 class _TaggedBlock:
@@ -188,29 +203,29 @@ class _TaggedBlock:
         self._block: bytes | None = None
         self._count = 0
 
-    def feed(self, chunk: bytes) -> Iterator[Record]:
+    def feed(self, chunk: bytes) -> list[Record]:
         for line in self._lines.feed(chunk):
             self._take(line)
-        return iter(())
+        return []
 
-    def finish(self) -> Iterator[Record]:
+    def finish(self) -> list[Record]:
         for line in self._lines.finish():
             self._take(line)
         if self._block is None:
             if self._count or self._inside is not None:
                 self.problems.add(f"no {self._close.decode()} at the end of the stream")
-            return
+            return []
         if self._count > 1:
             self.problems.add(f"{self._count} blocks of {self._open.decode()}")
         try:
             record = orjson.loads(self._block)
         except orjson.JSONDecodeError:
             self.problems.add("the block is not JSON", self._block)
-            return
+            return []
         if isinstance(record, dict):
-            yield record
-        else:
-            self.problems.add("the block is no JSON object", self._block)
+            return [record]
+        self.problems.add("the block is no JSON object", self._block)
+        return []
 
     def _take(self, line: bytes) -> None:
         if line == self._open:
@@ -229,8 +244,8 @@ class _Text(_Buffered):
         super().__init__(MAX_DOCUMENT)
         self._noise = noise
 
-    def finish(self) -> Iterator[Record]:
-        return iter(())
+    def finish(self) -> list[Record]:
+        return []
 
     @property
     def text(self) -> str:

@@ -3,19 +3,22 @@
 The same reader serves a live process, whose bytes it takes as they arrive, and a recording.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
-from turngate.contract import EngineContract, Stream
+from turngate.contract import EngineContract, FailureSign, Stream
 from turngate.envelope import BadEnvelope, json_object, read_envelope
 from turngate.extract import HandleFinder, HandleReading
 from turngate.framing import Framer, framer
 from turngate.model import AdapterTurnResult, EngineSessionHandle, Failure, Mode, Outcome
 from turngate.records import Record, matches, value_at
+from turngate.watch import Look, Watch
 
 MAX_STDERR = 64 * 2**10
 MAX_FINAL = 32 * 2**20
+MAX_FAILURES = 100
+MAX_REASON = 1000
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
@@ -49,30 +52,31 @@ class TurnReader:
         self._contract, self._mode = contract, mode
         self._turn_index, self._resumed = turn_index, resumed
         self._framers: dict[Stream, Framer] = {name: framer(contract.stream(name)) for name in STREAMS}
+        self._tails: dict[Stream, bytearray] = {name: bytearray() for name in STREAMS}
         self._handle = HandleFinder(contract.handle)
-        self._elsewhere: dict[Stream, bytes] = dict.fromkeys(STREAMS, b"")
-        self._census: Counter[str] = Counter()
         self._failures: list[str] = []
         self._final: str | None = None
         self._group: object = None
         self._ended = False
+        self._watches = {name: self._watch(name) for name in STREAMS}
 
     def feed(self, stream: Stream, chunk: bytes) -> None:
         """Take the next bytes of one stream."""
-        self._elsewhere[stream] = (self._elsewhere[stream] + chunk)[-MAX_STDERR:]
-        for record in self._framers[stream].feed(chunk):
-            self._see(stream, record)
+        if stream == "stderr" or stream != self._contract.handle.stream:
+            tail = self._tails[stream]
+            tail += chunk[-MAX_STDERR:]
+            del tail[:-MAX_STDERR]
+        self._watches[stream].see(self._framers[stream].feed(chunk))
 
     def finish(self, exit_code: int | None, *, timed_out: bool = False) -> TurnReading:
         """Judge the turn once the process has ended; `exit_code` None means that it was not reaped."""
         for stream in STREAMS:
-            for record in self._framers[stream].finish():
-                self._see(stream, record)
+            self._watches[stream].see(self._framers[stream].finish())
         handle = self._handle_reading()
         if self._contract.stream(self._contract.final.stream).framing == "text":
             self._final = self._framers[self._contract.final.stream].text or None
-        stderr = self._elsewhere["stderr"].decode("utf-8", "replace")
-        known = set(self._contract.events.names)
+        stderr = self._tails["stderr"].decode("utf-8", "replace")
+        census = self._watches[self._contract.events.stream].census
         return TurnReading(
             result=self._result(handle, exit_code, stderr, timed_out=timed_out),
             session=self._session(handle),
@@ -81,22 +85,36 @@ class TurnReader:
             ended=self._ended,
             failures=tuple(self._failures),
             framing=self._framing_problems(),
-            census=dict(self._census),
-            unknown=tuple(sorted(set(self._census) - known)),
+            census=census,
+            unknown=tuple(sorted(set(census) - set(self._contract.events.names))),
         )
 
-    def _see(self, stream: Stream, record: Record) -> None:
+    def _watch(self, stream: Stream) -> Watch:
+        """Say who looks at which records of a stream."""
         contract = self._contract
-        self._handle.see(stream, record)
-        self._census.update(self._kinds(stream, record))
-        self._failures += _failure_messages(contract, stream, record)
-        if stream == contract.end.stream and matches(record, contract.end.match):
-            self._ended = True
-        if stream == contract.final.stream and contract.final.field and matches(record, contract.final.match):
-            self._take_text(record, value_at(record, contract.final.field))
+        place, final = contract.handle, contract.final
+        # an id that every record must hold is looked for in those that lack what it should match, too
+        looks = [Look(None if place.record == "every" else place.match, partial(self._handle.see, stream))]
+        looks += [Look(sign.match, partial(self._fail, sign)) for sign in contract.failures if sign.stream == stream]
+        if contract.end.stream == stream:
+            looks.append(Look(contract.end.match, self._end))
+        if final.stream == stream and final.field:
+            looks.append(Look(final.match, self._take_text))
+        return Watch(looks, contract.events.field, counted=contract.events.stream == stream)
 
-    def _take_text(self, record: Record, text: object) -> None:
+    def _end(self, _record: Record, _index: int) -> None:
+        self._ended = True
+
+    def _fail(self, sign: FailureSign, record: Record, _index: int) -> None:
+        if sign.has is not None and value_at(record, sign.has) is None:
+            return
+        said = value_at(record, sign.message) if sign.message else None
+        if len(self._failures) < MAX_FAILURES:
+            self._failures.append(str(said)[:MAX_REASON] if said is not None else "no reason given")
+
+    def _take_text(self, record: Record, _index: int) -> None:
         """Keep the last text, joined with those before it that belong to the same answer."""
+        text = value_at(record, self._contract.final.field or "")
         if not isinstance(text, str):
             return
         group = value_at(record, self._contract.final.group) if self._contract.final.group else None
@@ -104,23 +122,18 @@ class TurnReader:
             text = (self._final + text)[:MAX_FINAL]
         self._final, self._group = text, group
 
-    def _kinds(self, stream: Stream, record: Record) -> list[str]:
-        events = self._contract.events
-        if stream != events.stream:
-            return []
-        return [str(value_at(record, events.field))] if events.field else [str(key) for key in record]
-
     def _handle_reading(self) -> HandleReading:
         """Look on the other stream too if the right one has no id: moved is not missing."""
         place = self._contract.handle
-        reading = self._handle.reading()
+        reading = self._handle.reading(self._watches[place.stream].seen)
         other: Stream = "stderr" if place.stream == "stdout" else "stdout"
         if reading.sightings or self._contract.stream(other).framing == self._contract.stream(place.stream).framing:
             return reading
         strayed = framer(self._contract.stream(place.stream))
-        for record in (*strayed.feed(self._elsewhere[other]), *strayed.finish()):
-            self._handle.see(other, record)
-        return self._handle.reading()
+        for index, record in enumerate((*strayed.feed(bytes(self._tails[other])), *strayed.finish())):
+            if matches(record, place.match):
+                self._handle.see(other, record, index)
+        return self._handle.reading(self._watches[place.stream].seen)
 
     def _session(self, handle: HandleReading) -> EngineSessionHandle | None:
         if handle.value is None:
@@ -193,16 +206,6 @@ def read_turn(
     reader.feed("stdout", stdout)
     reader.feed("stderr", stderr)
     return reader.finish(exit_code, timed_out=timed_out)
-
-
-def _failure_messages(contract: EngineContract, stream: Stream, record: Record) -> list[str]:
-    found = []
-    for sign in contract.failures:
-        present = sign.has is None or value_at(record, sign.has) is not None
-        if stream == sign.stream and matches(record, sign.match) and present:
-            said = value_at(record, sign.message) if sign.message else None
-            found.append(str(said)[:1000] if said is not None else "no reason given")
-    return found
 
 
 def _failed(code: Failure, detail: str) -> str:

@@ -1,0 +1,82 @@
+"""Hands the records of a stream to whatever is interested in them, and counts their kinds.
+
+What a record's kind decides is worked out once per kind, since transcripts have few kinds and many records.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from turngate.contract import Match
+from turngate.records import Record, matches, value_at
+
+MAX_KINDS = 1000
+Call = Callable[[Record, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Something to call with each record that matches, and with its index in the stream."""
+
+    match: Match | None
+    call: Call
+
+
+class Watch:
+    """The watch over one stream; `census` counts records by the value of `field`, or by their keys without one."""
+
+    def __init__(self, looks: Sequence[Look], field: str | None, *, counted: bool) -> None:
+        self.census: dict[str, int] = {}
+        self.seen = 0
+        self._looks, self._field, self._counted = looks, field, counted
+        self._by_kind: dict[str, list[Call]] = {}
+
+    def see(self, records: list[Record]) -> None:
+        """Take the next records of the stream."""
+        if self._field is None or not self._counted:
+            self._see_without_kind(records)
+            return
+        census, by_kind, field = self.census, self._by_kind, self._field
+        for index, record in enumerate(records, self.seen):
+            kind = record.get(field)
+            if kind.__class__ is not str:
+                kind = str(value_at(record, field))
+            calls = by_kind.get(kind)
+            if calls is None:
+                calls = self._meet(kind)
+            else:
+                census[kind] += 1
+            for call in calls:
+                call(record, index)
+        self.seen += len(records)
+
+    def _meet(self, kind: str) -> list[Call]:
+        """Work out who is interested in a kind that is seen for the first time."""
+        if len(self._by_kind) >= MAX_KINDS:
+            kind = "…"
+        self.census[kind] = self.census.get(kind, 0) + 1
+        calls = [call for look in self._looks if (call := self._for_kind(look, kind))]
+        self._by_kind[kind] = calls
+        return calls
+
+    def _for_kind(self, look: Look, kind: str) -> Call | None:
+        match = dict(look.match or {})
+        if self._field in match and match.pop(self._field) != kind:
+            return None
+        if not match:
+            return look.call
+
+        def call(record: Record, index: int) -> None:
+            if matches(record, match):
+                look.call(record, index)
+
+        return call
+
+    def _see_without_kind(self, records: list[Record]) -> None:
+        for index, record in enumerate(records, self.seen):
+            if self._counted:
+                for key in record:
+                    self.census[str(key)] = self.census.get(str(key), 0) + 1
+            for look in self._looks:
+                if matches(record, look.match):
+                    look.call(record, index)
+        self.seen += len(records)

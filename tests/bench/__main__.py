@@ -1,0 +1,29 @@
+"""`make bench`: measures what the README states, each figure beside what it is compared to."""
+
+import sys
+
+from tests.bench import help_time, probe_figures, throughput
+
+BENCHES = {
+    "help": ("turngate --help, against starting Python and importing click", help_time.bench),
+    "throughput": ("reading a turn of 200 MB, against parsing alone", throughput.bench),
+    "probe": ("a probe of the pinned releases, against their own CPU time", probe_figures.bench),
+}
+
+
+def main() -> int:
+    """Run the benches named on the command line, or all."""
+    asked = sys.argv[1:] or list(BENCHES)
+    unknown = [name for name in asked if name not in BENCHES]
+    if unknown:
+        print(f"no bench {unknown[0]!r}; there are: {', '.join(BENCHES)}", file=sys.stderr)
+        return 2
+    for name in asked:
+        title, bench = BENCHES[name]
+        print(f"{name}: {title}", flush=True)
+        bench()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""How much wall time a probe takes over what its engines need themselves."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+PINNED = ("codex", "gemini", "opencode")
+AIM = 1.15
+
+
+def bench() -> None:
+    """Probe the pinned releases once (installing them first) and print wall against the engines' CPU seconds."""
+    turngate = str(Path(sys.executable).with_name("turngate"))
+    subprocess.run([turngate, "engines", "install", *PINNED], check=True, capture_output=True)
+    done = subprocess.run([turngate, "probe", *PINNED, "--json", "-"], check=False, stdout=subprocess.PIPE)
+    report = json.loads(done.stdout)
+    for release in report["releases"]:
+        cpu, turns = release["engine_seconds"], release["turns"]
+        print(f"  {release['release']:18} {turns:3} turns   {cpu:6.1f} s CPU of the engine   {release['verdict']}")
+    ideal = report["engine_seconds"] / report["cores"]
+    ratio = report["seconds"] / ideal
+    print(f"  {report['seconds']:.1f} s wall; engines' CPU time over {report['cores']} cores {ideal:.1f} s; ", end="")
+    print(f"ratio {ratio:.2f} (aim: at most {AIM})")

@@ -1,0 +1,69 @@
+"""How fast a turn is read, against what parsing alone costs, in one run over one transcript."""
+
+import json
+import resource
+import time
+from collections.abc import Callable, Iterator
+
+import orjson
+
+from tests.bench.transcript import chunks
+from turngate import load
+from turngate.model import Mode
+from turngate.turn import TurnReader
+
+SIZE = 200 * 10**6
+
+
+def bench() -> None:
+    """Print MB/s of the turn reader and of three yardsticks, and the memory that reading adds."""
+    contract = load.contract("codex").at("0.169.0")
+    parts = list(chunks(SIZE))
+
+    def read() -> None:
+        reader = TurnReader(contract, Mode.INTERACTIVE)
+        for part in parts:
+            reader.feed("stdout", part)
+        if not reader.finish(0).ended:
+            raise ValueError("the transcript was not read to its end")
+
+    ways: dict[str, Callable[[], None]] = {
+        "turngate, whole turn": read,
+        "json.loads per line": lambda: _parse(parts, json.loads),
+        "orjson.loads per line": lambda: _parse(parts, orjson.loads),
+        "bytes alone": lambda: _parse(parts, len),
+    }
+    base = _peak()
+    seconds = {}
+    for name, way in ways.items():
+        seconds[name] = _timed(way)
+        if name.startswith("turngate"):
+            print(f"  memory over the transcript's own: {_peak() - base:.0f} MB at its peak")
+    yardstick = seconds["json.loads per line"]
+    for name, spent in seconds.items():
+        print(f"  {name:22} {SIZE / spent / 1e6:7.0f} MB/s   {yardstick / spent:5.2f} x json.loads")
+
+
+def _parse(parts: list[bytes], parse: Callable[[bytes], object]) -> None:
+    for line in _lines(parts):
+        parse(line)
+
+
+def _lines(parts: list[bytes]) -> Iterator[bytes]:
+    rest = b""
+    for part in parts:
+        *whole, rest = (rest + part).split(b"\n")
+        yield from whole
+
+
+def _timed(way: Callable[[], None]) -> float:
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        way()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
