@@ -3,7 +3,7 @@
 The same reader serves a live process, whose bytes it takes as they arrive, and a recording.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -46,14 +46,21 @@ class TurnReader:
     """Takes the bytes of a turn as they arrive; `finish` gives the reading, once."""
 
     def __init__(
-        self, contract: EngineContract, mode: Mode, *, turn_index: int = 1, resumed: str | None = None
+        self,
+        contract: EngineContract,
+        mode: Mode,
+        *,
+        turn_index: int = 1,
+        resumed: str | None = None,
+        on_text: Callable[[str], None] | None = None,
     ) -> None:
-        """Read by `contract`; `resumed` is the session id that the turn was asked to resume."""
+        """Read by `contract`; `resumed` is the session id asked for; `on_text` gets the agent's texts as they come."""
         self._contract, self._mode = contract, mode
         self._turn_index, self._resumed = turn_index, resumed
         self._framers: dict[Stream, Framer] = {name: framer(contract.stream(name)) for name in STREAMS}
         self._tails: dict[Stream, bytearray] = {name: bytearray() for name in STREAMS}
         self._handle = HandleFinder(contract.handle)
+        self._on_text = on_text
         self._failures: list[str] = []
         self._final: str | None = None
         self._group: object = None
@@ -75,6 +82,8 @@ class TurnReader:
         handle = self._handle_reading()
         if self._contract.stream(self._contract.final.stream).framing == "text":
             self._final = self._framers[self._contract.final.stream].text or None
+            if self._on_text and self._final is not None:
+                self._on_text(self._final)
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[self._contract.events.stream].census
         return TurnReading(
@@ -117,6 +126,8 @@ class TurnReader:
         text = value_at(record, self._contract.final.field or "")
         if not isinstance(text, str):
             return
+        if self._on_text:
+            self._on_text(text)
         group = value_at(record, self._contract.final.group) if self._contract.final.group else None
         if group is not None and group == self._group and self._final is not None:
             text = (self._final + text)[:MAX_FINAL]

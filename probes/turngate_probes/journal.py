@@ -27,8 +27,8 @@ from threading import Lock
 from typing import Any, BinaryIO
 
 from turngate.errors import EnvironmentFailed
+from turngate.plain import bounded
 from turngate.redact import redact
-from turngate_probes.plain import bounded
 
 SCHEMA = "turngate.probe-events/1"
 LONGEST_TEXT = 8000

@@ -12,9 +12,9 @@ from typing import Any
 from turngate.clauses import Clause, Result, Severity
 from turngate.errors import EnvironmentFailed
 from turngate.load import catalogue
+from turngate.plain import bounded
 from turngate.verdict import ClauseResult, Verdict, capability, exit_code, profile, verdict
 from turngate_probes.journal import Event
-from turngate_probes.plain import bounded
 
 SCHEMA = "turngate.probe-report/1"
 LEVELS = {"static": ("static",), "hermetic": ("static", "hermetic")}

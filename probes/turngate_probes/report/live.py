@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from turngate.clauses import Result
+from turngate.plain import visible
 from turngate_probes.journal import Event
-from turngate_probes.plain import visible
 from turngate_probes.report.colours import style_of
 from turngate_probes.report.progress import Progress, Row
 

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from turngate.clauses import Clause, Result
 from turngate.load import catalogue
-from turngate_probes.plain import bounded, command_line, visible, visible_lines
+from turngate.plain import bounded, command_line, visible, visible_lines
 from turngate_probes.report.build import Report
 from turngate_probes.report.colours import style_of
 

@@ -3,7 +3,7 @@ import shlex
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate_probes.plain import bounded, command_line, visible, visible_lines
+from turngate.plain import bounded, command_line, visible, visible_lines
 
 
 @given(st.text())

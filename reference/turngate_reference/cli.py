@@ -1,0 +1,199 @@
+"""The subcommands that continue conversations in the user's own environment: `start`, `resume`, `handles`.
+
+The first line of each function's docstring is what `turngate --help` shows; it is read without importing this.
+"""
+
+import json
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import click
+
+from turngate.errors import EnvironmentFailed, RefusedError
+from turngate.model import Mode
+from turngate.runtime import Stop
+from turngate_reference import handle_record, say
+from turngate_reference.conversation import Conversations, Done
+from turngate_reference.data_dir import DataDir, data_dir
+from turngate_reference.handle_record import HandleRecord, Unreadable
+from turngate_reference.lock import locked
+
+INTERRUPTED = 130
+OTHER_SESSION = 4
+KILLED = 128
+
+_CODES = """The engine's own exit code is ours (128 + N if signal N ended it), but: 2 it could not be run, 4 another
+session came back than the one asked for, 130 interrupted."""
+
+_at = click.option(
+    "--data-dir",
+    "asked_dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where runs and handles lie.  [default: TURNGATE_DATA_DIR, else the platform's place for user data]",
+)
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print the handle record as JSON instead.")
+
+
+class EngineFirst(click.Command):
+    """A command whose first word is the engine, before the options; after the prompt only `--` and engine options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the engine off the front, so that the options that follow it are read as ours."""
+        if args and not args[0].startswith("-"):
+            args = [f"--engine={args[0]}", *args[1:]]
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    cls=EngineFirst,
+    options_metavar="ENGINE [OPTIONS]",
+    context_settings={"allow_interspersed_args": False},
+    epilog=_CODES,
+)
+@click.option("--engine", required=True, hidden=True)
+@click.option("--mode", type=click.Choice([m.value for m in Mode]), default=Mode.INTERACTIVE.value, show_default=True)
+@click.option("--model", help="The model, by the engine's own name of it.")
+@click.option("--cwd", type=click.Path(file_okay=False, path_type=Path), help="Where the engine works; kept on resume.")
+@_at
+@_as_json
+@click.argument("prompt")
+@click.argument("engine_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ENGINE_ARGS...]")
+def start(
+    engine: str,
+    mode: str,
+    model: str | None,
+    cwd: Path | None,
+    asked_dir: Path | None,
+    as_json: bool,
+    prompt: str,
+    engine_args: tuple[str, ...],
+) -> int:
+    """Begin a conversation with an engine, and get a handle to continue it.
+
+    The engine runs in your own environment, as if you had typed its command, and in mode interactive it is
+    never passed an option that lets it act without asking. Its answer is printed as it comes.
+    """
+    if engine_args and engine_args[0] != "--":
+        raise click.UsageError("the prompt is one argument: quote it, and put engine options after --")
+    with _conversations(asked_dir, as_json) as conversations:
+        done = conversations.start(engine, prompt, Mode(mode), model=model, cwd=cwd, args=engine_args[1:])
+    return _end(done, asked_dir, as_json=as_json)
+
+
+@click.command(context_settings={"allow_interspersed_args": False}, epilog=_CODES)
+@_at
+@_as_json
+@click.argument("handle")
+@click.argument("message")
+def resume(asked_dir: Path | None, as_json: bool, handle: str, message: str) -> int:
+    """Continue a conversation by its handle.
+
+    HANDLE may be shortened as long as it is unambiguous. Everything else (engine, session, options, mode,
+    directory) comes from the record. Options of ours stand before HANDLE: what follows it is never read as one.
+    """
+    with _conversations(asked_dir, as_json) as conversations:
+        done = conversations.resume(handle, message)
+    return _end(done, asked_dir, as_json=as_json)
+
+
+@click.group(invoke_without_command=True)
+@_at
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
+    """List the conversations that can be continued, newest first; show and prune them."""
+    ctx.obj = data_dir(asked_dir)
+    if ctx.invoked_subcommand:
+        return 0
+    found = list(handle_record.every(ctx.obj))
+    _tell_unreadable(found)
+    records = [each for each in found if isinstance(each, HandleRecord)]
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in records], indent=2, ensure_ascii=False))
+    else:
+        for each in records:
+            click.echo(say.row(each))
+    return 2 if len(records) < len(found) else 0
+
+
+@handles.command()
+@click.argument("handle")
+@click.pass_obj
+def show(data: DataDir, handle: str) -> None:
+    """Print one handle record."""
+    click.echo(json.dumps(handle_record.find(data, handle).to_json(), indent=2, ensure_ascii=False))
+
+
+@handles.command()
+@click.option("--older-than", required=True, metavar="AGE", help="Such as 30d, 12h or 4w.")
+@click.pass_obj
+def prune(data: DataDir, older_than: str) -> None:
+    """Remove records and run directories that nobody touched for so long."""
+    before = (datetime.now(UTC) - _age(older_than)).isoformat()
+    found = list(handle_record.every(data))
+    _tell_unreadable(found)
+    for each in found:
+        if isinstance(each, HandleRecord) and datetime.fromisoformat(each.updated_at).isoformat() < before:
+            _remove(data, each)
+
+
+def _remove(data: DataDir, record: HandleRecord) -> None:
+    lock = data.handles / f"{record.handle}.lock"
+    try:
+        with locked(lock, record.handle):
+            if record.run_directory.parent == data.runs:
+                shutil.rmtree(record.run_directory, ignore_errors=True)
+            (data.handles / f"{record.handle}.json").unlink(missing_ok=True)
+            lock.unlink(missing_ok=True)
+    except EnvironmentFailed as used:
+        click.echo(f"kept: {used}", err=True)
+    else:
+        click.echo(f"removed {record.handle} ({record.engine}, {record.updated_at[:10]})")
+
+
+def _age(text: str) -> timedelta:
+    found = re.fullmatch(r"(\d{1,5})([hdw])", text)
+    if not found:
+        raise click.UsageError(f"{text!r} is no age: write a number and h, d or w, such as 30d")
+    return int(found[1]) * {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}[found[2]]
+
+
+@contextmanager
+def _conversations(asked_dir: Path | None, as_json: bool) -> Iterator[Conversations]:
+    """Give what runs attempts: SIGINT and SIGTERM end the engine's whole tree, and the record is still written."""
+    stop = Stop()
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield Conversations(data_dir(asked_dir), _silent if as_json else say.agent_text, stop)
+    except RefusedError as refused:
+        raise click.UsageError(str(refused)) from refused
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _silent(_text: str) -> None:
+    """Print nothing while the record is what is asked for."""
+
+
+def _end(done: Done, asked_dir: Path | None, *, as_json: bool) -> int:
+    if as_json:
+        click.echo(json.dumps(done.record.to_json(), indent=2, ensure_ascii=False))
+    say.ending(done, say.resume_command(str(asked_dir) if asked_dir else None), quiet=as_json)
+    if done.attempt.interrupted:
+        return INTERRUPTED
+    if done.other_session:
+        return OTHER_SESSION
+    code = done.attempt.exit_code
+    return 2 if code is None else code if code >= 0 else KILLED - code
+
+
+def _tell_unreadable(found: list[HandleRecord | Unreadable]) -> None:
+    for each in found:
+        if isinstance(each, Unreadable):
+            click.echo(f"{each.path} can't be read and is left as it is: {each.why}", err=True)

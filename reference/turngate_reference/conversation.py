@@ -1,0 +1,109 @@
+"""Begins a conversation with an engine and continues it by its handle, keeping the record true."""
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from turngate import argv
+from turngate.argv import Invocation
+from turngate.envelope import Envelope
+from turngate.errors import EnvironmentFailed, TurngateError
+from turngate.model import Mode
+from turngate.runtime import Stop
+from turngate_reference import handle_record
+from turngate_reference.attempt import Attempt, attempt
+from turngate_reference.data_dir import DataDir
+from turngate_reference.handle_record import PROMPT_KEPT, HandleRecord
+from turngate_reference.installed import InstalledEngine, find_engine
+from turngate_reference.lock import locked
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """An attempt and the record as it stands after it; `other_session` is an id that came back instead."""
+
+    record: HandleRecord
+    attempt: Attempt
+    other_session: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversations:
+    """Everything that starting and continuing share: the data directory, who hears the agent, what ends it."""
+
+    data: DataDir
+    on_text: Callable[[str], None]
+    stop: Stop
+
+    def start(
+        self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
+    ) -> Done:
+        """Run a first turn in a new run directory; RefusedError and EnvironmentFailed come before one is made."""
+        installed = find_engine(engine, self.data)
+        built = argv.start(installed.contract, prompt, mode, options=args, model=model)
+        if cwd is not None and not cwd.is_dir():
+            raise EnvironmentFailed(f"there is no directory {cwd}", "make it, or give another --cwd")
+        handle, directory = self.data.new_run(engine)
+        at = handle_record.now()
+        record = HandleRecord(
+            handle=handle, run_id=directory.name, run_directory=directory, engine=engine,
+            session_field=None, session_value=None, args=tuple(args), mode=mode.value, model=model,
+            cwd=(cwd or directory).absolute(), state="failed", turns=1, prompt=" ".join(prompt.split())[:PROMPT_KEPT],
+            created_at=at, updated_at=at,
+        )  # fmt: skip
+        with self._locked(handle):
+            return self._attempt(record, installed, built, None)
+
+    def resume(self, prefix: str, message: str) -> Done:
+        """Run the next turn of a conversation; EnvironmentFailed names what is missing for that."""
+        handle = handle_record.find(self.data, prefix).handle
+        with self._locked(handle):
+            # read again: another attempt may have ended between finding and locking
+            record = handle_record.find(self.data, handle)
+            if record.session_value is None:
+                raise EnvironmentFailed(
+                    f"{handle} has no session to resume: its attempts reported no session id",
+                    f"see {record.run_directory}, and start anew: turngate start {record.engine} …",
+                )
+            for directory in (record.run_directory, record.cwd):
+                if not directory.is_dir():
+                    raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", "put it back")
+            installed = find_engine(record.engine, self.data)
+            built = argv.resume(
+                installed.contract, message, Mode(record.mode), record.session_value,
+                options=record.args, model=record.model,
+            )  # fmt: skip
+            return self._attempt(record.updated(turns=record.turns + 1), installed, built, record.session_value)
+
+    def _locked(self, handle: str) -> AbstractContextManager[None]:
+        return locked(self.data.handles / f"{handle}.lock", handle)
+
+    def _attempt(
+        self, record: HandleRecord, installed: InstalledEngine, built: Invocation, resumed: str | None
+    ) -> Done:
+        """Run one attempt, and write the record whatever comes of it."""
+        try:
+            done = attempt(
+                installed, built, record.cwd, record.run_directory,
+                number=record.turns, resumed=resumed, on_text=self.on_text, stop=self.stop,
+            )  # fmt: skip
+        except TurngateError:
+            handle_record.write(self.data, record.updated(state="failed"))
+            raise
+        reported = done.reading.session.handle_value if done.reading.session else None
+        other = reported if resumed is not None and reported not in (None, resumed) else None
+        session = resumed or reported
+        updated = record.updated(
+            session_field=installed.contract.handle.field if session else None,
+            session_value=session,
+            state=_state(done, other),
+        )
+        handle_record.write(self.data, updated)
+        return Done(updated, done, other)
+
+
+def _state(done: Attempt, other_session: str | None) -> str:
+    if other_session is not None or done.interrupted or not done.went_well:
+        return "failed"
+    return "asked" if isinstance(done.envelope, Envelope) and done.envelope.interaction else "answered"

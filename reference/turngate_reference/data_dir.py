@@ -1,0 +1,75 @@
+"""Where runs and handle records lie, and how new ones are named."""
+
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from turngate.errors import EnvironmentFailed
+
+# no 0, 1, i, l, o, u: what a person reads aloud or types off a screen must come back the same
+ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"
+HANDLE_LENGTH = 8
+_TRIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class DataDir:
+    """The folders below one data directory; they are made when something is first written."""
+
+    root: Path
+
+    @property
+    def runs(self) -> Path:
+        """Run directories."""
+        return self.root / "runs"
+
+    @property
+    def handles(self) -> Path:
+        """Handle records and their locks."""
+        return self.root / "handles"
+
+    @property
+    def versions(self) -> Path:
+        """What executables were last seen to be which release."""
+        return self.root / "versions.json"
+
+    def new_run(self, engine: str) -> tuple[str, Path]:
+        """Make a run directory `<timestamp>-<engine>-<handle>`; gives the handle and the directory.
+
+        The timestamp is UTC and sorts; the handle is unique among those there are. Raises EnvironmentFailed if
+        nothing can be written.
+        """
+        timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        try:
+            self.handles.mkdir(parents=True, exist_ok=True)
+            self.runs.mkdir(parents=True, exist_ok=True)
+            for _ in range(_TRIES):
+                handle = "".join(secrets.choice(ALPHABET) for _ in range(HANDLE_LENGTH))
+                if self._reserve(handle):
+                    directory = self.runs / f"{timestamp}-{engine}-{handle}"
+                    directory.mkdir()
+                    return handle, directory
+        except OSError as error:
+            hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
+            raise EnvironmentFailed(f"{self.root} can't be written: {error.strerror}", hint) from error
+        raise EnvironmentFailed("no free handle was found", "prune old ones: turngate handles prune --older-than 30d")
+
+    def _reserve(self, handle: str) -> bool:
+        """Take a handle by its lock file, which stays for as long as the handle does."""
+        try:
+            (self.handles / f"{handle}.lock").touch(exist_ok=False)
+        except FileExistsError:
+            return False
+        return True
+
+
+def data_dir(asked: Path | None) -> DataDir:
+    """Choose the data directory: as asked, else `TURNGATE_DATA_DIR`, else the platform's for users."""
+    chosen = asked or (Path(os.environ["TURNGATE_DATA_DIR"]) if os.environ.get("TURNGATE_DATA_DIR") else None)
+    if chosen is None:
+        from platformdirs import user_data_path  # noqa: PLC0415 - not needed when the place is given
+
+        chosen = user_data_path("turngate", appauthor=False)
+    return DataDir(chosen.expanduser().absolute())
