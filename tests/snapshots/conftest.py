@@ -1,0 +1,10 @@
+"""Snapshots are JSON files, one per engine and topic: what a reviewer of a contract change reads."""
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+
+@pytest.fixture(name="snapshot_json")
+def _snapshot_json(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(JSONSnapshotExtension)

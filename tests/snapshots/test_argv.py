@@ -1,0 +1,44 @@
+import shlex
+from itertools import pairwise
+
+import pytest
+from syrupy.assertion import SnapshotAssertion
+
+from turngate import argv, load
+from turngate.argv import Invocation
+from turngate.load import claim_range
+from turngate.model import Mode
+from turngate.versions import Range
+
+PROMPT = "Which colour?"
+
+
+def shown(built: Invocation) -> str:
+    """Write an invocation as a shell would read it."""
+    return shlex.join(built.arguments) + (f" <<< {shlex.quote(built.stdin.decode())}" if built.stdin else "")
+
+
+def ranges(engine: str) -> list[Range]:
+    """Give the ranges over which the argv or the options of an engine differ."""
+    data = load.contract(engine).document.data
+    marks = {claim_range(c).since for c in (*data["launch"], *data["options"])}
+    marks |= {claim_range(c).until for c in (*data["launch"], *data["options"])}
+    bounds = [None, *sorted(filter(None, marks), key=lambda v: tuple(map(int, v.split(".")))), None]
+    return [Range(since, until) for since, until in pairwise(bounds)]
+
+
+@pytest.mark.parametrize("engine", load.engines())
+def test_start_and_resume_argv(engine: str, snapshot_json: SnapshotAssertion) -> None:
+    """The argv of each range and mode, with a caller's model, changes only where somebody means it to."""
+    found = {}
+    for span in ranges(engine):
+        contract = load.contract(engine).at(span.since or ("0.0.1" if span.until else None))
+        handle = contract.handle.dead
+        found[str(span)] = {
+            mode.value: {
+                "start": shown(argv.start(contract, PROMPT, mode, model="MODEL")),
+                "resume": shown(argv.resume(contract, PROMPT, mode, handle, model="MODEL")),
+            }
+            for mode in Mode
+        }
+    assert found == snapshot_json

@@ -1,0 +1,83 @@
+from dataclasses import asdict
+from typing import Any
+
+import pytest
+from semver import Version
+from syrupy.assertion import SnapshotAssertion
+
+from turngate import load
+from turngate.framing import framer
+from turngate_probes import recordings
+from turngate_probes.observe import Turn
+
+FOLDER = recordings.folder()
+ENGINES = sorted(each.name for each in FOLDER.iterdir()) if FOLDER else []
+
+
+def turns(engine: str) -> dict[str, list[Turn]]:
+    """Read every recording of an engine, by version."""
+    assert FOLDER
+    versions = sorted((each.name for each in (FOLDER / engine).iterdir()), key=Version.parse)
+    return {v: list(recordings.replay(load.contract(engine).at(v)).turns.values()) for v in versions}
+
+
+def shown_result(turn: Turn) -> dict[str, Any]:
+    """Show a turn's result without its long texts."""
+    result = asdict(turn.reading.result)
+    del result["stderr"]
+    final = turn.reading.final_text
+    return result | {"final_text": final if final is None else final[:200]}
+
+
+def test_there_are_recordings() -> None:
+    """The recordings are found, so that the tests below ask something."""
+    assert ENGINES
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_handles(engine: str, snapshot_json: SnapshotAssertion) -> None:
+    """The session id of every recorded turn, and where it was found or why not."""
+    found = {
+        version: {
+            turn.name: {"value": turn.reading.handle.value, "where": turn.reading.handle.detail} for turn in recorded
+        }
+        for version, recorded in turns(engine).items()
+    }
+    assert found == snapshot_json
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_results(engine: str, snapshot_json: SnapshotAssertion) -> None:
+    """What every recorded turn came to."""
+    found = {
+        version: {turn.name: shown_result(turn) for turn in recorded} for version, recorded in turns(engine).items()
+    }
+    assert found == snapshot_json
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_census(engine: str, snapshot_json: SnapshotAssertion) -> None:
+    """The kinds of records and the key paths that were seen in each release."""
+    found = {}
+    for version, recorded in turns(engine).items():
+        kinds = sorted({kind for turn in recorded for kind in turn.reading.census})
+        found[version] = {"kinds": kinds, "paths": sorted({p for turn in recorded for p in key_paths(turn)})}
+    assert found == snapshot_json
+
+
+def key_paths(turn: Turn) -> set[str]:
+    """Give the dotted key paths of all records of a turn, on either stream."""
+    found: set[str] = set()
+    contract = load.contract(turn.argv[0]).at() if turn.argv[0] in load.engines() else None
+    assert contract
+    for name, data in (("stdout", turn.stdout), ("stderr", turn.stderr)):
+        reader = framer(contract.stream("stdout" if name == "stdout" else "stderr"))
+        for record in (*reader.feed(data), *reader.finish()):
+            found |= {f"{name}: {path}" for path in _paths(record, "")}
+    return found
+
+
+def _paths(value: object, prefix: str) -> set[str]:
+    if not isinstance(value, dict):
+        return {prefix}
+    return {path for key, each in value.items() for path in _paths(each, f"{prefix}.{key}".lstrip("."))}
