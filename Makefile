@@ -8,10 +8,10 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check probe engines bench record serve lock clean
+.PHONY: help setup test drift check probe acceptance engines bench record serve lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv from the locked requirements
 
@@ -27,6 +27,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 test: setup ## Run the tests (no engine and no network needed)
 	@$(BIN)/python -m pytest -q $(ARGS)
 
+drift: setup ## Count the drifts that the clauses notice
+	@$(BIN)/python -m tests.drift
+
 check: setup ## Lint, formatting, types, import rules
 	@$(call say,'check: ruff')
 	@$(BIN)/ruff check --quiet .
@@ -39,14 +42,17 @@ check: setup ## Lint, formatting, types, import rules
 probe: setup ## Probe the engines; ARGS='codex@0.169.0 --json -' and the like
 	@$(BIN)/turngate probe $(ARGS)
 
+acceptance: setup ## Run the tests that need a real engine, installed where it is missing
+	@$(BIN)/python -m pytest -q -m engines tests/acceptance $(ARGS)
+
 engines: setup ## Install the pinned release of every engine into the cache
 	@$(BIN)/turngate engines install $(ARGS)
 
 bench: setup ## Measure what the README states
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-record: ## Record the engines (comes later)
-	$(error record: not there yet; it comes with a later release)
+record: setup ## Record real releases into fixtures; ARGS='codex@0.169.0' and the like
+	@$(BIN)/turngate record $(ARGS)
 
 serve: ## Run the reference server (comes later)
 	$(error serve: not there yet; it comes with a later release)

@@ -1,0 +1,23 @@
+"""Prints how many drifts were caught, and each that was not: `python -m tests.drift`."""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+from tests.drift.drifts import corpus
+from tests.drift.judging import judge_drift
+from tests.drift.staged import PLAYED_AT_ONCE, without_waiting
+
+
+def main() -> int:
+    """Judge the corpus; 1 if a drift was missed."""
+    with without_waiting(), ThreadPoolExecutor(PLAYED_AT_ONCE) as pool:
+        found = list(pool.map(judge_drift, corpus()))
+    missed = [each for each in found if not each.caught]
+    for each in missed:
+        sys.stdout.write(f"missed {each}\n")
+    sys.stdout.write(f"caught {len(found) - len(missed)} / {len(found)}\n")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,73 @@
+"""Applies a drift to its base and judges what comes of it by the real checks."""
+
+from dataclasses import dataclass
+from functools import cache
+
+from tests.drift.drifts import Drift
+from tests.drift.staged import play
+from tests.drift.transform import drifted
+from turngate import load
+from turngate.clauses import Result
+from turngate.verdict import ClauseResult
+from turngate_probes import recordings
+from turngate_probes.cases import CASES
+from turngate_probes.clauses import judge_all
+from turngate_probes.clauses.process import EVERYTHING
+from turngate_probes.observe import Seen
+
+LEVELS = ("static", "hermetic")
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What came of a drift: every clause's result by its id."""
+
+    drift: Drift
+    results: dict[str, ClauseResult]
+
+    @property
+    def caught(self) -> bool:
+        """Say whether the clause that the drift names failed."""
+        return self.results[self.drift.caught_by].result is Result.FAIL
+
+    def __str__(self) -> str:
+        """Tell what the named clause came to, and which failed instead."""
+        named = self.results[self.drift.caught_by]
+        others = [f"{each.clause.id} ({each.detail})" for each in failures(self.results)]
+        return f"{self.drift.name}: {named.clause.id} is {named.result}: {named.detail}; failed: " + (
+            ", ".join(others) or "nothing"
+        )
+
+
+def judge_drift(drift: Drift) -> Judged:
+    """Apply a drift and judge it."""
+    if drift.recordings:
+        return Judged(drift, judge(drifted(base(drift.recordings), drift.changes)))
+    return Judged(drift, judge(play(drift)))
+
+
+def judge(seen: Seen) -> dict[str, ClauseResult]:
+    """Judge all that was seen, as if every case had ended."""
+    results: dict[str, ClauseResult] = {}
+    judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
+    return results
+
+
+def failures(results: dict[str, ClauseResult]) -> list[ClauseResult]:
+    """Give the clauses that failed."""
+    return [each for each in results.values() if each.result is Result.FAIL]
+
+
+def recorded() -> tuple[tuple[str, str], ...]:
+    """List engine and version of every release of which there are recordings."""
+    root = recordings.folder()
+    return tuple((path.parent.name, path.name) for path in sorted(root.glob("*/*"))) if root else ()
+
+
+@cache
+def base(engine: str) -> Seen:
+    """Replay the newest recordings of an engine."""
+    version = recordings.newest(engine)
+    if version is None:
+        raise ValueError(f"there are no recordings of {engine}")
+    return recordings.replay(load.contract(engine).at(version))

@@ -1,0 +1,68 @@
+"""Plays the cases of a drift on an executable that really runs, and drifts."""
+
+import json
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest.mock import patch
+
+from tests.drift.drifts import Drift
+from tests.probes import engines
+from turngate import load
+from turngate.contract import EngineContract
+from turngate_probes import cases, lab
+from turngate_probes.cases import CASES
+from turngate_probes.fingerprint import difference, fingerprint
+from turngate_probes.interrupt import Interrupt
+from turngate_probes.lab import Lab
+from turngate_probes.observe import Seen
+from turngate_probes.play import Stage
+from turngate_probes.simulate import process
+
+PLAYED_AT_ONCE = 3
+SOURCE = Path(__file__).with_name("wrapper.py")
+
+
+def play(drift: Drift) -> Seen:
+    """Play the drift's cases on its executable, by the contract of the release that it claims to be."""
+    engine, _, version = str(drift.executable or drift.simulated).partition("@")
+    contract = load.contract(engine).at(version)
+    with tempfile.TemporaryDirectory(prefix="drift-") as name:
+        executable = install(Path(name), drift, contract)
+        before = fingerprint(executable)
+        spectator = engines.Spectator(contract)
+        Stage.of(Path(name) / "sandboxes", PLAYED_AT_ONCE, Interrupt()).play(
+            contract, executable, [case for case in CASES if case.name in drift.cases], spectator
+        )
+        spectator.seen.changed = difference(before, executable)
+    return spectator.seen
+
+
+def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
+    """Make the wrapper an executable in `folder`, round the engine that the drift names."""
+    inner = folder / "engine"
+    told = {
+        "engine": str(process.install(contract, inner) if drift.simulated else engines.install(inner)),
+        "changes": drift.changes,
+        "resume_word": contract.launch.resume[contract.launch.resume.index("{handle}") - 1],
+        "handle_field": contract.handle.field,
+    }
+    (folder / "behaviour.json").write_text(json.dumps(told))
+    executable = folder / contract.executable
+    executable.write_text(f"#!{sys.executable} -IS\n{SOURCE.read_text()}")
+    executable.chmod(0o755)
+    return executable
+
+
+@contextmanager
+def without_waiting() -> Iterator[None]:
+    """Let a later minute come at once, and patience end soon, while the block runs."""
+    with (
+        patch.object(Lab, "until_later_minute", lambda *_: None),
+        patch.object(lab, "TURN_TIMEOUT", 12.0),
+        patch.object(lab, "STARTUP_ALLOWANCE", 4.0),
+        patch.object(cases, "_deadline", lambda _: 2.0),
+    ):
+        yield

@@ -1,0 +1,72 @@
+"""The corpus as a whole, and what it is held against: nothing fails where nothing drifts."""
+
+import re
+
+import pytest
+
+from tests.drift import transform, wrapper
+from tests.drift.drifts import Drift, corpus
+from tests.drift.judging import LEVELS, failures, judge, recorded
+from tests.drift.staged import play, without_waiting
+from turngate import load
+from turngate.versions import Range
+from turngate_probes import recordings
+
+CORPUS = corpus()
+# releases that miss a baseline, and which
+BROKEN = (
+    ("codex", Range(until="0.44.0"), "handle.present"),
+    ("gemini", Range(until="0.21.3"), "handle.present"),
+    ("opencode", Range("1.15.0", "1.16.0"), "handle.present"),
+)
+
+
+def test_the_corpus_is_large() -> None:
+    """There are at least sixty drifts, each of which changes something in its own way."""
+    assert len(CORPUS) >= 60
+    assert len({(str(drift.changes), drift.recordings, drift.simulated, drift.cases) for drift in CORPUS}) == len(
+        CORPUS
+    )
+
+
+def test_every_clause_catches_a_drift() -> None:
+    """No clause is there for nothing."""
+    assert {clause.id for clause in load.catalogue().at_level(*LEVELS)} == {drift.caught_by for drift in CORPUS}
+
+
+def test_every_word_is_used() -> None:
+    """The vocabulary holds no more than the corpus needs."""
+    for words, drifts in (
+        (transform.WORDS, [drift for drift in CORPUS if drift.recordings]),
+        (wrapper.BEFORE | wrapper.INSTEAD | wrapper.AFTER, [drift for drift in CORPUS if not drift.recordings]),
+    ):
+        assert {change["do"] for drift in drifts for change in drift.changes} == set(words)
+
+
+@pytest.mark.parametrize("drift", CORPUS, ids=lambda drift: drift.name)
+def test_drift_tells_itself_in_sentences(drift: Drift) -> None:
+    """A drift says what changes and why it may, and names its issue so that it can be found."""
+    assert drift.what.endswith(".")
+    assert drift.why.endswith(".")
+    assert drift.seen_in is None or re.fullmatch(r"[\w.-]+(/[\w.-]+)?(#\d+| [0-9a-f]{7,40})", drift.seen_in)
+
+
+@pytest.mark.parametrize("engine,version", recorded())
+def test_no_clause_fails_on_a_recording_as_it_is(engine: str, version: str) -> None:
+    """What was recorded keeps to its release's contract; a broken release misses the baseline it is known for."""
+    found = failures(judge(recordings.replay(load.contract(engine).at(version))))
+    missed = [clause for broken, releases, clause in BROKEN if broken == engine and releases.covers(version)]
+    if missed:
+        assert set(missed) <= {each.clause.id for each in found}
+    else:
+        assert [f"{each.clause.id}: {each.detail}" for each in found] == []
+
+
+def test_no_clause_fails_on_an_executable_that_does_not_drift() -> None:
+    """The wrapper without a change is as good as the engine in it."""
+    cases = ("static", "main", "bad-handles", "auto", "flag-prompts", "stdin-open")
+    still = Drift(name="none", what="", why="", changes=(), caught_by="", executable="codex@0.169.0", cases=cases)
+    with without_waiting():
+        results = judge(play(still))
+    assert [f"{each.clause.id}: {each.detail}" for each in failures(results)] == []
+    assert len(results) == len(load.catalogue().at_level(*LEVELS))

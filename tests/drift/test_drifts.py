@@ -1,0 +1,34 @@
+"""Each drift of the corpus is noticed, by the clause that it names."""
+
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import pytest
+
+from tests.drift.drifts import Drift, corpus
+from tests.drift.judging import Judged, judge_drift
+from tests.drift.staged import PLAYED_AT_ONCE, without_waiting
+
+CORPUS = corpus()
+Judging = dict[str, Future[Judged]]
+
+
+@pytest.fixture(scope="module", name="judging")
+def _judging(request: pytest.FixtureRequest) -> Iterator[Judging]:
+    """Judge the drifts that were asked for, a few at once."""
+    asked = {drift.name for drift in map(_drift_of, request.session.items) if drift}
+    with without_waiting(), ThreadPoolExecutor(PLAYED_AT_ONCE) as pool:
+        yield {drift.name: pool.submit(judge_drift, drift) for drift in CORPUS if drift.name in asked}
+
+
+def _drift_of(item: pytest.Item) -> Drift | None:
+    if isinstance(item, pytest.Function) and item.originalname == test_drift_is_caught.__name__:
+        return next(drift for drift in CORPUS if f"[{drift.name}]" in item.name)
+    return None
+
+
+@pytest.mark.parametrize("drift", CORPUS, ids=lambda drift: drift.name)
+def test_drift_is_caught(drift: Drift, judging: Judging) -> None:
+    """The clause that the drift names is among those that fail."""
+    judged = judging[drift.name].result()
+    assert judged.caught, str(judged)

@@ -1,0 +1,38 @@
+"""Applies the changes of a drift to recorded turns, as an engine of another release might have."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from tests.drift import stream_words, turn_words
+from tests.drift.drifts import Change
+from tests.drift.words import WORDS
+from turngate.contract import EngineContract
+from turngate.runtime import Ended
+from turngate.turn import read_turn
+from turngate_probes.observe import Seen, Turn
+
+__all__ = ["WORDS", "drifted", "stream_words", "turn_words"]
+
+
+def drifted(seen: Seen, changes: Sequence[Change]) -> Seen:
+    """Apply all changes, each to the turns that it names; ValueError if one changes nothing."""
+    turns = dict(seen.turns)
+    for change in changes:
+        told = {key: value for key, value in change.items() if key not in ("turns", "do")}
+        names = [name for name in turns if fnmatchcase(name, change["turns"])]
+        if not names:
+            raise ValueError(f"no turn is named {change['turns']}")
+        after = {name: WORDS[change["do"]](turns[name], seen, **told) for name in names}
+        if all(after[name] == turns[name] for name in names):
+            raise ValueError(f"{change['do']} changes nothing")
+        turns |= {name: _reread(turn, seen.contract) for name, turn in after.items()}
+    return replace(seen, turns=turns)
+
+
+def _reread(turn: Turn, contract: EngineContract) -> Turn:
+    reading = read_turn(
+        contract, turn.mode, turn.stdout, turn.stderr, turn.exit_code,
+        turn_index=turn.turn_index, resumed=turn.resumed, timed_out=turn.ended is not Ended.EXIT,
+    )  # fmt: skip
+    return replace(turn, reading=reading)

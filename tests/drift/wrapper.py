@@ -1,0 +1,284 @@
+"""An executable round an engine, that changes what goes in and what comes out.
+
+`behaviour.json` beside it holds the engine, what marks its resumes and its ids, and the changes, each a word with its
+details and `when`, the kind of call that it is for: version, help, start, resume, or turn (either of the last two).
+"""
+
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.parse
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+ME = Path(__file__).resolve()
+HOME = Path(os.environ.get("CODEX_HOME", "."))
+Word = Callable[..., None]
+BEFORE: dict[str, Word] = {}
+INSTEAD: dict[str, Word] = {}
+AFTER: dict[str, Word] = {}
+TOLD = json.loads((ME.parent / "behaviour.json").read_text()) if (ME.parent / "behaviour.json").exists() else {}
+
+
+class Call:
+    """One call of the engine: what goes in, then what came out."""
+
+    def __init__(self, argv: list[str]) -> None:
+        """Take the arguments; standard input stays the engine's until somebody reads it."""
+        self.argv, self.kind = argv, kind_of(argv)
+        self.stdin: bytes | None = None
+        self.stdout = self.stderr = b""
+        self.code = 0
+
+    def read_stdin(self) -> bytes:
+        """Read standard input, to its end."""
+        if self.stdin is None:
+            self.stdin = sys.stdin.buffer.read()
+        return self.stdin
+
+    def session(self) -> str | None:
+        """Give the id that the engine printed."""
+        found = re.search(rf'"{TOLD["handle_field"]}": ?"([^"]+)"'.encode(), self.stdout)
+        return found[1].decode() if found else None
+
+    def run(self) -> None:
+        """Let the engine do its work."""
+        # without input of its own the engine inherits ours
+        done = subprocess.run([TOLD["engine"], *self.argv], input=self.stdin, capture_output=True, check=False)
+        self.stdout, self.stderr, self.code = done.stdout, done.stderr, done.returncode
+
+
+def kind_of(argv: list[str]) -> str:
+    """Say what kind of call it is."""
+    words = argv[: argv.index("--")] if "--" in argv else argv
+    if "--version" in words or "--help" in words:
+        return "version" if "--version" in words else "help"
+    return "resume" if TOLD["resume_word"] in words else "start"
+
+
+def before(function: Word) -> Word:
+    """Add a word for what is done before the engine runs."""
+    BEFORE[function.__name__] = function
+    return function
+
+
+def instead(function: Word) -> Word:
+    """Add a word for what is done in its place."""
+    INSTEAD[function.__name__] = function
+    return function
+
+
+def after(function: Word) -> Word:
+    """Add a word for what is done when it has ended, and nothing was printed yet."""
+    AFTER[function.__name__] = function
+    return function
+
+
+@before
+def refuse(call: Call, option: str, after: str = "") -> None:
+    """Take an option for unknown, or for unknown after a word."""
+    if option in call.argv[call.argv.index(after) if after else 0 :]:
+        sys.stderr.write(f"error: unexpected argument '{option}' found\n")
+        sys.exit(2)
+
+
+@before
+def add(call: Call, arguments: list[str], after: str) -> None:
+    """Act as if further arguments were passed after a word."""
+    at = call.argv.index(after) + 1
+    call.argv[at:at] = arguments
+
+
+@before
+def ignore(call: Call, option: str) -> None:
+    """Accept an option with its value, and do nothing with it."""
+    if option in call.argv:
+        at = call.argv.index(option)
+        del call.argv[at : at + 2]
+
+
+@before
+def swap_positionals(call: Call) -> None:
+    """Read the last two arguments in the other order."""
+    call.argv[-2:] = [call.argv[-1], call.argv[-2]]
+
+
+@before
+def prompt_as_option(call: Call) -> None:
+    """Read a prompt that begins with a dash as an option."""
+    if call.read_stdin().startswith(b"-"):
+        sys.stderr.write(f"error: unexpected argument '{call.read_stdin().decode()}' found\n")
+        sys.exit(2)
+
+
+@before
+def clip_prompt(call: Call, size: int) -> None:
+    """Keep only the beginning of the prompt."""
+    call.stdin = call.read_stdin()[:size]
+
+
+@before
+def wait_for_stdin(call: Call) -> None:
+    """Read standard input to its end, though the prompt is an argument."""
+    call.read_stdin()
+
+
+@before
+def home_per(call: Call, what: str) -> None:
+    """Keep sessions apart by working directory (`cwd`), or by call, so that none is found again."""
+    home = HOME / (Path.cwd().name if what == "cwd" else uuid.uuid4().hex)
+    home.mkdir(exist_ok=True)
+    shutil.copy(HOME / "config.toml", home)
+    os.environ["CODEX_HOME"] = str(home)
+
+
+@before
+def erase_sessions(call: Call) -> None:
+    """Lose every session that there was."""
+    shutil.rmtree(HOME / "sessions", ignore_errors=True)
+
+
+@before
+def continue_last(call: Call) -> None:
+    """Go on with the session of this home that was used last, instead of a new one."""
+    used = sorted((HOME / "sessions").glob("*.json"), key=lambda path: path.stat().st_mtime)
+    if used:
+        call.argv[-1:-1] = [TOLD["resume_word"], used[-1].stem]
+
+
+@instead
+def start_fresh(call: Call, *, echo: bool = False, only_if_refused: bool = False) -> None:
+    """Ignore the id and start a new session; with `echo` say the id that was asked for all the same."""
+    if only_if_refused:
+        call.read_stdin()
+        call.run()
+        if call.code == 0:
+            return
+    at = call.argv.index(TOLD["resume_word"])
+    asked = call.argv[at + 1]
+    del call.argv[at : at + 2]
+    call.run()
+    if echo:
+        call.stdout = call.stdout.replace((call.session() or "").encode(), asked.encode())
+
+
+@after
+def fork(call: Call, id: str) -> None:  # noqa: A002 - the corpus's word
+    """Say another id than the session's own."""
+    call.stdout = call.stdout.replace((call.session() or "").encode(), id.encode())
+
+
+@after
+def say(call: Call, text: str, stream: str = "stdout", at: str = "start", if_passed: str = "") -> None:
+    """Print a text before or after all else."""
+    if if_passed and if_passed not in call.argv:
+        return
+    was = getattr(call, stream)
+    setattr(call, stream, text.encode() + was if at == "start" else was + text.encode())
+
+
+@after
+def substitute(call: Call, pattern: str, by: str, stream: str = "stdout") -> None:
+    """Replace every match of a regular expression in the output."""
+    setattr(call, stream, re.sub(pattern.encode(), by.encode(), getattr(call, stream)))
+
+
+@after
+def to_stderr(call: Call) -> None:
+    """Print on stderr what belonged to stdout."""
+    call.stdout, call.stderr = b"", call.stderr + call.stdout
+
+
+@after
+def exit_with(call: Call, code: int, if_code: int | None = None) -> None:
+    """Exit with another code."""
+    call.code = code if if_code in (None, call.code) else call.code
+
+
+@after
+def hang(call: Call) -> None:
+    """Never end, when all is printed."""
+    write(call)
+    signal.pause()
+
+
+@after
+def leave_child(call: Call, *, talks: bool = False) -> None:
+    """Leave a process behind that holds the output open, and talks later, or that has let go of it."""
+    script = (
+        "import time; time.sleep(0.2); print('late news', flush=True); time.sleep(60)"
+        if talks
+        else "import time; time.sleep(60)"
+    )
+    kept = None if talks else subprocess.DEVNULL
+    subprocess.Popen([sys.executable, "-ISc", script], stdin=subprocess.DEVNULL, stdout=kept, stderr=kept)
+
+
+@before
+def phone_home(call: Call, host: str) -> None:
+    """Try to reach a host by the proxy."""
+    request("CONNECT", f"{host}:443")
+
+
+@before
+def fetch(call: Call, path: str) -> None:
+    """Ask the model backend for something else."""
+    request("GET", path)
+
+
+def request(method: str, target: str) -> None:
+    """Make a request of the model backend, which is the proxy too."""
+    backend = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+    connection = http.client.HTTPConnection(str(backend.hostname), backend.port)
+    connection.request(method, target)
+    connection.getresponse().read()
+
+
+@after
+def update_itself(call: Call) -> None:
+    """Put a newer release in the place of this one."""
+    ME.write_text(ME.read_text() + "\n# newer\n")
+
+
+def write(call: Call) -> None:
+    """Print what is to be printed."""
+    sys.stdout.buffer.write(call.stdout)
+    sys.stderr.buffer.write(call.stderr)
+    sys.stdout.buffer.flush()
+    sys.stderr.buffer.flush()
+
+
+def main() -> int:
+    """Do one call."""
+    call = Call(sys.argv[1:])
+    changes = [each for each in TOLD["changes"] if concerns(each.pop("when"), call.kind)]
+    apply(changes, BEFORE, call)
+    if not apply(changes, INSTEAD, call):
+        call.run()
+    apply(changes, AFTER, call)
+    write(call)
+    return call.code
+
+
+def apply(changes: list[dict[str, Any]], words: dict[str, Word], call: Call) -> int:
+    """Apply the changes that use these words, in their order; give how many they are."""
+    chosen = [each for each in changes if each["do"] in words]
+    for change in chosen:
+        words[change["do"]](call, **{key: value for key, value in change.items() if key != "do"})
+    return len(chosen)
+
+
+def concerns(when: str, kind: str) -> bool:
+    """Say whether a change is for calls of this kind."""
+    return when == kind or (when == "turn" and kind in ("start", "resume"))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
