@@ -71,6 +71,10 @@ def resume(
     check_shape: bool = True,
 ) -> Invocation:
     """Build a resumed turn with the first turn's options; RefusedError as for `start`, or for a bad handle."""
+    if handle.startswith("-") or not _can_be_passed(handle):
+        raise RefusedError(
+            f"{handle[:80]!r} can't be passed as a session id", "it looks like a flag, or is no text", handle
+        )
     if check_shape and not re.fullmatch(contract.handle.shape, handle):
         hint = f"a session id of {contract.engine} matches {contract.handle.shape}"
         raise RefusedError(f"{handle[:80]!r} is no session id of {contract.engine}", hint, handle)
@@ -81,20 +85,23 @@ def resume(
 def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[PlacedOption, ...]:
     """Cut the caller's tokens into known options; RefusedError names the first unknown or without value."""
     by_name = {name: option for option in contract.options for name in (option.flag, *option.aliases)}
-    found, queue = [], list(tokens)
+    found: list[PlacedOption] = []
+    queue = list(tokens)
     while queue:
         token = queue.pop(0)
         name, equals, _ = token.partition("=")
         option = by_name.get(name)
-        if option is None or "\0" in token:
+        if option is None or not _can_be_passed(token):
             hint = f"options that the contract of {contract.engine} can place: {', '.join(sorted(by_name))}"
             raise RefusedError(f"{token[:80]!r} is not a known option of {contract.engine}", hint, token)
+        if option.value != "many" and any(option is placed.option for placed in found):
+            raise RefusedError(f"{option.flag} stands twice", "pass it once", token)
         if option.value == "none" or equals:
             if option.value == "none" and equals:
                 raise RefusedError(f"{name} takes no value", f"pass {name} alone", token)
             found.append(PlacedOption(option, (token,)))
             continue
-        if not queue or queue[0].startswith("-") or "\0" in queue[0]:
+        if not queue or queue[0].startswith("-") or not _can_be_passed(queue[0]):
             raise RefusedError(f"{name} needs a value", f"pass it as the next token, or as {name}=VALUE", token)
         found.append(PlacedOption(option, (token, queue.pop(0))))
     return tuple(found)
@@ -108,7 +115,7 @@ def _all_options(
         raise RefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
     asked = read_options(contract, options)
     ours = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
-    ours += contract.launch.auto if mode is Mode.AUTO else ()
+    ours += contract.launch.auto if mode is Mode.AUTO else contract.launch.interactive
     given = {placed.option.flag for placed in asked}
     return (*(p for p in read_options(contract, ours) if p.option.flag not in given), *asked)
 
@@ -158,4 +165,13 @@ def _channel(contract: EngineContract, prompt: str, via: str | None = None) -> P
         if not refusals:
             return channel
         reasons += refusals
-    raise RefusedError(f"{contract.engine} can't take this prompt as it is: {'; '.join(reasons)}", "change the prompt")
+    why = "; ".join(reasons) or f"its prompts do not travel by {via}"
+    raise RefusedError(f"{contract.engine} can't take this prompt as it is: {why}", "change the prompt")
+
+
+def _can_be_passed(token: str) -> bool:
+    """Say whether an argument can hold the text: no NUL, no half surrogate pair but those of file names."""
+    try:
+        return b"\0" not in token.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False

@@ -5,18 +5,21 @@ is asked for. Exit codes of all: 2 for usage, a wrong contract or a failed envir
 130 when interrupted; 141 when the reader of our output went away. 1 is left to the verdict "broken".
 """
 
-import ast
 import sys
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points, version
+from importlib import import_module
 from importlib.util import find_spec
 from io import StringIO
-from typing import Any, Never
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Never
 
 import click
 
 from turngate.errors import ContractError, EnvironmentFailed
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "turngate.commands"
 
@@ -35,12 +38,13 @@ class EntryPointGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         """Import one command; raises click.UsageError naming the nearest when there is none of that name."""
-        registered = _registered()
-        if cmd_name not in registered:
-            raise click.exceptions.NoSuchCommand(cmd_name, possibilities=registered, ctx=ctx)
-        command = registered[cmd_name].load()
+        target = _target(cmd_name)
+        if target is None:
+            raise click.exceptions.NoSuchCommand(cmd_name, possibilities=_registered(), ctx=ctx)
+        module, _, attribute = target.partition(":")
+        command = getattr(import_module(module), attribute)
         if not isinstance(command, click.Command):
-            raise TypeError(f"{registered[cmd_name].value} is not a click command")
+            raise TypeError(f"{target} is not a click command")
         return command
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -58,7 +62,7 @@ class EntryPointGroup(click.Group):
             formatter.write_dl([(name, summary(entry)) for name, entry in sorted(_registered().items())])
 
 
-def summary(entry: EntryPoint) -> str:
+def summary(entry: "EntryPoint") -> str:
     """Return the first line of the docstring of the function behind `entry`, empty if it is not to be had."""
     return _docstrings(entry.module).get(entry.attr, "").partition("\n")[0]
 
@@ -70,18 +74,37 @@ def _docstrings(module: str) -> dict[str, str]:
         spec = find_spec(module)
     except ImportError:  # the package around it is missing
         return {}
+    import ast  # noqa: PLC0415 - help alone needs it
+
     source = getattr(spec.loader, "get_source", None) if spec else None
     tree = ast.parse(source(module) or "" if source else "")
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     return {each.name: ast.get_docstring(each) or "" for each in functions}
 
 
-def _registered() -> dict[str, EntryPoint]:
+def _registered() -> "dict[str, EntryPoint]":
+    from importlib.metadata import entry_points  # noqa: PLC0415 - as slow to import as click; help can wait for it
+
     return {entry.name: entry for entry in entry_points(group=GROUP)}
+
+
+def _target(name: str) -> str | None:
+    """Find what a command is registered as, `module:attribute`: by the plain files of installed distributions."""
+    for folder in sys.path:
+        for file in Path(folder).glob("*.dist-info/entry_points.txt"):
+            section = file.read_text("utf-8", "replace").partition(f"[{GROUP}]\n")[2].partition("\n[")[0]
+            for line in section.splitlines():
+                key, _, target = line.partition("=")
+                if key.strip() == name:
+                    return target.strip()
+    entry = _registered().get(name)
+    return entry.value if entry else None
 
 
 def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
     if asked:
+        from importlib.metadata import version  # noqa: PLC0415 - as above
+
         click.echo(f"turngate {version('turngate')}")
         ctx.exit()
 

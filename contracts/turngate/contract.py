@@ -1,8 +1,8 @@
 """What a contract says of one engine at one release, as values (shapes as in `schema/engine.json`)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 Stream = Literal["stdout", "stderr"]
 Match = Mapping[str, str | int | float | bool | None]
@@ -68,6 +68,7 @@ class Launch:
     prompt: tuple[PromptChannel, ...]
     auto: tuple[str, ...]
     model: tuple[str, ...]
+    interactive: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,19 @@ class AutoFlag:
     aliases: tuple[str, ...] = ()
     safe_values: tuple[str, ...] | None = None
     keys: tuple[AutoKey, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalSign:
+    """What requests to the model show of the approval in force.
+
+    Either `tools` that are offered only by an engine that acts without asking, or a `pattern` that finds a
+    `value` in the request, which shows the same unless it is safe.
+    """
+
+    tools: tuple[str, ...] = ()
+    pattern: str | None = None
+    safe_values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,6 +207,14 @@ class SetupFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolUse:
+    """A tool that acts on files, and arguments with which a model may ask for it."""
+
+    name: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Hermetic:
     """What makes an engine talk to the stub model backend and to nothing else."""
 
@@ -201,6 +223,15 @@ class Hermetic:
     model: str
     options: tuple[str, ...] = ()
     egress: tuple[str, ...] = ()
+    tool_call: ToolUse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Volatile:
+    """Text that differs from run to run, and what stands for it in recordings (`#` is a number that counts up)."""
+
+    pattern: str
+    placeholder: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,6 +249,53 @@ class Deviation:
     clause: str
     symptom: str
     compensation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Something that a simulated engine prints on one stream: text, or a record with slots.
+
+    It is printed if all of `when` holds: `start`, `resume`, `auto`, `interactive`, what is wrong with the session
+    (`dead`, `malformed`, `elsewhere`), or how the model backend failed (an HTTP status, `away`, `cut`).
+    """
+
+    stdout: str | Mapping[str, Any] | None = None
+    stderr: str | Mapping[str, Any] | None = None
+    when: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a simulated engine ends badly; exit code `status` is the HTTP status modulo 256, or 1 without one."""
+
+    exit_code: int | Literal["status"]
+    lines: tuple[Line, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """What a simulated engine prints, and when; all else follows from the other claims.
+
+    `started` comes before the model is asked, `called` with each tool call, `answered` at the end of a good turn;
+    `retrying` when a backend fails, `unanswered` when that passes for a success. `ids` are forms of ids, made once
+    a turn; `told` is what the model is told of the approval in force; `hangs` are failing backends beside the
+    declared deviations at which it hangs; `signals` are exit codes by signal, absent where the signal kills.
+    """
+
+    version: str
+    handle: str
+    answered: tuple[Line, ...]
+    failed: Ending
+    dead: Ending
+    usage: Ending
+    started: tuple[Line, ...] = ()
+    called: tuple[Line, ...] = ()
+    retrying: tuple[Line, ...] = ()
+    unanswered: tuple[Line, ...] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)
+    told: Mapping[str, str] = field(default_factory=dict)
+    hangs: tuple[str, ...] = ()
+    signals: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +334,9 @@ class EngineContract:
     resident: Resident
     deviations: tuple[Deviation, ...]
     unverified: tuple[str, ...]
+    volatile: tuple[Volatile, ...] = ()
+    approval_signs: tuple[ApprovalSign, ...] = ()
+    simulation: Simulation | None = None
 
     def stream(self, name: Stream) -> Framed:
         """Give the framing of one stream."""

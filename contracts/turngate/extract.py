@@ -61,7 +61,8 @@ class HandleFinder:
 
     def reading(self, records: int) -> HandleReading:
         """Judge what was seen once the streams have ended; `records` is how many the right stream had."""
-        seen = tuple(self._sightings)
+        # how bytes of the two streams interleaved says nothing
+        seen = tuple(sorted(self._sightings, key=lambda each: each.stream != self._place.stream))
         problem, detail = self._judge(seen, records)
         value = seen[0].value if seen and problem is None else None
         return HandleReading(value if isinstance(value, str) else None, problem, detail, seen)
@@ -92,3 +93,16 @@ class HandleFinder:
     def _wanted(self) -> str:
         match = ", ".join(f"{path} = {value!r}" for path, value in (self._place.match or {}).items())
         return f"{self._place.field}" + (f" where {match}" if match else "")
+
+
+def numbered_like(dead: str, number: int) -> str | None:
+    """Write `number` into the last run of at least six zeros of a dead id; None if it holds no such run.
+
+    >>> numbered_like("ses_000000000000AAAAAAAAAAAAAA", 12)
+    'ses_000000000012AAAAAAAAAAAAAA'
+    """
+    runs = list(re.finditer("0{6,}", dead))
+    if not runs:
+        return None
+    start, end = runs[-1].span()
+    return f"{dead[:start]}{number:0{end - start}d}{dead[end:]}"

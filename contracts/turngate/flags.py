@@ -20,7 +20,8 @@ def auto_flags_in(tokens: Sequence[str], contract: EngineContract) -> tuple[str,
         for flag in contract.auto_flags:
             for value in _values_of(flag, token, following, contract):
                 if _widens(flag, value):
-                    found.append(token if value is None or value in token else f"{token} {value}")
+                    apart = value is not None and value not in token and (flag.keys or flag.safe_values is not None)
+                    found.append(f"{token} {value}" if apart else token)
                     break
     return tuple(dict.fromkeys(found))
 

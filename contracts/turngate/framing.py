@@ -2,7 +2,7 @@
 
 import re
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import orjson
 
@@ -14,6 +14,10 @@ MAX_DOCUMENT = 32 * 2**20
 MAX_TAIL = 2**20
 MAX_PROBLEMS = 20
 EXCERPT = 160
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _OPEN, _CLOSE = b"{}"
 
 
@@ -114,7 +118,7 @@ class _Ndjson:
         records: list[Record] = []
         for line in lines:
             try:
-                record = orjson.loads(line)
+                record = _json(line)
             except orjson.JSONDecodeError:
                 record = None
             # the braces are looked at as bytes, since this is run for every line of long transcripts
@@ -167,7 +171,7 @@ class _JsonDocument(_Buffered):
             return self._surrounded(text)
 
     def _object(self, text: bytes) -> list[Record]:
-        document = orjson.loads(text)
+        document = _json(text)
         if not isinstance(document, dict):
             self.problems.add("the document is no JSON object", text)
             return []
@@ -183,7 +187,7 @@ class _JsonDocument(_Buffered):
         if not starts or not ends:
             return []
         try:
-            document = orjson.loads(b"\n".join(lines[starts[0] : ends[-1] + 1]))
+            document = _json(b"\n".join(lines[starts[0] : ends[-1] + 1]))
         except orjson.JSONDecodeError:
             return []
         return [document] if isinstance(document, dict) else []
@@ -218,7 +222,7 @@ class _TaggedBlock:
         if self._count > 1:
             self.problems.add(f"{self._count} blocks of {self._open.decode()}")
         try:
-            record = orjson.loads(self._block)
+            record = _json(self._block)
         except orjson.JSONDecodeError:
             self.problems.add("the block is not JSON", self._block)
             return []
@@ -259,3 +263,14 @@ class _Text(_Buffered):
 def _is_noise(line: bytes, noise: tuple[re.Pattern[str], ...]) -> bool:
     text = line.decode("utf-8", "replace").rstrip("\r")
     return any(pattern.fullmatch(text) for pattern in noise)
+
+
+def _json(text: bytes) -> Any:
+    """Parse JSON; half a surrogate pair, which JavaScript prints when text is cut within a character, is replaced."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], text)
+        if whole == text:
+            raise
+        return orjson.loads(whole)

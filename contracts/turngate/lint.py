@@ -7,6 +7,7 @@ from typing import Any
 
 from turngate.clauses import Catalogue
 from turngate.errors import ContractError
+from turngate.extract import numbered_like
 from turngate.load import ALL_OF, ONE_OF, Document, claim_range
 
 
@@ -14,6 +15,7 @@ def meaning_errors(document: Document, catalogue: Catalogue) -> Iterator[Contrac
     """Find what is wrong with a contract that its schema accepts, each error with its place."""
     yield from _range_errors(document)
     yield from _pattern_errors(document, document.data, ())
+    yield from _version_errors(document)
     yield from _deviation_errors(document, catalogue)
     yield from _flag_errors(document)
     yield from _handle_errors(document)
@@ -54,6 +56,12 @@ def _pattern_errors(document: Document, data: Any, path: tuple[str | int, ...]) 
             yield document.error(path, f"not a regular expression: {broken}", "Python's `re` syntax is meant")
 
 
+def _version_errors(document: Document) -> Iterator[ContractError]:
+    for i, query in enumerate(document.data["version"]):
+        if "version" not in re.compile(query["pattern"]).groupindex:
+            yield document.error(("version", i, "pattern"), "names no group `version`", r"such as (?P<version>\S+)")
+
+
 def _deviation_errors(document: Document, catalogue: Catalogue) -> Iterator[ContractError]:
     known = {clause.id: clause for clause in catalogue.clauses}
     for i, deviation in enumerate(document.data.get("deviations", [])):
@@ -71,8 +79,8 @@ def _deviation_errors(document: Document, catalogue: Catalogue) -> Iterator[Cont
 def _flag_errors(document: Document) -> Iterator[ContractError]:
     flags = {f for option in document.data["options"] for f in (option["flag"], *option.get("aliases", ()))}
     for i, launch in enumerate(document.data["launch"]):
-        for key in ("auto", "model"):
-            for j, token in enumerate(launch[key]):
+        for key in ("auto", "interactive", "model"):
+            for j, token in enumerate(launch.get(key, ())):
                 if token.startswith("-") and token.partition("=")[0] not in flags:
                     yield document.error(
                         ("launch", i, key, j), f"{token} is no declared option", "declare it under `options`"
@@ -83,5 +91,9 @@ def _handle_errors(document: Document) -> Iterator[ContractError]:
     for i, handle in enumerate(document.data["handle"]):
         if not re.fullmatch(handle["shape"], handle["dead"]):
             yield document.error(("handle", i, "dead"), "does not have the shape of a session id", handle["shape"])
+        numbered = numbered_like(handle["dead"], 1)
+        if numbered is None or not re.fullmatch(handle["shape"], numbered):
+            hint = "recordings number session ids in its last run of at least six zeros"
+            yield document.error(("handle", i, "dead"), "no number can stand in it", hint)
         if re.fullmatch(handle["shape"], "--x"):
             yield document.error(("handle", i, "shape"), "admits a value that looks like a flag")

@@ -7,7 +7,7 @@ _SECRETS = re.compile(
     r"(?P<kept>\bbearer\s{1,9}"
     r"|(?:api[_-]?key|token|secret|password)[\"']?(?:\s{0,9}[=:]\s{0,9}|\s{1,9})[\"']?"
     r"|://[^\s/:@]{1,80}:(?=[^\s/@]{1,80}@))"
-    r"(?P<secret>(?=[^\s\"'@]{0,80}\d)[A-Za-z0-9._~+/=-]{8,}|[^\s/@]{1,80}(?=@))"
+    r"(?P<secret>[^\s/@]{1,80}(?=@)|(?=[^\s\"'@]{0,80}\d)[A-Za-z0-9._~+/=-]{8,})"
     r"|\b(?P<key>sk-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|gh[pousr]_[A-Za-z0-9]{20,})",
     re.IGNORECASE,
 )

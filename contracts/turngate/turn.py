@@ -166,7 +166,7 @@ class TurnReader:
         return self._answer(self._final or "", stderr)
 
     def _engine_failures(self, exit_code: int | None) -> Iterator[str]:
-        blame = Failure.SESSION_RESUME_FAILED if self._resumed else Failure.ENGINE_FAILED
+        blame = Failure.SESSION_RESUME_FAILED if self._resumed is not None else Failure.ENGINE_FAILED
         said = f": {self._failures[0]}" if self._failures else ""
         if exit_code != 0:
             yield _failed(blame, f"the engine exited with {exit_code}{said}")
@@ -182,7 +182,7 @@ class TurnReader:
             return None
         if handle.value is None:
             return _failed(Failure.SESSION_RESUME_FAILED, f"no session id ({handle.problem}): {handle.detail}")
-        if self._resumed and handle.value != self._resumed:
+        if self._resumed is not None and handle.value != self._resumed:
             return _failed(Failure.SESSION_RESUME_FAILED, f"asked for {self._resumed}, came back as {handle.value}")
         return None
 
@@ -196,7 +196,8 @@ class TurnReader:
             outcome = Outcome.ASK_USER if found.interaction else Outcome.FINAL
             return AdapterTurnResult(outcome, found.final_data, found.interaction, stderr, found.repair)
         if self._mode is Mode.AUTO:
-            return AdapterTurnResult(Outcome.FINAL, json_object(text) or {"text": text}, stderr=stderr)
+            found_data = json_object(text)
+            return AdapterTurnResult(Outcome.FINAL, {"text": text} if found_data is None else found_data, stderr=stderr)
         reason = _failed(Failure.ENVELOPE_INVALID, "the answer holds no envelope")
         return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=reason)
 

@@ -1,8 +1,10 @@
 """Reads recordings, and replays them into what a probe would have seen.
 
-A recording is a folder `<engine>/<version>/<case>/` with `recording.yaml`, `provenance.yaml`, `stdout`, `stderr`.
+A recording is one turn: a folder `<engine>/<version>/<case>-<step>/` with `recording.yaml`, `provenance.yaml`,
+`stdout`, `stderr` and, where somebody watched, `requests.ndjson`.
 """
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,12 @@ from semver import Version
 
 from turngate import load
 from turngate.contract import EngineContract
-from turngate.errors import ContractError
 from turngate.model import Mode
-from turngate.runtime import Ended
+from turngate.runtime import Ended, Leftover
 from turngate.turn import read_turn
 from turngate_probes.observe import Seen, Turn
+from turngate_probes.record.long import LONG, MARK, lengthened
+from turngate_probes.stub_model import Exchange
 
 
 def folder() -> Path | None:
@@ -27,9 +30,16 @@ def folder() -> Path | None:
 
 def newest(engine: str) -> str | None:
     """Give the newest version of which there are recordings."""
+    found = versions(engine)
+    return found[-1] if found else None
+
+
+def versions(engine: str) -> list[str]:
+    """Give every version of which there are recordings, oldest first."""
     root = folder()
-    found = [each.name for each in (root / engine).iterdir()] if root and (root / engine).is_dir() else []
-    return str(max(map(Version.parse, found))) if found else None
+    if root is None or not (root / engine).is_dir():
+        return []
+    return sorted((each.name for each in (root / engine).iterdir() if Version.is_valid(each.name)), key=Version.parse)
 
 
 def replay(contract: EngineContract) -> Seen:
@@ -48,11 +58,14 @@ def _turn(contract: EngineContract, case: Path) -> Turn:
     for error in load.schema_errors(document, "recording"):
         raise error
     data: dict[str, Any] = document.data
+    if case.name != data["turn"].replace("/", "-"):
+        raise document.error(("turn",), f"lies in a folder {case.name}", "a folder is named as its turn")
     stdout, stderr = (case / "stdout").read_bytes(), (case / "stderr").read_bytes()
     mode, ended = Mode(data["mode"]), Ended(data["ended"])
     arguments = tuple(data["argv"][1:])
-    if data.get("prompt_at") is not None and any(i >= len(arguments) for i in data["prompt_at"]):
-        raise ContractError("prompt_at points beyond argv", str(file), path="$.prompt_at")
+    if any(i >= len(arguments) for i in data["prompt_at"]):
+        raise document.error(("prompt_at",), "points beyond argv")
+    prompt = lengthened(data["prompt"])
     reading = read_turn(
         contract, mode, stdout, stderr, data["exit_code"], turn_index=data["turn_index"],
         resumed=data["resumed"], timed_out=ended is not Ended.EXIT,
@@ -60,7 +73,26 @@ def _turn(contract: EngineContract, case: Path) -> Turn:
     return Turn(
         name=data["turn"], argv=tuple(data["argv"]),
         own_arguments=tuple(token for i, token in enumerate(arguments) if i not in data["prompt_at"]),
-        cwd=data["cwd"], mode=mode, prompt=data["prompt"], nonce=data["nonce"], resumed=data["resumed"],
+        cwd=data["cwd"], mode=mode, prompt=prompt, nonce=data["nonce"], resumed=data["resumed"],
         scripted=data["answer"], exit_code=data["exit_code"], ended=ended, finished_at=0.0, seconds=0.0,
-        cpu_seconds=0.0, stdout=stdout, stderr=stderr, leftovers=(), requests=None, reading=reading,
+        cpu_seconds=0.0, stdout=stdout, stderr=stderr,
+        leftovers=tuple(Leftover(0, tuple(argv), survived=False) for argv in data["leftovers"]),
+        requests=_requests(case / "requests.ndjson", prompt), reading=reading, turn_index=data["turn_index"],
+        stdin=data["stdin"], env=tuple(data["env"]), signal=data["signal"],
+    )  # fmt: skip
+
+
+def _requests(file: Path, prompt: str) -> tuple[Exchange, ...] | None:
+    """Read what the model backend was asked, without bodies; None if nobody watched."""
+    if not file.exists():
+        return None
+    return tuple(_exchange(json.loads(line), prompt) for line in file.read_bytes().splitlines())
+
+
+def _exchange(data: dict[str, Any], prompt: str) -> Exchange:
+    texts = (text.replace(MARK, prompt) if len(prompt) > LONG else text for text in data["user_texts"])
+    return Exchange(
+        at=0.0, method=data["method"], path=data["path"], protocol=data["protocol"], model=data["model"],
+        user_texts=tuple(texts), nonces=tuple(data["nonces"]), tools=tuple(data["tools"]), body=b"",
+        reply=data["reply"],
     )  # fmt: skip

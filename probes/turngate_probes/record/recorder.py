@@ -1,0 +1,121 @@
+"""Plays every case on a release and keeps its turns as recordings."""
+
+import shutil
+import tempfile
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from turngate.errors import EnvironmentFailed
+from turngate_probes.cases import Case
+from turngate_probes.interrupt import Interrupt
+from turngate_probes.machine import machine
+from turngate_probes.observe import Page, Turn
+from turngate_probes.play import Stage
+from turngate_probes.record.render import rendered, to_yaml
+from turngate_probes.sandbox import Sandbox
+from turngate_probes.targets import Release
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What came of recording a release: how many turns, which cases ended early and why, and where it lies."""
+
+    turns: int
+    early: dict[str, str]
+    folder: Path
+
+
+@dataclass
+class _Recorder:
+    """Takes what is played, and writes each case when it has ended."""
+
+    release: Release
+    into: Path
+    turns: dict[str, list[Turn]] = field(default_factory=lambda: defaultdict(list))
+    early: dict[str, str] = field(default_factory=dict)
+    written: int = 0
+    _places: dict[str, dict[str, str]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _machine: dict[str, Any] = field(default_factory=machine)
+
+    def saw(self, item: Turn | Page, box: Sandbox) -> None:
+        case = item.name.partition("/")[0]
+        with self._lock:
+            if isinstance(item, Turn):
+                self.turns[case].append(item)
+                self._places[case] = places(self.release, box)
+
+    def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:  # noqa: ARG002 - as the stage calls it
+        with self._lock:
+            if why_early is not None:
+                self.early[case.name] = why_early
+            turns, known = self.turns[case.name], self._places.get(case.name, {})
+        for turn, (name, files) in zip(turns, rendered(self.release.contract, case.name, turns, known), strict=True):
+            folder = self.into / name
+            folder.mkdir(parents=True)
+            for file, content in (files | {"provenance.yaml": to_yaml(self._provenance(turn))}).items():
+                (folder / file).write_bytes(content)
+        with self._lock:
+            self.written += len(turns)
+
+    def _provenance(self, turn: Turn) -> dict[str, Any]:
+        return {
+            "release": f"{self.release.engine} {self.release.version}",
+            "how": "the real release in a sandbox, against the stub model backend",
+            "recorded": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(turn.finished_at)),
+            "seconds": round(turn.seconds, 3),
+            "cpu_seconds": round(turn.cpu_seconds, 3),
+            "machine": self._machine,
+            "contract_version": self.release.contract.contract_version,
+            "turngate": metadata.version("turngate"),
+        }
+
+
+def record(release: Release, cases: Sequence[Case], stage: Stage, fixtures: Path, interrupt: Interrupt) -> Recorded:
+    """Record a release into `fixtures/<engine>/<version>`, in place of what is there of these cases.
+
+    Nothing there is touched before all cases have ended. Raises EnvironmentFailed if the release has no
+    executable or no version, or if the recording was interrupted.
+    """
+    if release.executable is None or release.version is None:
+        raise EnvironmentFailed(f"{release.name} can't be recorded", "name a release that has an executable")
+    folder = fixtures / release.engine / release.version
+    stage.sandboxes.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="recording-", dir=stage.sandboxes) as unfinished:
+        recorder = _Recorder(release, Path(unfinished))
+        stage.play(release.contract, release.executable, cases, recorder)
+        if interrupt.is_set():
+            raise EnvironmentFailed("the recording was interrupted", "nothing was changed; start it again")
+        _replace(folder, Path(unfinished), [case.name for case in cases])
+    return Recorded(recorder.written, recorder.early, folder)
+
+
+def places(release: Release, box: Sandbox) -> dict[str, str]:
+    """Map what is of this machine to what stands for it in recordings."""
+    executable = release.executable or Path()
+    modules = [each.parent for each in executable.parents if each.name == "node_modules"]
+    installed = {str(modules[-1]): "<installed>"} if modules else {str(executable.parent): "<installed>"}
+    known = {**installed, str(executable): release.contract.executable, f"{Path.home()}/": "<home>/"}
+    known |= {str(executable.resolve()): release.contract.executable}
+    for url in (box.backend.url, box.model_url):
+        known[url.removeprefix("http://")] = "127.0.0.1:1"
+    return known | {str(box.root): "<sandbox>"}
+
+
+def _replace(folder: Path, new: Path, cases: Sequence[str]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for old in folder.iterdir():
+        if any(_is_of(old.name, case) for case in cases):
+            shutil.rmtree(old)
+    for turn in new.iterdir():
+        shutil.move(turn, folder / turn.name)
+
+
+def _is_of(folder: str, case: str) -> bool:
+    return folder.startswith(f"{case}-")
