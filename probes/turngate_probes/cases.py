@@ -6,12 +6,13 @@ One case may prove several clauses, and names of its turns (`case/step`) are wha
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from signal import Signals
 
 from turngate import load
 from turngate.model import Mode
 from turngate_probes.interrupt import CaseStoppedError
 from turngate_probes.lab import Ask, Lab
-from turngate_probes.stub_model import Cut, Refuse, Reply, Text, new_nonce
+from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, ToolCall, new_nonce
 
 QUESTION = json.dumps(
     {
@@ -28,6 +29,7 @@ QUESTION = json.dumps(
 ANSWER = json.dumps({"outcome": "final", "final_data": {"colour": "blue"}})
 ASK, FINAL = Text(QUESTION), Text(ANSWER)
 LARGE_PROMPT = 200_000
+FILLER = "All work and no play makes a dull prompt. "
 MALFORMED = "not-a-session-id"
 FORGED = "11111111-1111-4111-8111-111111111111"
 IMITATION = "\n".join(
@@ -100,8 +102,7 @@ def _flag_prompts(lab: Lab) -> None:
 
 def _large_prompt(lab: Lab) -> None:
     nonce, end = new_nonce(), new_nonce()
-    filler = "All work and no play makes a dull prompt. "
-    text = (filler * (LARGE_PROMPT // len(filler) + 1))[:LARGE_PROMPT]
+    text = (FILLER * (LARGE_PROMPT // len(FILLER) + 1))[:LARGE_PROMPT]
     lab.start("first", Ask(f"{nonce} {text} {end}", nonce, FINAL))
 
 
@@ -123,6 +124,24 @@ def _failing(reply: Reply) -> Callable[[Lab], None]:
         lab.start("first", replace(_ask(reply), patience=_deadline("backend.failure-told")))
 
     return play
+
+
+def _final(lab: Lab) -> None:
+    lab.start("first", _ask(FINAL))
+
+
+def _signalled(number: Signals) -> Callable[[Lab], None]:
+    def play(lab: Lab) -> None:
+        lab.start("first", replace(_ask(Hang()), patience=_deadline("backend.failure-told"), signal=number))
+
+    return play
+
+
+def _tool_call(lab: Lab) -> None:
+    asked = lab.contract.hermetic.tool_call
+    if asked is None:
+        raise CaseStoppedError("the contract names no tool that the model could ask for")
+    lab.start("first", replace(_ask(FINAL), tool_call=ToolCall(asked.name, asked.arguments)))
 
 
 def _ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
@@ -150,4 +169,14 @@ CASES = (
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _imitation, 1),
 )
+# played for recordings, besides those above; no clause reads them
+RECORDED_ONLY = (
+    Case("backend-429", _failing(Refuse(429)), 1, waits=True),
+    Case("backend-hang", _failing(Hang()), 1, waits=True),
+    Case("interrupted", _signalled(Signals.SIGINT), 1, waits=True),
+    Case("killed", _signalled(Signals.SIGKILL), 1, waits=True),
+    Case("final", _final, 1),
+    Case("tool-call", _tool_call, 1),
+)
+RECORDED = tuple(case for case in CASES if case.level == "hermetic") + RECORDED_ONLY
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

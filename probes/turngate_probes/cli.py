@@ -1,4 +1,4 @@
-"""The subcommands that meet real CLIs: `probe`, `contracts`, `engines`.
+"""The subcommands that meet real CLIs, or stand for one: `probe`, `contracts`, `engines`, `simulate`.
 
 The first line of each function's docstring is what `turngate --help` shows, read without importing this.
 """
@@ -72,6 +72,36 @@ def probe(
         finally:
             journal.close()
     return report.publish(path, console, json_to)
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--install", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write DIR/<executable>.")
+@click.argument("target", metavar="ENGINE[@VERSION]")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")
+def simulate(target: str, arguments: tuple[str, ...], folder: Path | None) -> int:
+    r"""Behave as a release of an engine, by its contract, without any CLI.
+
+    The ARGs are those of the engine. Sessions are kept where the engine would keep them (below $HOME). The
+    model's answers come from the chat-completions backend at TURNGATE_SIMULATE_URL; without it the first turn
+    asks a question and later ones end, or TURNGATE_SIMULATE_REPLY is what the model says.
+
+    \b
+    turngate simulate codex@0.169.0 exec --json --skip-git-repo-check -- 'Which colour?'
+    turngate simulate codex@0.169.0 --install ./bin && PATH=$PWD/bin:$PATH codex --version
+    """
+    from turngate import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from turngate_probes.releases import pinned_version  # noqa: PLC0415
+    from turngate_probes.simulate import process  # noqa: PLC0415
+    from turngate_probes.targets import parse_target  # noqa: PLC0415
+
+    asked = parse_target(target)
+    contract = load.contract(asked.engine).at(asked.version or pinned_version(asked.engine))
+    if arguments[:1] == ("--install",) and len(arguments) == len(("--install", "DIR")):
+        folder, arguments = Path(arguments[1]), ()
+    if folder is None:
+        return process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments)
+    click.echo(process.install(contract, folder.absolute()))
+    return 0
 
 
 @click.group()

@@ -10,6 +10,7 @@ Events, each with `event` (its kind) and `at` (ISO 8601, UTC, milliseconds):
 - `install.progress`: release, text
 - `turn`: release, case, step, argv, cwd, exit_code, ended, seconds, cpu_seconds, stdout and stderr (bytes,
   excerpt), requests, handle, outcome, failure_reason, leftovers
+- `page`: release, case, step, argv, exit_code, ended, cpu_seconds, stdout and stderr: of a plain command
 - `clause`: release, id, level, severity, result, detail, stale, evidence (turns, as `case/step`)
 - `release.finished`: release, verdict, profile, capability, handle, seconds, engine_seconds, turns,
   unverified

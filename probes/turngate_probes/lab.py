@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from signal import Signals
 
 from turngate import argv
 from turngate.argv import Invocation
@@ -16,11 +17,12 @@ from turngate.turn import read_turn
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.observe import Page, Turn
 from turngate_probes.patience import Patience
-from turngate_probes.sandbox import Sandbox
-from turngate_probes.stub_model import Reply, Rule, Text
+from turngate_probes.sandbox import Sandbox, inherited
+from turngate_probes.signals import MidTurnSignal
+from turngate_probes.stub_model import Exchange, Reply, Rule, Text, ToolCall
 
 TURN_TIMEOUT = 120.0
-STARTUP_ALLOWANCE = 30.0
+STARTUP_ALLOWANCE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,8 @@ class Ask:
     """What a turn is given: the prompt, the nonce in it, and what the model is to reply.
 
     `via` forces the prompt's channel; with `patience` the turn is ended so many seconds after its first request;
-    `check_shape` False lets a handle of any shape pass.
+    `check_shape` False lets a handle of any shape pass. The model asks for `tool_call` before it replies; at the
+    first request `signal` goes to the engine's process group.
     """
 
     prompt: str
@@ -41,6 +44,8 @@ class Ask:
     stdin_open: bool = False
     patience: float | None = None
     check_shape: bool = True
+    tool_call: ToolCall | None = None
+    signal: Signals | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,7 @@ class Lab:
     def page(self, step: str, arguments: Sequence[str]) -> Page:
         """Run a plain command, such as `--help`."""
         command = (str(self.executable), *arguments)
-        done = self._run(command, Stdin.CLOSED, self.sandbox.work, None, quiet=True)
+        done = self._uncut(self._run(command, Stdin.CLOSED, self.sandbox.work, None, quiet=True))
         name = f"{self.case}/{step}"
         page = Page(name, command, done.exit_code, done.ended, done.stdout, done.stderr, done.cpu_seconds)
         self.note(page)
@@ -92,11 +97,11 @@ class Lab:
         cwd = ask.cwd or self.sandbox.work
         stdin = built.stdin if built.stdin is not None else Stdin.OPEN if ask.stdin_open else Stdin.CLOSED
         backend = self.sandbox.backend
-        backend.script(Rule(ask.reply))
+        called = (Rule(ask.tool_call, after_tool_result=False),) if ask.tool_call else ()
+        backend.script(*called, Rule(ask.reply))
         before = len(backend.exchanges())
-        done = self._run(command, stdin, cwd, ask.patience, quiet=ask.stdin_open or not self._sees_requests())
-        if self.interrupt.is_set() and done.ended is Ended.STOPPED:
-            raise CaseStoppedError("interrupted")
+        quiet = ask.stdin_open or not self._sees_requests()
+        done = self._uncut(self._run(command, stdin, cwd, ask.patience, quiet=quiet, signal=ask.signal))
         reading = read_turn(
             self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
             turn_index=ask.turn_index, resumed=resumed, timed_out=done.ended is not Ended.EXIT,
@@ -107,7 +112,10 @@ class Lab:
             scripted=ask.reply.text if isinstance(ask.reply, Text) else "",
             exit_code=done.exit_code, ended=done.ended, finished_at=time.time(), seconds=done.seconds,
             cpu_seconds=done.cpu_seconds, stdout=done.stdout, stderr=done.stderr, leftovers=done.leftovers,
-            requests=backend.exchanges()[before:], reading=reading,
+            requests=backend.exchanges()[before:], reading=reading, turn_index=ask.turn_index,
+            stdin="prompt" if isinstance(stdin, bytes) else "open" if stdin is Stdin.OPEN else "closed",
+            env=tuple(sorted(set(self.sandbox.env(self.contract.hermetic, cwd)) - inherited())),
+            signal=ask.signal.name if ask.signal else None,
         )  # fmt: skip
         self.note(turn)
         return turn
@@ -115,8 +123,21 @@ class Lab:
     def _sees_requests(self) -> bool:
         return self.sandbox.model_url == self.sandbox.backend.url
 
+    def _uncut(self, done: ProcessOutcome) -> ProcessOutcome:
+        """Give an outcome back; CaseStoppedError if it was cut off by an interrupt, and so proves nothing."""
+        if self.interrupt.is_set() and done.ended is Ended.STOPPED:
+            raise CaseStoppedError("interrupted")
+        return done
+
     def _run(
-        self, command: tuple[str, ...], stdin: bytes | Stdin, cwd: Path, patience: float | None, *, quiet: bool
+        self,
+        command: tuple[str, ...],
+        stdin: bytes | Stdin,
+        cwd: Path,
+        patience: float | None,
+        *,
+        quiet: bool,
+        signal: Signals | None = None,
     ) -> ProcessOutcome:
         """Run a command; where it may well make no request (`quiet`), its patience counts from the start."""
         env = self.sandbox.env(self.contract.hermetic, cwd)
@@ -125,15 +146,21 @@ class Lab:
         with self.slot(), self.interrupt.covering() as stop:
             if patience is None:
                 return run(request, stop=stop)
-            with Patience(patience, stop.set) as patient, self._first_request(patient.begin):
-                return run(request, stop=stop)
+            sender = MidTurnSignal(signal)
+            with Patience(patience, stop.set) as patient, self._first_request(patient.begin, sender.send):
+                return run(request, stop=stop, new_tree=sender.new_tree)
 
     @contextmanager
-    def _first_request(self, call: Callable[[], None]) -> Iterator[None]:
-        """Call at each request of the model backend while the block runs."""
+    def _first_request(self, *calls: Callable[[], None]) -> Iterator[None]:
+        """Make the calls at each request of the model backend while the block runs."""
         within = threading.Event()
         within.set()
-        self.sandbox.backend.on_exchange(lambda _: call() if within.is_set() else None)
+
+        def seen(_: Exchange) -> None:
+            for call in calls if within.is_set() else ():
+                call()
+
+        self.sandbox.backend.on_exchange(seen)
         try:
             yield
         finally:

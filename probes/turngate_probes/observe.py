@@ -19,6 +19,8 @@ class Turn:
 
     `name` is `case/step`; `argv` begins with the executable, `own_arguments` are those after it that are not
     the prompt; `scripted` is the text that the model was to answer; `requests` None means that nobody watched.
+    `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
+    the one that was sent in the middle of the turn.
     """
 
     name: str
@@ -40,6 +42,10 @@ class Turn:
     leftovers: tuple[Leftover, ...]
     requests: tuple[Exchange, ...] | None
     reading: TurnReading
+    turn_index: int = 1
+    stdin: str = "closed"
+    env: tuple[str, ...] = ()
+    signal: str | None = None
 
     @property
     def session(self) -> str | None:

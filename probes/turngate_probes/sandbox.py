@@ -69,11 +69,18 @@ class Sandbox:
         for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
             env |= {name: proxy, name.lower(): proxy}
         env |= {"NO_PROXY": _LOOPBACK, "no_proxy": _LOOPBACK}
+        # real engines ignore it; a simulated one has no other way to its backend
+        env["TURNGATE_SIMULATE_URL"] = self.model_url
         return env | {name: self.fill(value) for name, value in hermetic.env.items()}
 
     def places(self) -> Mapping[str, str]:
         """Map this sandbox's paths and ports to placeholders, for evidence that others read."""
         return {str(self.root): "<sandbox>", self.backend.url: "<backend>", self.model_url: "<backend>"}
+
+
+def inherited() -> frozenset[str]:
+    """Name the variables that a sandbox takes over from us, as far as they are set."""
+    return frozenset(name for name in _INHERITED if name in os.environ)
 
 
 @contextmanager

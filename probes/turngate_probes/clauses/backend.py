@@ -1,16 +1,18 @@
 """Checks of what an engine makes of a model backend that fails."""
 
-from turngate.model import Outcome
 from turngate.runtime import Ended
 from turngate.verdict import Finding
 from turngate_probes.cases import FAILING
-from turngate_probes.clauses.registry import check, how_it_ended, went_well
+from turngate_probes.clauses.registry import check, how_it_ended
 from turngate_probes.observe import NotSeenError, Seen, Turn
 
 
 @check("backend.failure-told", *FAILING)
 def failure_told(seen: Seen) -> Finding:
-    """Each failing backend led to an error by itself, in time; symptoms are `hang-…` and `success-…`."""
+    """Each failing backend led to an exit code that tells of it, in time.
+
+    Symptoms are `hang-…`, `success-…` and, where an event told of the error, `exit-0-…`.
+    """
     turns = [seen.turns[f"{case}/first"] for case in FAILING if f"{case}/first" in seen.turns]
     if not turns:
         raise NotSeenError("no turn with a failing backend was seen")
@@ -25,9 +27,9 @@ def failure_told(seen: Seen) -> Finding:
 def _symptom(turn: Turn) -> str | None:
     if turn.ended is not Ended.EXIT:
         return f"hang-{_kind(turn)}"
-    if went_well(turn) and turn.reading.ended:
-        return f"success-{_kind(turn)}"
-    return None if turn.reading.result.outcome is Outcome.ERROR else f"success-{_kind(turn)}"
+    if turn.exit_code == 0:
+        return f"exit-0-{_kind(turn)}" if turn.reading.failures else f"success-{_kind(turn)}"
+    return None
 
 
 def _kind(turn: Turn) -> str:

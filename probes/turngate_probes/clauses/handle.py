@@ -4,9 +4,11 @@ from turngate.extract import HandleProblem
 from turngate.runtime import Ended
 from turngate.verdict import Finding
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed
-from turngate_probes.observe import NotSeenError, Seen, Turn
+from turngate_probes.observe import Seen, Turn
 
 FIRST = "main/first"
+# not the case of imitation, which has a clause of its own
+AGREEING = ("main", "bad-handles", "auto")
 
 
 @check("handle.present", "main")
@@ -18,7 +20,7 @@ def present(seen: Seen) -> Finding:
     return passed(f"{turn.reading.handle.sightings[0].value}", turn)
 
 
-@check("handle.place", "main")
+@check("handle.place", *AGREEING)
 def place(seen: Seen) -> Finding:
     """The id stands on the right stream, in the right record, and every first turn agrees."""
     for turn in _first_turns(seen):
@@ -38,7 +40,6 @@ def shape(seen: Seen) -> Finding:
 
 
 def _first_turns(seen: Seen) -> list[Turn]:
-    found = [turn for turn in seen.turns.values() if turn.resumed is None and turn.ended is Ended.EXIT]
-    if not found:
-        raise NotSeenError("no first turn ended by itself")
-    return [turn for turn in found if turn.exit_code == 0]
+    """Give the first turn of all, and those of other cases that ended well."""
+    found = [turn for name, turn in seen.turns.items() if name.partition("/")[0] in AGREEING and turn.resumed is None]
+    return [seen.turn(FIRST)] + [turn for turn in found if turn.ended is Ended.EXIT and turn.exit_code == 0]

@@ -13,7 +13,7 @@ def clean_exit(seen: Seen) -> Finding:
     """No turn left a process behind when the engine had exited by itself."""
     watched = [turn for turn in seen.turns.values() if turn.requests is not None]
     if not watched:
-        raise NotSeenError("recordings do not show what was left running")
+        raise NotSeenError("recordings do not show what was left running" if seen.turns else "no turn was seen")
     for turn in watched:
         if turn.leftovers:
             left = ", ".join(" ".join(each.argv)[:120] or str(each.pid) for each in turn.leftovers)

@@ -4,17 +4,21 @@ from turngate.flags import auto_flags_in
 from turngate.model import Mode, Outcome
 from turngate.runtime import Ended
 from turngate.verdict import Finding
+from turngate_probes.clauses.approval import acts_unasked
+from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
 from turngate_probes.observe import Seen, Turn
 
 
-@check("interactive.no-auto-flags", "main", "later-minute", "bad-handles")
+@check("interactive.no-auto-flags", EVERYTHING)
 def no_auto_flags(seen: Seen) -> Finding:
-    """The argv of every interactive turn as run held no auto-approve flag, and the first one was answered."""
+    """No interactive turn held an auto-approve flag in its argv or the sign of one in its requests; it was answered."""
     turns = [turn for turn in seen.turns.values() if turn.mode is Mode.INTERACTIVE]
     for turn in turns:
         if flags := auto_flags_in(turn.own_arguments, seen.contract):
             return failed(f"an interactive turn was passed {', '.join(flags)}", turn)
+        if shown := acts_unasked(turn, seen.contract):
+            return failed(f"an interactive turn acts without asking: its request shows {shown}", turn)
     first = seen.turn("main/first")
     if not went_well(first) or first.reading.final_text is None:
         return failed(f"without auto-approve flags it gives no answer ({how_it_ended(first)})", first)
@@ -23,10 +27,13 @@ def no_auto_flags(seen: Seen) -> Finding:
 
 @check("auto.flags-accepted", "auto")
 def auto_flags_accepted(seen: Seen) -> Finding:
-    """In mode auto both turns ran, with the flags that the contract names."""
-    for turn in (seen.turn("auto/first"), seen.turn("auto/again")):
+    """In mode auto both turns ran, with the flags that the contract names, and the requests show their effect."""
+    # one by one, since a first turn that failed may be why there is no second
+    for turn in map(seen.turn, ("auto/first", "auto/again")):
         if not went_well(turn) or (turn.requests is not None and not turn.sent()):
             return failed(how_it_ended(turn), turn)
+        if acts_unasked(turn, seen.contract) == "":
+            return failed("the flags were accepted, but the request shows that they changed nothing", turn)
     turn = seen.turn("auto/again")
     return passed("accepted: " + " ".join(seen.contract.launch.auto), seen.turn("auto/first"), turn)
 
@@ -34,10 +41,11 @@ def auto_flags_accepted(seen: Seen) -> Finding:
 @check("prompt.not-a-flag", "flag-prompts")
 def not_a_flag(seen: Seen) -> Finding:
     """Prompts spelled like flags were sent to the model word for word."""
-    turns = (seen.turn("flag-prompts/first"), seen.turn("flag-prompts/again"))
-    for turn in turns:
+    turns = []
+    for turn in map(seen.turn, ("flag-prompts/first", "flag-prompts/again")):
         if not _arrived(turn):
             return failed(f"the prompt {turn.prompt} never reached the model ({how_it_ended(turn)})", turn)
+        turns.append(turn)
     return passed(f"sent: {', '.join(turn.prompt for turn in turns)}", *turns)
 
 

@@ -123,6 +123,8 @@ def _loud(turn: Turn) -> Finding:
         fresh = turn.session is not None and turn.session != turn.resumed
         detail = f"exit code 0 and a fresh session {turn.session}" if fresh else "exit code 0 and no new id"
         return failed(detail, turn, symptom="fresh-session" if fresh else "quiet")
+    if turn.exit_code == 0:
+        return failed(f"an error was told, with {how_it_ended(turn)}", turn, symptom="exit-0")
     if turn.requests and turn.sent():
         return failed(f"the prompt was sent to the model before it failed ({how_it_ended(turn)})", turn, symptom="late")
     return passed(how_it_ended(turn), turn)

@@ -2,6 +2,7 @@
 
 import re
 
+from turngate import versions
 from turngate.runtime import Ended
 from turngate.verdict import Finding
 from turngate_probes.clauses.registry import check, failed, passed
@@ -18,6 +19,8 @@ def version_readable(seen: Seen) -> Finding:
     found = re.fullmatch(query.pattern, printed)
     if not found:
         return failed(f"{printed[:200]!r} does not match {query.pattern}")
+    if not _is_version(found["version"]):
+        return failed(f"{found['version'][:200]!r} is no semantic version, so no claim can be chosen by it")
     wanted = seen.contract.version
     if wanted is not None and found["version"] != wanted:
         return failed(f"it says {found['version']}, but is {wanted}")
@@ -34,6 +37,14 @@ def help_surface(seen: Seen) -> Finding:
         missing += [f"{name} ({' '.join(wanted.argv)})" for name in wanted.names if not _names(text, name)]
     count = sum(len(page.names) for page in seen.contract.help.pages)
     return failed("not named: " + ", ".join(missing)) if missing else passed(f"{count} names found")
+
+
+def _is_version(text: str) -> bool:
+    try:
+        versions.parse(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _text(page: Page, stream: str) -> str:

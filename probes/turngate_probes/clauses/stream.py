@@ -1,6 +1,7 @@
 """Checks of what the streams hold."""
 
 from turngate.verdict import Finding
+from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
 from turngate_probes.observe import NotSeenError, Seen, Turn
 
@@ -14,10 +15,12 @@ def framing(seen: Seen) -> Finding:
     for turn in turns:
         if turn.reading.framing:
             return failed(turn.reading.framing[0], turn)
+        if _holds_more_text(turn, seen):
+            return failed("the stream of the agent's text holds more than that text", turn)
     return passed(f"{len(turns)} turns, {sum(len(t.stdout) + len(t.stderr) for t in turns)} bytes", *turns)
 
 
-@check("stream.known-events", "main", "bad-handles", "auto", "backend-401", "backend-cut")
+@check("stream.known-events", EVERYTHING)
 def known_events(seen: Seen) -> Finding:
     """No turn held a kind of record that the contract does not know."""
     for turn in seen.turns.values():
@@ -39,6 +42,12 @@ def terminal_event(seen: Seen) -> Finding:
         if not went_well(turn):
             return failed(f"a good turn ended with {how_it_ended(turn)}", turn)
     return passed(f"{len(turns)} turns", *turns)
+
+
+def _holds_more_text(turn: Turn, seen: Seen) -> bool:
+    final = seen.contract.final
+    plain = seen.contract.stream(final.stream).framing == "text"
+    return plain and turn.scripted != "" and (turn.reading.final_text or "").strip() != turn.scripted.strip()
 
 
 def _turns(seen: Seen) -> list[Turn]:

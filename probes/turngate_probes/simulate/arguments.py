@@ -1,0 +1,116 @@
+"""Reads the arguments of an engine by its contract: the reverse of `turngate.argv`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from turngate.contract import EngineContract, PromptChannel
+from turngate.flags import auto_flags_in
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the arguments ask for; `prompt` None means that it stands on standard input."""
+
+    handle: str | None
+    prompt: str | None
+    channel: PromptChannel
+    model: str
+    auto: bool
+
+
+class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of ours
+    """The arguments are not among those that the contract knows; the text says where they leave it."""
+
+
+@dataclass(slots=True)
+class _Reader:
+    """One template and one prompt channel, matched from left to right; `at` is how far it came."""
+
+    contract: EngineContract
+    argv: Sequence[str]
+    channel: PromptChannel
+    at: int = 0
+    options: list[str] = field(default_factory=list)
+    handle: str | None = None
+    prompt: str | None = None
+
+    def read(self, template: Sequence[str]) -> bool:
+        """Match the whole template against all arguments."""
+        for token in template:
+            if token == "{options}":
+                self._options()
+            elif token == "{prompt}":
+                if not all(self._take(part, "text") for part in self.channel.tokens):
+                    return False
+            elif not self._take(token, "handle"):
+                return False
+        return self.at == len(self.argv)
+
+    def asked(self) -> Asked:
+        """Give what was read."""
+        auto = bool(auto_flags_in(self.options, self.contract))
+        return Asked(self.handle, self.prompt, self.channel, self._model(), auto)
+
+    def _take(self, token: str, slot: str) -> bool:
+        """Match one token, in which one slot may stand."""
+        before, found, after = token.partition(f"{{{slot}}}")
+        if self.at >= len(self.argv):
+            return False
+        word = self.argv[self.at]
+        if not found and word != token:
+            return False
+        if found and not (word.startswith(before) and word.endswith(after) and len(word) >= len(before + after)):
+            return False
+        if found:
+            setattr(self, "prompt" if slot == "text" else "handle", word[len(before) : len(word) - len(after)])
+        self.at += 1
+        return True
+
+    def _options(self) -> None:
+        """Take every option that the contract knows, with its value."""
+        valued = dict(_option_names(self.contract))
+        while self.at < len(self.argv):
+            name, equals, _ = self.argv[self.at].partition("=")
+            if name not in valued:
+                return
+            width = 2 if valued[name] and not equals else 1
+            self.options += self.argv[self.at : self.at + width]
+            self.at += width
+
+    def _model(self) -> str:
+        flag = self.contract.launch.model[0].partition("=")[0] if self.contract.launch.model else ""
+        names = {flag, *(a for o in self.contract.options if o.flag == flag for a in o.aliases)}
+        for i, token in enumerate(self.options):
+            name, equals, value = token.partition("=")
+            if name in names:
+                return value if equals else self.options[i + 1]
+        return self.contract.hermetic.model
+
+
+def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
+    """Read the arguments after the executable; UsageProblem if no template of the contract fits them."""
+    furthest = 0
+    for template in (contract.launch.resume, contract.launch.start):
+        for channel in contract.launch.prompt:
+            reader = _Reader(contract, argv, channel)
+            if reader.read(template):
+                return reader.asked()
+            furthest = max(furthest, reader.at)
+    unread = f"unexpected argument {argv[furthest]!r}" if furthest < len(argv) else "arguments are missing"
+    raise UsageProblem(unread)
+
+
+def refusal(channel: PromptChannel, prompt: str) -> str | None:
+    """Say why a prompt can't travel by its channel, if the contract says so."""
+    return next((each.why for each in channel.refuses if re.search(each.pattern, prompt)), None)
+
+
+def _option_names(contract: EngineContract) -> Iterator[tuple[str, bool]]:
+    """Name every option that may be passed, and say whether it takes a value; callers' options decide last."""
+    for flag in contract.auto_flags:
+        for name in (flag.flag, *flag.aliases):
+            yield name, flag.safe_values is not None or bool(flag.keys)
+    for option in contract.options:
+        for name in (option.flag, *option.aliases):
+            yield name, option.value != "none"

@@ -1,0 +1,234 @@
+"""One call of a simulated engine: from its arguments to what it prints and its exit code."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NoReturn, Protocol
+
+from turngate.contract import Ending, EngineContract, Line, Simulation, Stream
+from turngate.errors import EnvironmentFailed
+from turngate_probes.simulate import arguments
+from turngate_probes.simulate.arguments import Asked, UsageProblem
+from turngate_probes.simulate.backend import Answer, Backend, Called, Failed, Message, Request, Said
+from turngate_probes.simulate.printing import fill, rendered
+from turngate_probes.simulate.store import Session, shelf
+
+MAX_CALLS = 20
+TOOL_RESULT = "the simulation runs no tools"
+OFFERED = "read_file"
+
+# what a session that can't be resumed leads to, and the clause that a deviation from a refusal is declared for
+_NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-handle"}
+PLAYED = frozenset(
+    {("resume.dead-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
+    | {("resume.malformed-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
+    | {("resume.other-cwd", symptom) for symptom in ("fresh-session", "refused", "hang")}
+    | {("resume.same-handle", "new-handle")}
+    | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
+    | {("stdin.open", "hang")}
+    | {
+        ("backend.failure-told", f"{how}-{kind}")
+        for how in ("hang", "success", "exit-0")
+        for kind in ("401", "500", "away", "cut")
+    }
+)
+
+
+class Input(Protocol):
+    """Standard input."""
+
+    def read(self) -> bytes:
+        """Read to the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What surrounds the engine: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds."""
+
+    env: Mapping[str, str]
+    cwd: str
+    stdin: Input
+    write: Callable[[Stream, bytes], None]
+    hang: Callable[[], NoReturn]
+    clock: Callable[[], float]
+    backend: Backend
+
+
+def run(contract: EngineContract, argv: tuple[str, ...], world: World) -> int:
+    """Run the simulated release and give its exit code; EnvironmentFailed if the contract does not describe it."""
+    simulation = contract.simulation
+    if simulation is None:
+        hint = "a contract describes it in its section `simulation`"
+        raise EnvironmentFailed(f"nobody described how {contract.engine} {contract.version} prints", hint)
+    if argv == contract.version_query.argv:
+        said = fill(simulation.version, {"version": contract.version or "0.0.0"})
+        world.write(contract.version_query.stream, f"{said}\n".encode())
+        return 0
+    for page in contract.help.pages:
+        if argv == page.argv:
+            words = "".join(f"  {name}\n" for name in page.names)
+            world.write(page.stream, f"{contract.title} (simulated)\n\n{words}".encode())
+            return 0
+    return _Call(contract, simulation, world).run(argv)
+
+
+@dataclass
+class _Call:
+    """A call that is to run a turn; `facts` are the conditions that lines may ask for, `slots` what fills them."""
+
+    contract: EngineContract
+    simulation: Simulation
+    world: World
+    facts: set[str] = field(default_factory=set)
+    slots: dict[str, str | int] = field(default_factory=dict)
+
+    def run(self, argv: tuple[str, ...]) -> int:
+        """Read the arguments and the prompt, then run the turn."""
+        self.slots |= {"version": self.contract.version or "0.0.0", "cwd": self.world.cwd, "handle": "", "status": 1}
+        try:
+            asked = arguments.read(self.contract, argv)
+            prompt = self._prompt(asked)
+        except UsageProblem as problem:
+            self.slots["error"] = str(problem)
+            return self._end(self.simulation.usage)
+        self.facts = {"start" if asked.handle is None else "resume", "auto" if asked.auto else "interactive"}
+        self.slots |= {"model": asked.model, "prompt": prompt}
+        return self._open(asked, prompt)
+
+    def _prompt(self, asked: Asked) -> str:
+        """Take the prompt from where it is; some releases read standard input whatever the arguments hold."""
+        reads = asked.prompt is None or self._symptom("stdin.open") == "hang"
+        read = self.world.stdin.read() if reads else b""
+        prompt = read.decode("utf-8", "replace") if asked.prompt is None else asked.prompt
+        if why := arguments.refusal(asked.channel, prompt):
+            raise UsageProblem(why)
+        return prompt
+
+    def _open(self, asked: Asked, prompt: str) -> int:
+        """Find or make the session, and run the turn unless the session can't be resumed."""
+        if asked.handle is None:
+            return self._turn(self._fresh(), asked, prompt)
+        found = self._found(asked.handle)
+        trouble, symptom = self._trouble(asked.handle, found)
+        self.slots |= {"handle": asked.handle, "error": f"no session {asked.handle}"}
+        if symptom is None:
+            return self._turn(found or self._fresh(), asked, prompt)
+        self.facts.add(trouble)
+        return self._unresumed(symptom, found, asked, prompt)
+
+    def _unresumed(self, symptom: str, found: Session | None, asked: Asked, prompt: str) -> int:
+        """Refuse to resume, or do what the declared deviation says instead."""
+        if symptom == "fresh-session":
+            return self._turn(self._fresh(), asked, prompt)
+        if symptom == "late" or (symptom == "hang" and found):
+            session = found or self._fresh()
+            self._ask([*session.messages, {"role": "user", "content": prompt}], asked)
+        if symptom == "hang":
+            self.world.hang()
+        if symptom == "quiet":
+            self._print(self.simulation.dead.lines)
+            return 0
+        return self._end(self.simulation.dead)
+
+    def _found(self, handle: str) -> Session | None:
+        """Look for a session, which some releases lose when they are asked for it in a later minute."""
+        store = shelf(self.contract, self.world.env, self.world.cwd)
+        found = store.find(handle)
+        if found and self._is_later(found) and self._symptom("resume.later-minute") == "lost-at-once":
+            store.drop(found)
+            return None
+        return found
+
+    def _trouble(self, handle: str, found: Session | None) -> tuple[str, str | None]:
+        """Say what is wrong with resuming a session, and how it shows (None: it can be resumed)."""
+        if found is None:
+            trouble = "dead" if re.fullmatch(self.contract.handle.shape, handle) else "malformed"
+            return trouble, self._symptom(_NO_SESSION[trouble]) or "refused"
+        elsewhere = found.cwd != self.world.cwd
+        return "elsewhere", self._symptom("resume.other-cwd") if elsewhere else None
+
+    def _turn(self, session: Session, asked: Asked, prompt: str) -> int:
+        """Run a turn in a session and keep both."""
+        store = shelf(self.contract, self.world.env, self.world.cwd)
+        self._age(session)
+        if "resume" in self.facts and self._symptom("resume.same-handle") == "new-handle":
+            session.handle = self._fresh().handle
+        loaded = len(session.messages)
+        self.slots |= {name: fill(form, {}) for name, form in self.simulation.ids.items()}
+        self.slots |= {"handle": session.handle, "messages": loaded}
+        session.messages.append({"role": "user", "content": prompt})
+        self.slots["turn"] = sum(each["role"] == "user" for each in session.messages)
+        store.keep(session)
+        self._print(self.simulation.started)
+        answer = self._ask(session.messages, asked)
+        if isinstance(answer, Failed):
+            return self._failed(answer)
+        text = answer.text if isinstance(answer, Said) else ""
+        session.messages.append({"role": "assistant", "content": text})
+        store.keep(session)
+        self.slots["text"] = text
+        self._print(self.simulation.answered)
+        return 0
+
+    def _age(self, session: Session) -> None:
+        """Note that a session is resumed in a later minute; some releases then lose it to the next one beside it."""
+        store = shelf(self.contract, self.world.env, self.world.cwd)
+        session.reopened = session.reopened or self._is_later(session)
+        if self._symptom("resume.later-minute") == "lost-after-another":
+            for other in list(store.beside(session)):
+                if other.reopened:
+                    store.drop(other)
+
+    def _is_later(self, session: Session) -> bool:
+        return self.world.clock() // 60 > session.began_at // 60
+
+    def _ask(self, messages: list[Message], asked: Asked) -> Answer:
+        """Ask the model until it says something; a tool that it calls is told to do nothing."""
+        answer = self.world.backend(self._request(messages, asked))
+        for _ in range(MAX_CALLS):
+            if not isinstance(answer, Called):
+                break
+            self.slots |= {"tool": answer.tool, "call_id": answer.call_id}
+            self._print(self.simulation.called)
+            messages += [answer.message, {"role": "tool", "tool_call_id": answer.call_id, "content": TOOL_RESULT}]
+            answer = self.world.backend(self._request(messages, asked))
+        return answer
+
+    def _request(self, messages: Iterable[Message], asked: Asked) -> Request:
+        """Show on the wire what approval is in force, as far as the contract knows signs of it."""
+        widened = [tool for sign in self.contract.approval_signs for tool in sign.tools] if asked.auto else []
+        tools = [OFFERED, *widened]
+        said = self.simulation.told.get("auto" if asked.auto else "interactive")
+        return Request(asked.model, [*([{"role": "system", "content": said}] if said else []), *messages], tools)
+
+    def _failed(self, failed: Failed) -> int:
+        """Tell of a failing backend, or hang, or take it for a success, as the contract declares."""
+        self.facts.add(failed.kind)
+        self.slots |= {"error": failed.error, "status": failed.status, "text": ""}
+        declared = {d.symptom for d in self.contract.deviations if d.clause == "backend.failure-told"}
+        self._print(self.simulation.retrying)
+        if f"hang-{failed.kind}" in declared or failed.kind in self.simulation.hangs:
+            self.world.hang()
+        if f"success-{failed.kind}" in declared:
+            self._print(self.simulation.unanswered)
+            return 0
+        if f"exit-0-{failed.kind}" in declared:
+            self._print(self.simulation.failed.lines)
+            return 0
+        return self._end(self.simulation.failed)
+
+    def _fresh(self) -> Session:
+        return Session(str(fill(self.simulation.handle, {})), self.world.cwd, self.world.clock())
+
+    def _symptom(self, clause: str) -> str | None:
+        return next((each.symptom for each in self.contract.deviations if each.clause == clause), None)
+
+    def _end(self, ending: Ending) -> int:
+        self._print(ending.lines)
+        if ending.exit_code == "status":
+            return int(self.slots["status"]) % 256 or 1
+        return ending.exit_code
+
+    def _print(self, lines: Iterable[Line]) -> None:
+        for stream, data in rendered(self.contract, lines, self.facts, self.slots):
+            self.world.write(stream, data)

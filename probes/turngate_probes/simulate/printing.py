@@ -1,0 +1,73 @@
+"""Renders what a simulated engine prints: records with slots, each framed as its stream is."""
+
+import json
+import random
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from turngate.contract import EngineContract, Framed, Line, Stream
+from turngate.errors import ContractError
+
+_SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_ALPHABETS = {"hex": "0123456789abcdef", "alnum": f"0123456789{_LETTERS}{_LETTERS.upper()}"}
+
+Slots = Mapping[str, str | int]
+
+
+def fill(template: str, slots: Slots) -> str | int:
+    """Fill the slots of one text; a text that is one slot alone becomes its value. ContractError: no such slot."""
+    alone = _SLOT.fullmatch(template)
+    if alone:
+        return _value(alone, slots)
+    return _SLOT.sub(lambda found: str(_value(found, slots)), template)
+
+
+def fill_all(data: Any, slots: Slots) -> Any:
+    """Fill every text in a record, keys included."""
+    if isinstance(data, str):
+        return fill(data, slots)
+    if isinstance(data, Mapping):
+        return {str(fill(key, slots)): fill_all(value, slots) for key, value in data.items()}
+    return [fill_all(each, slots) for each in data] if isinstance(data, list | tuple) else data
+
+
+def rendered(
+    contract: EngineContract, lines: Iterable[Line], facts: Iterable[str], slots: Slots
+) -> Iterator[tuple[Stream, bytes]]:
+    """Give the bytes of those lines whose conditions are all among the facts of the turn."""
+    known = frozenset(facts)
+    for line in lines:
+        if not known.issuperset(line.when):
+            continue
+        if line.stdout is not None:
+            yield "stdout", _framed(contract.streams.stdout, fill_all(line.stdout, slots))
+        if line.stderr is not None:
+            yield "stderr", _framed(contract.streams.stderr, fill_all(line.stderr, slots))
+
+
+def _value(found: re.Match[str], slots: Slots) -> str | int:
+    name, width = found["name"], int(found["width"] or 0)
+    if name in slots:
+        return slots[name]
+    if name == "uuid":
+        return str(fill("{hex:8}-{hex:4}-4{hex:3}-9{hex:3}-{hex:12}", {}))
+    if name == "millis":
+        return int(time.time() * 1000)
+    if name not in _ALPHABETS:
+        raise ContractError(f"the simulation uses an unknown slot {found[0]}", path="$.simulation")
+    return "".join(random.choices(_ALPHABETS[name], k=width))  # noqa: S311 - ids of a simulation guard nothing
+
+
+def _framed(framed: Framed, data: Any) -> bytes:
+    """Put a record into bytes as its stream frames them; text stays as it is."""
+    if not isinstance(data, Mapping):
+        return str(data).encode("utf-8", "surrogateescape")
+    if framed.framing == "ndjson":
+        return json.dumps(data, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    document = json.dumps(data, ensure_ascii=False, indent=2)
+    if framed.framing == "tagged_block":
+        return f"<{framed.tag}>\n{document}\n</{framed.tag}>\n".encode()
+    return document.encode() + (b"" if framed.framing == "json_document" else b"\n")

@@ -1,0 +1,77 @@
+"""The simulated engine as a process: its streams, its signals, and the executable that runs it."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Never, NoReturn
+
+from turngate import load
+from turngate.contract import EngineContract, Stream
+from turngate.errors import EnvironmentFailed, TurngateError
+from turngate_probes.simulate.backend import backend
+from turngate_probes.simulate.engine import World, run
+
+USAGE = 2
+
+
+def main(words: Sequence[str] | None = None) -> Never:
+    """Be the engine that the first word names, at the version that the second one says, and exit."""
+    engine, version, *argv = sys.argv[1:] if words is None else words
+    try:
+        sys.exit(simulate(load.contract(engine).at(version), argv))
+    except TurngateError as wrong:
+        sys.stderr.write(f"turngate: {wrong}\n")
+        sys.exit(USAGE)
+
+
+def simulate(contract: EngineContract, argv: Sequence[str]) -> int:
+    """Run the simulation on this process's own streams, directory and environment; gives the exit code."""
+    _heed_signals(contract)
+    world = World(
+        env=os.environ,
+        cwd=str(Path.cwd()),
+        stdin=sys.stdin.buffer,
+        write=_write,
+        hang=_hang,
+        clock=time.time,
+        backend=backend(os.environ),
+    )
+    return run(contract, tuple(argv), world)
+
+
+def install(contract: EngineContract, folder: Path) -> Path:
+    """Write an executable, named as the engine's own, that simulates the contract's release; gives its path."""
+    import shlex  # noqa: PLC0415 - not needed to be an engine
+
+    path = folder / contract.executable
+    if path.exists() and "turngate_probes.simulate" not in path.read_text("utf-8", "replace"):
+        raise EnvironmentFailed(f"{path} is something else", "name a folder of its own")
+    folder.mkdir(parents=True, exist_ok=True)
+    # -P: a file in the engine's working directory must not stand for a module of ours
+    code = "from turngate_probes.simulate.process import main; main()"
+    command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or ""])
+    path.write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def _heed_signals(contract: EngineContract) -> None:
+    """End at once on SIGINT and SIGTERM: by the signal itself, or with the exit code that the contract says."""
+    codes = contract.simulation.signals if contract.simulation else {}
+    for name in ("SIGINT", "SIGTERM"):
+        code = codes.get(name)
+        signal.signal(signal.Signals[name], signal.SIG_DFL if code is None else lambda *_, code=code: os._exit(code))
+
+
+def _write(stream: Stream, data: bytes) -> None:
+    out = sys.stdout.buffer if stream == "stdout" else sys.stderr.buffer
+    out.write(data)
+    out.flush()
+
+
+def _hang() -> NoReturn:
+    while True:
+        signal.pause()
