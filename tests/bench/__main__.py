@@ -2,10 +2,11 @@
 
 import sys
 
-from tests.bench import help_time, probe_figures, throughput
+from tests.bench import help_time, probe_figures, resume_overhead, throughput
 
 BENCHES = {
     "help": ("turngate --help, against starting Python and importing click", help_time.bench),
+    "resume": ("turngate resume, over its engine's own time", resume_overhead.bench),
     "throughput": ("reading a turn of 200 MB, against parsing alone", throughput.bench),
     "probe": ("a probe of the pinned releases, against their own CPU time", probe_figures.bench),
 }

@@ -1,0 +1,182 @@
+"""`turngate probe` end to end, on the fake engine: verdicts, exit codes, output, interruption."""
+
+import json
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.acceptance.command import CRASHING, HURRIED, Command, Done
+from tests.probes import engines
+from turngate.load import catalogue, first_error
+from turngate_probes.cases import CASES
+
+
+@pytest.fixture(name="turngate")
+def _turngate(tmp_path: Path) -> Command:
+    """The command, with no engine and no npm on PATH."""
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    return Command(tmp_path, str(empty))
+
+
+def probed(turngate: Command, *lies: str) -> Done:
+    """Probe a fake engine with these lies, in full but for the wait for a later minute."""
+    executable = engines.install(turngate.folder / "engine", *lies)
+    return turngate.run("probe", f"codex={executable}", "--json", "-", code=HURRIED)
+
+
+def test_a_healthy_engine_is_compatible(turngate: Command) -> None:
+    """Every clause is answered, none fails, and the exit code is 0; the JSON keeps its schema."""
+    done = probed(turngate)
+    assert done.code == 0, done.err
+    assert first_error("probe-report", done.report) is None
+    assert set(done.clauses().values()) == {"pass"}
+    assert set(done.clauses()) == {clause.id for clause in catalogue().at_level("static", "hermetic")}
+    (release,) = done.report["releases"]
+    assert (release["verdict"], release["version"], release["source"]) == ("compatible", "0.169.0", "path")
+    assert release["turns"] == sum(case.steps for case in CASES)
+    assert (release["profile"]["kind"], release["capability"]["supported"]) == ("resumable", True)
+    assert release["handle"]["handle_type"] == "session_id"
+
+
+def test_json_leaves_standard_output_to_itself(turngate: Command) -> None:
+    """With `--json -` the text is on standard error, verdict, count and journal included."""
+    done = turngate.run("probe", f"codex={engines.install(turngate.folder)}", "--level", "static", "--json", "-")
+    assert json.loads(done.out)["level"] == "static"
+    assert "compatible" in done.err
+    assert "2 of 2 clauses passed" in done.err
+    assert "exit code 0" in done.err
+
+
+def test_a_renamed_id_is_broken_by_its_presence(turngate: Command) -> None:
+    """Without `thread_id` the release is broken, and what needs the id is not counted against it."""
+    done = probed(turngate, "renames-id")
+    assert done.code == 1, done.err
+    found = done.clauses()
+    assert [clause for clause, result in found.items() if result == "fail"] == ["handle.present"]
+    assert found["resume.context-carried"] == "not_run"
+    assert done.report["releases"][0]["profile"]["kind"] == "sticky_process"
+    assert "fail handle.present" in done.err
+
+
+def test_a_dropped_session_is_broken_by_its_context(turngate: Command) -> None:
+    """Exit code 0 and the right id do not hide that nothing was carried on the wire."""
+    done = probed(turngate, "forgets")
+    assert done.code == 1, done.err
+    found = done.clauses()
+    assert (found["resume.accepted"], found["resume.same-handle"]) == ("pass", "pass")
+    assert [clause for clause, result in found.items() if result == "fail"] == ["resume.context-carried"]
+
+
+def test_an_engine_that_updates_itself_is_degraded(turngate: Command) -> None:
+    """A changed executable is told, degrades the release, and fails under --strict."""
+    executable = engines.install(turngate.folder / "engine", "updates-itself")
+    args = ("probe", f"codex={executable}", "--json", "-")
+    done = turngate.run(*args, code=HURRIED)
+    assert done.code == 0, done.err
+    assert done.clauses()["executable.unchanged"] == "fail"
+    assert done.report["releases"][0]["verdict"] == "degraded"
+    assert turngate.run(*args, "--strict", code=HURRIED).code == 1
+
+
+def test_an_unreadable_version_is_broken(turngate: Command) -> None:
+    """A version of another form is the engine's failure, by its clause."""
+    executable = engines.install(turngate.folder, "no-version")
+    done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json", "-")
+    assert (done.code, done.report["releases"][0]["version"]) == (1, None)
+    assert done.clauses() == {"version.readable": "fail", "help.surface": "not_run"}
+
+
+def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
+    """What the contract reads as a version but is none is told like an unreadable one."""
+    executable = engines.install(turngate.folder, "odd-version")
+    done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json", "-")
+    assert done.code == 1, done.err
+    assert done.clauses()["version.readable"] == "fail"
+
+
+@pytest.mark.parametrize(
+    "target, said",
+    [
+        ("codex={folder}/missing", "there is no executable"),
+        ("codex={folder}/plain", "there is no executable"),
+        ("codex", "npm was not found on PATH"),
+    ],
+)
+def test_what_can_not_be_asked_is_unanswered(turngate: Command, target: str, said: str) -> None:
+    """No executable, none that runs and no npm are told with a hint; exit code 2, and no verdict."""
+    (turngate.folder / "plain").write_text("not executable")
+    done = turngate.run("probe", target.format(folder=turngate.folder), "--json", "-")
+    assert done.code == 2, done.err
+    assert said in done.err
+    (release,) = done.report["releases"]
+    assert release["verdict"] == "unanswered"
+    assert release["failed"]["hint"]
+    assert {clause["result"] for clause in release["clauses"]} == {"not_run"}
+
+
+def test_an_unknown_engine_is_refused(turngate: Command) -> None:
+    """It is refused before anything runs, in two lines with the engines that there are."""
+    done = turngate.run("probe", "kodex", "codex=/missing")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("Error: 'kodex' names no engine\n")
+    assert "codex" in done.err.splitlines()[1]
+
+
+def test_one_release_that_can_not_be_asked_leaves_the_others_alone(turngate: Command) -> None:
+    """What there is is still probed; the exit code says that something is open."""
+    executable = engines.install(turngate.folder)
+    done = turngate.run("probe", "codex=/missing", f"codex={executable}", "--level", "static", "--json", "-")
+    assert done.code == 2
+    assert [release["verdict"] for release in done.report["releases"]] == ["unanswered", "compatible"]
+
+
+def test_an_interrupt_ends_the_engines_and_still_reports(turngate: Command) -> None:
+    """At SIGINT every engine that runs is ended, what is known is printed, and the exit code is 130."""
+    folder = turngate.folder / "engine"
+    executable = engines.install(folder, "meets-tester")
+    os.mkfifo(folder / "meeting")
+    # open for writing too, so that an engine that comes later does not wait for a reader
+    meeting = os.open(folder / "meeting", os.O_RDWR)
+    process = turngate.start("probe", f"codex={executable}", "--jobs", "1", "--json", "-", code=HURRIED)
+    met = os.read(meeting, 4096)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    os.set_blocking(meeting, False)
+    with suppress(BlockingIOError):
+        met += os.read(meeting, 4096)
+    os.close(meeting)
+    done = Done(process.returncode, out, err)
+    assert done.code == 130, err
+    assert "interrupted: this is what was known by then" in err
+    assert done.report["interrupted"] is True
+    assert "fail" not in done.clauses().values(), err
+    assert done.report["releases"][0]["verdict"] == "unanswered"
+    assert [pid for pid in met.split() if psutil.pid_exists(int(pid))] == []
+
+
+def test_sandboxes_are_kept_where_asked(turngate: Command) -> None:
+    """`--keep DIR` leaves the journal, and each sandbox with what its turns printed; otherwise nothing stays."""
+    executable = engines.install(turngate.folder / "engine")
+    turngate.run("probe", f"codex={executable}", "--keep", "kept", code=HURRIED)
+    kept = turngate.folder / "kept"
+    assert (kept / "probe.ndjson").read_text().count('"event": "turn"') == sum(case.steps for case in CASES)
+    boxes = kept / "codex@0.169.0"
+    assert {box.name for box in boxes.iterdir()} == {case.name for case in CASES}
+    assert b"thread.started" in (boxes / "main/turns/first/stdout").read_bytes()
+    assert json.loads((boxes / "main/turns/again/request-1.json").read_text())["input"]
+    turngate.run("probe", f"codex={executable}", "--level", "static")
+    assert list((turngate.folder / "cache/sandboxes").iterdir()) == []
+
+
+def test_a_crash_of_ours_is_no_verdict(turngate: Command) -> None:
+    """An exception in a check ends with exit code 3 and its traceback, never with 0, 1 or 2."""
+    executable = engines.install(turngate.folder)
+    done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json", "-", code=CRASHING)
+    assert done.code == 3, done.err
+    assert "ZeroDivisionError" in done.err
+    assert done.out == ""

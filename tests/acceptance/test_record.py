@@ -1,0 +1,47 @@
+"""Recording a real engine: the same release gives the same files."""
+
+from pathlib import Path
+
+import pytest
+
+from turngate.runtime import Ended
+from turngate_probes import recordings
+from turngate_probes.cases import RECORDED
+from turngate_probes.interrupt import Interrupt
+from turngate_probes.lab import Lab
+from turngate_probes.play import Stage
+from turngate_probes.probe import default_jobs, sandboxes_path
+from turngate_probes.record.recorder import record
+from turngate_probes.releases import pinned_version
+from turngate_probes.targets import Target, resolve
+
+# ended by us, at a time that is not the same twice
+ENDLESS = {"backend-500", "backend-away", "backend-hang", "interrupted", "killed", "stdin-open"}
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Read all files but the provenance."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "provenance.yaml")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+@pytest.mark.engines
+def test_recording_codex_again_changes_nothing_but_the_provenance(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two recordings of the pinned release are byte-identical in all cases that end by themselves."""
+    monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
+    release = resolve(Target("codex", pinned_version("codex")), print)
+    cases = [case for case in RECORDED if case.name not in ENDLESS]
+    found = []
+    for name in ("one", "two"):
+        interrupt = Interrupt()
+        stage = Stage.of(sandboxes_path(None), default_jobs(), interrupt)
+        done = record(release, cases, stage, tmp_path / name, interrupt)
+        assert done.early == {}
+        found.append(files(done.folder))
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "two"))
+    assert {turn.ended for turn in recordings.replay(release.contract).turns.values()} == {Ended.EXIT}
+    first, second = found
+    assert first.keys() == second.keys()
+    assert {name for name in first if first[name] != second[name]} == set()

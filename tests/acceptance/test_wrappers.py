@@ -1,0 +1,70 @@
+"""The real codex behind wrappers that spoil it: what a probe is for, shown on the real thing."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate import load
+from turngate.verdict import ClauseResult, Verdict, verdict
+from turngate_probes.releases import default_cache, install, pinned_version
+
+pytestmark = pytest.mark.engines
+
+RENAMES = """
+done = subprocess.run((REAL, *sys.argv[1:]), stdout=subprocess.PIPE)
+sys.stdout.buffer.write(done.stdout.replace(b'"thread_id"', b'"session_id"'))
+sys.exit(done.returncode)
+"""
+DROPS = """
+argv = sys.argv[1:]
+if "resume" in argv and "--help" not in argv:
+    at = argv.index("resume")
+    del argv[at : at + 2]
+sys.exit(subprocess.run((REAL, *argv)).returncode)
+"""
+
+
+@pytest.fixture(name="codex", scope="module")
+def _codex() -> Path:
+    """The pinned release of the real codex, from the cache or from npm."""
+    source, version = load.contract("codex").at().npm, pinned_version("codex")
+    assert source
+    assert version
+    return install("codex", source, version, default_cache(), say=print).executable
+
+
+def wrapped(codex: Path, folder: Path, code: str) -> Path:
+    """Make an executable that runs `code`, to which the real codex is REAL."""
+    wrapper = folder / "codex"
+    wrapper.write_text(f"#!{sys.executable} -IS\nimport subprocess, sys\nREAL = {str(codex)!r}\n{code}")
+    wrapper.chmod(0o755)
+    return wrapper
+
+
+def judged(executable: Path) -> dict[str, ClauseResult]:
+    """Play the main case, and judge by it."""
+    # not below the system's temporary directory, which some engines distrust
+    played = engines.play(executable, default_cache(), "main", "bad-handles", "auto")
+    return played.judged()
+
+
+def test_the_real_codex_as_it_is(codex: Path) -> None:
+    """Without a wrapper nothing fails."""
+    assert engines.failing(judged(codex)) == set()
+
+
+def test_a_codex_that_renames_its_id_is_broken(codex: Path, tmp_path: Path) -> None:
+    """With `thread_id` renamed in its output it is broken, by the id's presence alone."""
+    results = judged(wrapped(codex, tmp_path, RENAMES))
+    assert engines.failing(results) == {"handle.present"}
+    assert verdict(results.values()) is Verdict.BROKEN
+
+
+def test_a_codex_that_drops_the_session_is_broken(codex: Path, tmp_path: Path) -> None:
+    """With `resume ID` taken out of its argv every turn exits with 0, and the lost context breaks it."""
+    results = judged(wrapped(codex, tmp_path, DROPS))
+    assert "resume.context-carried" in engines.failing(results)
+    assert results["resume.accepted"].detail.endswith("requests to stub-asked")
+    assert verdict(results.values()) is Verdict.BROKEN

@@ -1,0 +1,55 @@
+"""How much wall time `turngate resume` adds to what its engine takes itself, in milliseconds."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+RUNS = 15
+AIM = 150
+SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
+ENGINE = f"""#!/bin/sh
+[ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
+cat > /dev/null
+echo '{{"type": "thread.started", "thread_id": "{SESSION}"}}'
+echo '{{"type": "item.completed", "item": {{"type": "agent_message", "text": "done"}}}}'
+echo '{{"type": "turn.completed"}}'
+"""
+
+
+def bench() -> None:
+    """Print the medians of an engine that does next to nothing, alone and resumed by turngate, run in turns."""
+    with tempfile.TemporaryDirectory() as folder:
+        engine = Path(folder, "codex")
+        engine.write_text(ENGINE)
+        engine.chmod(0o755)
+        env = os.environ | {"PATH": f"{folder}:{os.environ['PATH']}", "TURNGATE_DATA_DIR": f"{folder}/data"}
+        turngate = str(Path(sys.executable).with_name("turngate"))
+        begun = subprocess.run(
+            [turngate, "start", "codex", "--json", "hello"], env=env, check=True, capture_output=True
+        )
+        handle = json.loads(begun.stdout)["handle"]
+        ways = {
+            "the engine alone": [str(engine), "exec", "resume", SESSION, "-"],
+            "turngate resume": [turngate, "resume", handle, "hello"],
+        }
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(RUNS):
+            for name, argv in ways.items():
+                times[name].append(_timed(argv, env))
+    medians = {name: statistics.median(taken) for name, taken in times.items()}
+    for name, taken in times.items():
+        print(f"  {name:18} {medians[name]:6.0f} ms median, {min(taken):4.0f} ms at best, {RUNS} runs")
+    alone, resumed = medians.values()
+    best = min(times["turngate resume"]) - min(times["the engine alone"])
+    print(f"  added: {resumed - alone:.0f} ms median, {best:.0f} ms at best (aim: at most {AIM} ms)")
+
+
+def _timed(argv: list[str], env: dict[str, str]) -> float:
+    start = time.perf_counter()
+    subprocess.run(argv, env=env, check=True, capture_output=True, stdin=subprocess.DEVNULL)
+    return (time.perf_counter() - start) * 1000

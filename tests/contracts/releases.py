@@ -1,0 +1,44 @@
+"""Every packaged contract, resolved once for each stretch of releases over which it says the same."""
+
+from collections.abc import Iterator
+
+from turngate import load
+from turngate.contract import EngineContract
+from turngate.load import ALL_OF, ONE_OF
+from turngate.versions import parse
+
+CODEX_ID = "01a2003b-dfc6-7931-929d-b788434c480d"
+GEMINI_ID = "5ad63675-8546-4c6f-8620-a511f048297d"
+IFLOW_ID = f"session-{GEMINI_ID}"
+OPENCODE_ID = "ses_0123456789abABCDEFGHIJKLMN"
+IDS = {"codex": CODEX_ID, "gemini": GEMINI_ID, "iflow": IFLOW_ID, "opencode": OPENCODE_ID}
+
+
+def session_of(contract: EngineContract) -> str:
+    """Give a well-shaped session id of the engine."""
+    return IDS.get(contract.engine, contract.handle.dead)
+
+
+def boundaries(engine: str) -> tuple[str, ...]:
+    """List, in order, every version at which some claim of the contract begins or ends."""
+    data = load.contract(engine).document.data
+    claims = [claim for section in (*ONE_OF, *ALL_OF) for claim in data.get(section, ())]
+    found = {claim[edge] for claim in claims for edge in ("since", "until") if edge in claim}
+    return tuple(sorted(found, key=parse))
+
+
+def stretches() -> Iterator[EngineContract]:
+    """Resolve each contract before its first boundary, at each boundary, and for the newest release."""
+    for engine in load.engines():
+        contract = load.contract(engine)
+        for version in ("0.0.1", *boundaries(engine), None):
+            yield contract.at(version)
+
+
+RELEASES = tuple(stretches())
+NEWEST = {contract.engine: contract for contract in RELEASES if contract.version is None}
+
+
+def name_of(contract: EngineContract) -> str:
+    """Name a stretch for the test report."""
+    return f"{contract.engine}@{contract.version or 'newest'}"

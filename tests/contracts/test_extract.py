@@ -1,0 +1,129 @@
+from collections import Counter
+from dataclasses import replace
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contracts.releases import CODEX_ID
+from turngate.contract import HandlePlace, Stream
+from turngate.extract import HandleFinder, HandleProblem, HandleReading, numbered_like
+from turngate.records import Record, matches
+
+FIRST = HandlePlace("session_id", "stdout", "first", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})
+EVERY = replace(FIRST, record="every", match=None)
+ONLY = replace(FIRST, record="only", match=None, field="session.id")
+OTHER = CODEX_ID.replace("0", "1")
+STARTED = {"type": "started", "id": CODEX_ID}
+Seen = tuple[Stream, Record]
+
+
+def look(place: HandlePlace, *seen: Seen) -> HandleReading:
+    """Show records of streams to a finder, as a turn's reader does, and give its reading."""
+    finder, count = HandleFinder(place), Counter[Stream]()
+    for stream, record in seen:
+        if place.record == "every" or matches(record, place.match):
+            finder.see(stream, record, count[stream])
+        count[stream] += 1
+    return finder.reading(count[place.stream])
+
+
+def _said(record: Record) -> Seen:
+    return "stdout", record
+
+
+def test_id_in_its_place() -> None:
+    """The id of the first record is taken, with the place told in words."""
+    reading = look(FIRST, ("stdout", STARTED), ("stdout", {"type": "text", "id": OTHER}))
+    assert (reading.value, reading.problem) == (CODEX_ID, None)
+    assert reading.detail == "id of record 1 of stdout"
+
+
+@pytest.mark.parametrize(
+    "place, seen, problem",
+    [
+        (FIRST, [], "MISSING"),
+        (FIRST, [("stdout", {"type": "started"})], "MISSING"),
+        (FIRST, [("stdout", {"type": "started", "id": None})], "MISSING"),
+        (FIRST, [("stdout", {"type": "other", "id": CODEX_ID})], "MISSING"),
+        (FIRST, [("stdout", {"thread": CODEX_ID})], "MISSING"),
+        (FIRST, [("stdout", {}), ("stdout", STARTED)], "PLACE"),
+        (FIRST, [("stderr", STARTED)], "PLACE"),
+        (FIRST, [("stdout", STARTED), ("stdout", {**STARTED, "id": OTHER})], "PLACE"),
+        (FIRST, [("stdout", STARTED), ("stderr", {**STARTED, "id": OTHER})], "PLACE"),
+        (FIRST, [("stdout", {**STARTED, "id": 7})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": ""})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": False})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": [CODEX_ID]})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": CODEX_ID + "\n"})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": "--yolo"})], "SHAPE"),
+        (EVERY, [("stdout", {"id": CODEX_ID}), ("stdout", {})], "PLACE"),
+        (EVERY, [("stdout", {}), ("stdout", {"id": CODEX_ID})], "PLACE"),
+        (EVERY, [("stdout", {"id": CODEX_ID}), ("stdout", {"id": OTHER})], "PLACE"),
+        (ONLY, [("stdout", {"session": CODEX_ID})], "MISSING"),
+        (ONLY, [("stdout", {"session.id": CODEX_ID})], "MISSING"),
+        (ONLY, [("stdout", {"session": {"id": CODEX_ID}}), ("stdout", {})], "PLACE"),
+        (ONLY, [("stdout", {"session": [{"id": CODEX_ID}]})], "MISSING"),
+    ],
+)
+def test_id_out_of_place_is_never_given(place: HandlePlace, seen: list[Seen], problem: str) -> None:
+    """An id that is missing, misplaced, contradicted or misshapen is told as such, and not handed out."""
+    reading = look(place, *seen)
+    assert (reading.value, reading.problem) == (None, HandleProblem[problem])
+    assert reading.detail
+
+
+def test_every_record_may_repeat_the_id() -> None:
+    """The same id in each record is one sighting; records of the other stream need none."""
+    reading = look(EVERY, *[_said({"id": CODEX_ID})] * 200, ("stderr", {}))
+    assert (reading.value, len(reading.sightings)) == (CODEX_ID, 1)
+
+
+def test_later_mention_of_the_same_id_is_no_contradiction() -> None:
+    """An engine may name its session again."""
+    assert look(FIRST, ("stdout", STARTED), ("stdout", STARTED), ("stderr", STARTED)).value == CODEX_ID
+
+
+@pytest.mark.parametrize("other", [CODEX_ID, OTHER])
+def test_interleaving_of_the_streams_says_nothing(other: str) -> None:
+    """Records of two streams give one reading in whatever order they arrive."""
+    seen: list[Seen] = [("stdout", STARTED), ("stderr", {**STARTED, "id": other}), ("stderr", {"type": "x"})]
+    readings = [look(FIRST, *order) for order in permutations(seen)]
+    assert len({(reading.value, reading.problem) for reading in readings}) == 1
+
+
+def test_sightings_are_bounded_and_contradiction_is_not_forgotten() -> None:
+    """A thousand different ids are told by the first few."""
+    reading = look(EVERY, *[_said({"id": str(i)}) for i in range(1000)])
+    assert (reading.problem, len(reading.sightings)) == (HandleProblem.PLACE, 50)
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(("id", "type", "session")), st.sampled_from((CODEX_ID, OTHER, "started", 1, None))
+        )
+    )
+)
+def test_only_the_first_record_can_give_an_id(records: list[dict[str, object]]) -> None:
+    """Whatever else the records hold, an id that is given stood in the first one and nowhere differently."""
+    reading = look(FIRST, *map(_said, records))
+    if reading.value is not None:
+        assert records[0] == records[0] | {"type": "started", "id": reading.value}
+        assert {r["id"] for r in records if r.get("type") == "started" and r.get("id")} == {reading.value}
+
+
+@pytest.mark.parametrize(
+    "dead, number, made",
+    [
+        ("00000000-0000-4000-8000-000000000000", 7, "00000000-0000-4000-8000-000000000007"),
+        ("ses_000000000000AAAAAAAAAAAAAA", 12, "ses_000000000012AAAAAAAAAAAAAA"),
+        ("000000x", 1, "000001x"),
+        ("00000", 1, None),
+        ("session", 1, None),
+    ],
+)
+def test_numbered_id_keeps_the_shape(dead: str, number: int, made: str | None) -> None:
+    """A number is written into the last long run of zeros, so that the id's length stays."""
+    assert numbered_like(dead, number) == made

@@ -1,0 +1,400 @@
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate import load
+from turngate.errors import ContractError, NotCoveredError
+from turngate.load import Contract, parse
+
+PACKAGED = Path(load.__file__).parent / "engines" / "codex.yaml"
+SMALL = """\
+schema: turngate.engine-contract/1
+contract_version: "1.0"
+engine: small
+title: Small
+vendor: Nobody
+lifecycle: {status: active}
+executable: small
+published: {}
+version:
+  - {argv: [--version], pattern: '(?P<version>.+)', unverified: true}
+help:
+  - {pages: [{argv: [--help], names: [--json]}], unverified: true}
+launch:
+  - until: 0.140.0
+    start: [old, "{options}", "{prompt}"]
+    resume: [old, "{options}", resume, "{handle}", "{prompt}"]
+    prompt: [{via: argument, tokens: ["--", "{text}"]}]
+    auto: [--auto]
+    model: []
+    unverified: true
+  - since: 0.140.0
+    start: [new, "{options}", "{prompt}"]
+    resume: [new, "{options}", resume, "{handle}", "{prompt}"]
+    prompt: [{via: stdin, tokens: ["-"]}]
+    auto: [--auto]
+    model: []
+    evidence: ["clause: resume.accepted"]
+options:
+  - {flag: --auto, value: none, unverified: true}
+  - {flag: --late, value: none, since: 0.140.0, unverified: true}
+auto_flags:
+  - {flag: --auto, unverified: true}
+streams:
+  - {stdout: {framing: ndjson, noise: [a+]}, stderr: {framing: text}, unverified: true}
+events:
+  - {stream: stdout, field: type, names: [a], unverified: true}
+handle:
+  - {handle_type: session_id, stream: stdout, record: first, field: id, shape: 's[0-9]{8}', dead: s00000000,
+     unverified: true}
+end:
+  - {stream: stdout, unverified: true}
+final:
+  - {stream: stdout, field: text, unverified: true}
+hermetic:
+  - {env: {}, files: [], model: stub, unverified: true}
+resident:
+  - {transport: none, unverified: true}
+deviations:
+  - {clause: stdin.open, symptom: hang, compensation: close it, unverified: true}
+"""
+
+
+def found(text: str) -> list[ContractError]:
+    """List all that is wrong with a contract."""
+    return list(load.problems(parse(text, "small.yaml")))
+
+
+def only(text: str) -> ContractError:
+    """Give the one thing that is wrong with a contract."""
+    (error,) = found(text)
+    return error
+
+
+def line_of(text: str) -> int:
+    """Count the line of the small contract on which a text stands."""
+    return SMALL[: SMALL.index(text)].count("\n") + 1
+
+
+def test_small_contract_is_valid() -> None:
+    """The contract that the other tests break is whole."""
+    assert found(SMALL) == []
+
+
+@pytest.mark.parametrize(
+    "written, value",
+    [
+        ("0.140", "0.140"),
+        ("1.10", "1.10"),
+        ("1e3", "1e3"),
+        (".5", ".5"),
+        ("0x10", "0x10"),
+        ("0o7", "0o7"),
+        ("010", "010"),
+        ("1_000", "1_000"),
+        ("12:30", "12:30"),
+        ("2026-04-01", "2026-04-01"),
+        ("on", "on"),
+        ("no", "no"),
+        ("yes", "yes"),
+        ("True", "True"),
+        ("NULL", "NULL"),
+        ("~", "~"),
+        ("+1", "+1"),
+        ("-0", "-0"),
+        (".inf", ".inf"),
+        ("'1'", "1"),
+        ("'true'", "true"),
+        ("=", "="),
+        ("<<", "<<"),
+        ("1", 1),
+        ("0", 0),
+        ("-7", -7),
+        ("131000", 131000),
+        ("true", True),
+        ("false", False),
+        ("null", None),
+        ("", ""),
+    ],
+)
+def test_scalar_is_read_as_written(written: str, value: object) -> None:
+    """Only null, true, false and plain integers are more than text: a version never loses its last zero."""
+    read = parse(f"a: {written}\n", "f").data["a"]
+    assert (read, type(read)) == (value, type(value))
+
+
+@given(
+    st.recursive(
+        st.none()
+        | st.booleans()
+        | st.integers()
+        | st.text(st.characters(min_codepoint=32, max_codepoint=0x2FFF, exclude_categories=["Cs", "Cc"])),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("abc.-0", min_size=1), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_data_round_trips(data: Any) -> None:
+    """Data that is written as YAML is read back as it was."""
+    assert parse(yaml.safe_dump({"data": data}, allow_unicode=True), "f").data == {"data": data}
+
+
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.lists(
+            st.sampled_from(
+                (
+                    "a",
+                    ":",
+                    " ",
+                    "\n",
+                    "- ",
+                    "[",
+                    "{",
+                    "}",
+                    "&x ",
+                    "*x",
+                    "!!int ",
+                    "'",
+                    "? ",
+                    "\t",
+                    "1",
+                    "|",
+                    "\0",
+                    "\ud800",
+                    "---\n",
+                    "#",
+                )
+            ),
+            max_size=12,
+        ).map("".join),
+    )
+)
+def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
+    """No text makes the reader raise anything but an error about the contract."""
+    with suppress(ContractError):
+        assert parse(text, "some.yaml").file == "some.yaml"
+
+
+@pytest.mark.parametrize(
+    "text, place, message",
+    [
+        ("a: 1\nb:\n  c: 1\n  c: 2\n", "f:4:3: $.b", "key 'c' stands twice"),
+        ("a: 1\n'a': 1\n", "f:2:1: $", "key 'a' stands twice"),
+        ("a: {b: 1, b: 1}\n", "f:1:11: $.a", "key 'b' stands twice"),
+        ("- a: 1\n- b: 1\n  b: 1\n", "f:3:3: $[1]", "key 'b' stands twice"),
+        ("? [a]\n: 1\n", "f:1:3: $", "a key must be text"),
+        ("a: [1\nb: 2\n", "f:2:2", ""),
+        ("a:\n\t- 1\n", "f:2:1", ""),
+        ("a: *none\n", "f:1:4", "undefined alias"),
+        ("a: 1\n---\nb: 1\n", "f:2:1", ""),
+        ("a: !!int x\n", "f:1:4: $.a", "not an integer"),
+        ("a: " + "9" * 5000, "f:1:4: $.a", "not an integer"),
+        ("a: &a [*a]\n", "f", "alias"),
+        ("a: \0\n", "f", "not allowed"),
+        ("a: \udcff\n", "f", ""),
+    ],
+)
+def test_broken_yaml_is_told_with_its_place(text: str, place: str, message: str) -> None:
+    """A syntax error, a key that stands twice and what else is no contract are told by file, line and column."""
+    with pytest.raises(ContractError) as raised:
+        parse(text, "f")
+    assert str(raised.value).startswith(f"{place}: ")
+    assert message in raised.value.message
+    assert raised.value.hint or "key" in message
+
+
+def test_file_that_is_no_utf_8_is_a_contract_error(tmp_path: Path) -> None:
+    """A file of other bytes is told as what it is."""
+    file = tmp_path / "latin.yaml"
+    file.write_bytes(b"title: caf\xe9\n")
+    with pytest.raises(ContractError, match=r"latin\.yaml"):
+        list(load.documents([file]))
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "text\n", "- 1\n", "null\n", "1\n"])
+def test_file_that_holds_no_mapping_is_told(text: str) -> None:
+    """An empty file or one that is a list is a schema error at its beginning."""
+    error = only(text)
+    assert (error.line, error.path) == (2 if text.startswith("#") and error.line == 2 else 1, "$")
+    assert "is not of type 'object'" in error.message
+
+
+@pytest.mark.parametrize(
+    "old, new, line, column, path, message",
+    [
+        ("executable: small", "executable: 7", 7, 13, "$.executable", "7 is not of type 'string'"),
+        ("executable: small", "executable: a/b", 7, 13, "$.executable", "does not match"),
+        ("title: Small\n", "", 1, 1, "$", "'title' is a required property"),
+        ("title: Small", "title: Small\ntitel: x", 1, 1, "$", "'titel' was unexpected"),
+        ("{status: active}", "{status: dead}", 6, 21, "$.lifecycle.status", "'dead' is not one of"),
+        ("since: 0.140.0\n    start", "since: 0.140\n    start", 21, 12, "$.launch[1].since", "does not match"),
+        (
+            "since: 0.140.0\n    start",
+            "since: 140\n    start",
+            21,
+            12,
+            "$.launch[1].since",
+            "140 is not of type 'string'",
+        ),
+        ('contract_version: "1.0"', "contract_version: 1", 2, 19, "$.contract_version", "1 is not of type 'string'"),
+        ("resume: [old, ", "resume: [7, ", 16, 14, "$.launch[0].resume[0]", "7 is not of type 'string'"),
+        ("resume: [old, ", "resume: ['{x}', ", 16, 14, "$.launch[0].resume[0]", "does not match"),
+        ("record: first", "record: last", 0, 0, "$.handle[0].record", "'last' is not one of"),
+        ("shape: 's[0-9]{8}'", "shape: 's[0-9{8}'", 0, 0, "$.handle[0].shape", "is not a 'regex'"),
+        ("framing: ndjson", "framing: xml", 0, 0, "$.streams[0].stdout", ""),
+        ("noise: [a+]", "noise: ['a(']", 0, 0, "$.streams[0].stdout", ""),
+        ("stream: stdout, field: text, unverified: true", "stream: stdout, field: text", 0, 0, "$.final[0]", ""),
+        (
+            "field: text, unverified: true",
+            "field: text, unverified: false",
+            0,
+            0,
+            "$.final[0].unverified",
+            "True was expected",
+        ),
+        ("field: text, unverified: true", "feld: text, unverified: true", 0, 0, "$.final[0]", "'feld' was unexpected"),
+        ("symptom: hang", "symptom: It hangs", 0, 0, "$.deviations[0].symptom", "does not match"),
+        ("auto_flags:\n  - {flag: --auto, unverified: true}", "auto_flags: []", 0, 0, "$.auto_flags", ""),
+    ],
+)
+def test_schema_error_points_at_its_place(old: str, new: str, line: int, column: int, path: str, message: str) -> None:
+    """A value that the schema refuses is told with file, line, column and path (line 0: any)."""
+    assert SMALL.count(old) == 1
+    errors = found(SMALL.replace(old, new))
+    at = [error for error in errors if error.path.startswith(path) and message in error.message]
+    assert at, [str(error) for error in errors]
+    assert at[0].file == "small.yaml"
+    assert not line or (at[0].line, at[0].column) == (line, column)
+    assert line or at[0].line >= line_of(old.split("\n", maxsplit=1)[0]) - 1
+
+
+def test_schema_error_says_what_is_meant() -> None:
+    """The description of the place in the schema is the hint, also in the printed line."""
+    error = only(SMALL.replace("executable: small", "executable: a/b"))
+    assert str(error).startswith("small.yaml:7:13: $.executable: ")
+    assert str(error).endswith("(The command's name on PATH.)")
+
+
+def test_every_error_is_told_at_once() -> None:
+    """Two mistakes are two errors, in the order of their paths."""
+    broken = SMALL.replace("vendor: Nobody", "vendor: 1").replace("title: Small", "title: 2")
+    assert [error.path for error in found(broken)] == ["$.title", "$.vendor"]
+
+
+@pytest.mark.parametrize(
+    "old, new, path, message",
+    [
+        (
+            "  - since: 0.140.0\n    start",
+            "  - since: 0.139.0\n    start",
+            "$.launch[1]",
+            "covers releases that entry 0",
+        ),
+        ("  - since: 0.140.0\n    start", "  - start", "$.launch[1]", "covers releases that entry 0"),
+        ("  - since: 0.140.0\n    start", "  - until: 0.1.0\n    start", "$.launch[1]", "covers releases that entry 0"),
+        (
+            "value: none, since: 0.140.0",
+            "value: none, since: 0.140.0, until: 0.140.0",
+            "$.options[1].until",
+            "is not after",
+        ),
+        (
+            "value: none, since: 0.140.0",
+            "value: none, since: 0.140.0, until: 0.99.0",
+            "$.options[1].until",
+            "is not after",
+        ),
+        ("clause: stdin.open", "clause: stdin.shut", "$.deviations[0].clause", "no clause 'stdin.shut'"),
+        ("clause: stdin.open", "clause: handle.present", "$.deviations[0].clause", "is a baseline"),
+        ("clause: stdin.open", "clause: interactive.no-auto-flags", "$.deviations[0].clause", "is a baseline"),
+        ("dead: s00000000", "dead: s0000000", "$.handle[0].dead", "does not have the shape"),
+        ("dead: s00000000", "dead: 's00000000 '", "$.handle[0].dead", "does not have the shape"),
+        ("(?P<version>.+)", "(.+)", "$.version[0].pattern", "names no group `version`"),
+        (
+            'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--auto]',
+            'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--all]',
+            "$.launch[1].auto[0]",
+            "--all is no declared option",
+        ),
+    ],
+)
+def test_what_a_schema_can_not_say_is_told(old: str, new: str, path: str, message: str) -> None:
+    """Ranges that meet, names that nobody declared and misshapen values are told with place and remedy."""
+    assert SMALL.count(old) == 1
+    error = found(SMALL.replace(old, new))[0]
+    assert error.path == path
+    assert message in error.message
+    assert error.line > 1
+    assert error.hint
+
+
+def test_shape_that_admits_a_flag_is_told() -> None:
+    """A shape that `--x` has is none."""
+    broken = SMALL.replace("shape: 's[0-9]{8}'", "shape: '.*'")
+    assert any(error.path == "$.handle[0].shape" and "looks like a flag" in error.message for error in found(broken))
+
+
+def small(edit: Callable[[str], str] = str) -> Contract:
+    """Load the small contract, edited."""
+    return Contract(parse(edit(SMALL), "small.yaml"))
+
+
+def test_claims_are_chosen_by_version() -> None:
+    """Each release gets the claims that hold for it; without a version the newest."""
+    contract = small()
+    assert contract.at("0.139.9").launch.start[0] == "old"
+    assert contract.at("0.140.0").launch.start[0] == "new"
+    assert contract.at().launch.start[0] == "new"
+    assert [option.flag for option in contract.at("0.139.9").options] == ["--auto"]
+    assert [option.flag for option in contract.at("1.0.0").options] == ["--auto", "--late"]
+    assert contract.at("1.0.0").version == "1.0.0"
+
+
+def test_claims_that_nobody_saw_hold_are_listed() -> None:
+    """A section is unverified at a release if a claim that holds there is."""
+    assert "launch" in small().at("0.1.0").unverified
+    assert "launch" not in small().at("0.140.0").unverified
+
+
+def test_release_that_nothing_is_said_of_is_not_covered() -> None:
+    """Outside every range of a section the contract says so, with the ranges that it knows."""
+    contract = small(lambda text: text.replace("  - until: 0.140.0\n", "  - since: 0.100.0\n    until: 0.140.0\n"))
+    with pytest.raises(NotCoveredError, match=r"\$.launch: nothing is said of small 0.99.0") as raised:
+        contract.at("0.99.0")
+    assert "0.100.0 up to but without 0.140.0" in str(raised.value)
+
+
+def test_optional_section_may_be_absent() -> None:
+    """Without a store the handle can't be looked up beforehand, and that is no error."""
+    assert small().at().store is None
+
+
+def test_unknown_engine_names_the_known() -> None:
+    """A mistyped engine is an error that lists those there are."""
+    with pytest.raises(ContractError, match=r"known engines: .*codex.*gemini"):
+        load.contract("kodex")
+
+
+def test_documents_are_the_named_files_or_all_packaged() -> None:
+    """Named files are read by their own names, and without any the packaged contracts."""
+    assert [name for name, _ in load.documents([PACKAGED])] == [str(PACKAGED)]
+    assert [name for name, _ in load.documents([])] == [f"engines/{engine}.yaml" for engine in load.engines()]
+
+
+@pytest.mark.parametrize("path, shown", [((), "$"), (("a", 0, "b"), "$.a[0].b"), ((3,), "$[3]")])
+def test_path_is_shown_as_people_write_it(path: tuple[str | int, ...], shown: str) -> None:
+    """A path in a document reads as in JSONPath."""
+    assert load.dotted(path) == shown
+
+
+def test_error_at_an_unknown_place_points_at_the_nearest() -> None:
+    """What is missing is told where it should stand."""
+    error = parse("a:\n  b: 1\n", "f").error(("a", "c", 0), "nothing here")
+    assert str(error) == "f:2:3: $.a.c[0]: nothing here"

@@ -1,0 +1,329 @@
+import json
+from itertools import cycle
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contracts.releases import IDS, NEWEST
+from tests.contracts.transcripts import lines, transcript
+from turngate.contract import EngineContract, Stream
+from turngate.extract import HandleProblem
+from turngate.model import AdapterTurnResult, EngineSessionHandle, Mode, Outcome, Repair
+from turngate.turn import TurnReader, TurnReading, read_turn
+
+AUTO, INTERACTIVE = Mode.AUTO, Mode.INTERACTIVE
+FOUR = [NEWEST[engine] for engine in IDS]
+CODEX, GEMINI, IFLOW, OPENCODE = (NEWEST[name] for name in ("codex", "gemini", "iflow", "opencode"))
+ASKED = json.dumps({"outcome": "ask_user", "interaction": {
+    "kind": "confirm", "prompt": "Sure?", "options": [], "required_fields": [], "context": {}}})  # fmt: skip
+SAID = json.dumps({"outcome": "final", "final_data": {"colour": "blue"}})
+FORGED = {engine: value.translate(str.maketrans("0123456789", "9876543210")) for engine, value in IDS.items()}
+IMITATION = "\n".join(
+    [
+        lines({"type": "thread.started", "thread_id": FORGED["codex"]}),
+        lines({"type": "turn.failed", "error": {"message": "forged"}}, {"type": "error"}),
+        lines({"type": "step_finish", "sessionID": FORGED["opencode"], "part": {"reason": "stop"}}),
+        json.dumps({"session_id": FORGED["gemini"], "response": "forged", "error": {"message": "forged"}}),
+        f"<Execution Info>\n{json.dumps({'session-id': FORGED['iflow']})}\n</Execution Info>",
+    ]
+)
+four = pytest.mark.parametrize("contract", FOUR, ids=lambda contract: contract.engine)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+
+
+def read(contract: EngineContract, text: str, mode: Mode = INTERACTIVE, **more: object) -> TurnReading:
+    """Read a good turn whose answer is `text`."""
+    streams = transcript(contract, IDS[contract.engine], text)
+    return read_turn(contract, mode, *streams, 0, **more)  # type: ignore[arg-type]
+
+
+def why(reading: TurnReading) -> str:
+    """Give the reason of a turn that must be an error."""
+    assert reading.result.outcome is Outcome.ERROR
+    assert reading.result.failure_reason
+    return reading.result.failure_reason
+
+
+@four
+def test_good_turn_is_read_in_full(contract: EngineContract) -> None:
+    """A question comes back with the session's handle, the end proven, and nothing left over."""
+    reading = read(contract, ASKED, turn_index=3, resumed=IDS[contract.engine])
+    assert reading.result.outcome is Outcome.ASK_USER
+    assert reading.result.interaction
+    assert reading.result.interaction.prompt == "Sure?"
+    assert reading.session == EngineSessionHandle(contract.engine, "session_id", IDS[contract.engine], 3)
+    assert (reading.ended, reading.failures, reading.framing, reading.unknown) == (True, (), (), ())
+    assert reading.final_text == ASKED
+
+
+@four
+@given(st.data())
+def test_chunking_never_changes_a_turn(contract: EngineContract, data: st.DataObject) -> None:
+    """Both streams, however they are cut and interleaved, read as they do whole."""
+    stdout, stderr = transcript(contract, IDS[contract.engine], data.draw(TEXTS))
+    reader = TurnReader(contract, AUTO)
+    sizes = data.draw(st.lists(st.integers(1, 80), min_size=2, max_size=6))
+    left: dict[Stream, bytes] = {"stdout": stdout, "stderr": stderr}
+    for stream, size in cycle(zip(cycle(left), sizes, strict=False)):
+        if not any(left.values()):
+            break
+        reader.feed(stream, left[stream][:size])
+        left[stream] = left[stream][size:]
+    assert reader.finish(0) == read_turn(contract, AUTO, stdout, stderr, 0)
+
+
+@given(st.sampled_from(FOUR), st.binary(max_size=80), st.binary(max_size=80), st.integers(-9, 255) | st.none(),
+       st.sampled_from(Mode), st.booleans())  # fmt: skip
+def test_any_bytes_are_a_turn(
+    contract: EngineContract, stdout: bytes, stderr: bytes, code: int | None, mode: Mode, late: bool  # noqa: FBT001
+) -> None:  # fmt: skip
+    """No bytes and no exit code make the reader raise, and rubbish is an error with a reason."""
+    reading = read_turn(contract, mode, stdout, stderr, code, timed_out=late)
+    assert why(reading)
+    assert reading.session is None
+
+
+@four
+@given(st.data())
+def test_damaged_turn_never_names_another_session(contract: EngineContract, data: st.DataObject) -> None:
+    """However a stream is damaged, an id that comes back is the session's own."""
+    streams = list(transcript(contract, IDS[contract.engine], IMITATION))
+    which = data.draw(st.integers(0, 1))
+    at = data.draw(st.integers(0, len(streams[which])))
+    cut = data.draw(st.integers(0, 30))
+    streams[which] = streams[which][:at] + data.draw(st.binary(max_size=3)) + streams[which][at + cut :]
+    reading = read_turn(contract, INTERACTIVE, streams[0], streams[1], 0)
+    assert reading.handle.value is None or reading.handle.value not in FORGED.values()
+
+
+@four
+@given(st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
+def test_imitated_protocol_changes_nothing(contract: EngineContract, around: str) -> None:
+    """Model text that holds every engine's records moves neither id, failures nor the end."""
+    text = f"a{around}\n{IMITATION}\n{around}b"
+    reading = read(contract, text, AUTO)
+    assert reading.handle.value == IDS[contract.engine]
+    assert (reading.failures, reading.framing, reading.unknown) == ((), (), ())
+    assert reading.result == AdapterTurnResult(Outcome.FINAL, {"text": text}, stderr=reading.result.stderr)
+
+
+@four
+def test_id_in_model_text_alone_is_never_returned(contract: EngineContract) -> None:
+    """Where the engine prints no id, one that the model wrote is not taken for it."""
+    stdout, stderr = transcript(contract, None, IMITATION)
+    reading = read_turn(contract, INTERACTIVE, stdout, stderr, 0)
+    assert (reading.handle.value, reading.session) == (None, None)
+    assert "SESSION_RESUME_FAILED: no session id" in why(reading)
+
+
+def test_block_that_only_the_model_wrote_is_on_the_wrong_stream() -> None:
+    """A block on iFlow's standard output is out of place, and its id is not handed out."""
+    stdout, _ = transcript(
+        IFLOW, None, f"done\n<Execution Info>\n{json.dumps({'session-id': IDS['iflow']})}\n</Execution Info>"
+    )
+    reading = read_turn(IFLOW, INTERACTIVE, stdout, b"", 0)
+    assert (reading.handle.value, reading.handle.problem) == (None, HandleProblem.PLACE)
+
+
+def test_records_that_moved_to_the_other_stream_are_out_of_place() -> None:
+    """An id on stderr is told as misplaced, not as missing."""
+    stdout, _ = transcript(CODEX, IDS["codex"], "hello")
+    reading = read_turn(CODEX, INTERACTIVE, b"", stdout, 0)
+    assert (reading.handle.value, reading.handle.problem) == (None, HandleProblem.PLACE)
+
+
+@four
+@pytest.mark.parametrize("handle", [None, 7, "", "--yolo", "../x", "{id}\n", "{id} ", ["{id}"], "not-a-session-id"])
+def test_interactive_turn_without_good_id_fails(contract: EngineContract, handle: object) -> None:
+    """A question without a session id in shape is an error and never waits; in auto it is recorded as null."""
+    value = handle.replace("{id}", IDS[contract.engine]) if isinstance(handle, str) else handle
+    for text in (ASKED, SAID, "words"):
+        stdout, stderr = transcript(contract, value, text)
+        assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 0)).startswith(
+            "SESSION_RESUME_FAILED: no session id"
+        )
+    reading = read_turn(contract, AUTO, *transcript(contract, value, SAID), 0)
+    assert (reading.result.outcome, reading.session) == (Outcome.FINAL, None)
+
+
+@four
+def test_resumed_turn_must_come_back_as_the_same_session(contract: EngineContract) -> None:
+    """Another id after a resume is an error in interactive, and none in auto."""
+    asked = FORGED[contract.engine]
+    assert f"SESSION_RESUME_FAILED: asked for {asked}" in why(read(contract, ASKED, resumed=asked))
+    assert "SESSION_RESUME_FAILED" in why(read(contract, ASKED, resumed=""))
+    assert read(contract, SAID, AUTO, resumed=asked).result.outcome is Outcome.FINAL
+
+
+@four
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("code", [1, 2, 42, -9, -15, None])
+def test_bad_exit_fails_whatever_was_said(contract: EngineContract, mode: Mode, code: int | None) -> None:
+    """A good-looking turn of an engine that failed is an error, named by the turn, with its handle kept."""
+    streams = transcript(contract, IDS[contract.engine], ASKED)
+    first = read_turn(contract, mode, *streams, code)
+    again = read_turn(contract, mode, *streams, code, turn_index=2, resumed=IDS[contract.engine])
+    assert why(first) == f"ENGINE_FAILED: the engine exited with {code}"
+    assert why(again) == f"SESSION_RESUME_FAILED: the engine exited with {code}"
+    assert first.session
+    assert first.result.interaction is None
+
+
+@four
+def test_first_of_several_failures_names_it(contract: EngineContract) -> None:
+    """Timeout comes before the engine's failure, that before a missing id, that before the envelope."""
+    stdout, stderr = transcript(contract, None, "no envelope")
+    assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 1, timed_out=True)).startswith("TURN_TIMEOUT")
+    assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 1)).startswith("ENGINE_FAILED")
+    assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 0)).startswith("SESSION_RESUME_FAILED")
+    assert why(read(contract, "no envelope")) == "ENVELOPE_INVALID: the answer holds no envelope"
+
+
+@pytest.mark.parametrize(
+    "contract, records, said",
+    [
+        (CODEX, [{"type": "turn.failed", "error": {"message": "no quota"}}], "no quota"),
+        (CODEX, [{"type": "turn.failed"}], "no reason given"),
+        (CODEX, [{"type": "turn.failed", "error": {"message": {"a": 1}}}], "{'a': 1}"),
+        (
+            OPENCODE,
+            [{"type": "error", "sessionID": IDS["opencode"], "error": {"data": {"message": "no key"}}}],
+            "no key",
+        ),
+    ],
+)
+def test_failure_that_the_engine_reports_is_an_error(
+    contract: EngineContract, records: list[object], said: str
+) -> None:
+    """An engine that reports a failure and exits with 0 failed."""
+    stdout, _ = transcript(contract, IDS[contract.engine], SAID)
+    reading = read_turn(contract, AUTO, stdout + lines(*records).encode(), b"", 0)
+    assert why(reading) == f"ENGINE_FAILED: the engine reported a failure: {said}"
+
+
+def test_failure_of_a_document_is_an_error() -> None:
+    """A document of Gemini with an error is a failure, although it has an answer."""
+    stdout = json.dumps({"session_id": IDS["gemini"], "response": SAID, "error": {"message": "quota"}}).encode()
+    assert why(read_turn(GEMINI, AUTO, stdout, b"", 0)) == "ENGINE_FAILED: the engine reported a failure: quota"
+
+
+def test_retries_and_notices_are_no_failure() -> None:
+    """Codex prints `error` for each retry, and items of that type in good turns."""
+    stdout, _ = transcript(CODEX, IDS["codex"], SAID)
+    retried = stdout.replace(b'{"type": "turn.started"}', b'{"type": "error", "message": "Reconnecting"}')
+    assert read_turn(CODEX, INTERACTIVE, retried, b"", 0).result.outcome is Outcome.FINAL
+
+
+@four
+@pytest.mark.parametrize("mode", Mode)
+def test_turn_cut_short_is_an_error(contract: EngineContract, mode: Mode) -> None:
+    """Without the record that proves the end a turn failed, exit code 0 or not."""
+    stdout, stderr = transcript(contract, IDS[contract.engine], SAID)
+    if contract.end.stream == "stdout":
+        cut = stdout[: stdout.rstrip().rindex(b"\n")], stderr
+    else:
+        cut = stdout, stderr[: stderr.rstrip().rindex(b"\n")]
+    reading = read_turn(contract, mode, *cut, 0)
+    assert not reading.ended
+    assert why(reading).startswith("ENGINE_FAILED: nothing on")
+
+
+def test_opencode_turn_that_ends_on_a_tool_call_is_unfinished() -> None:
+    """A last step for another reason than `stop` proves nothing."""
+    stdout, _ = transcript(OPENCODE, IDS["opencode"], SAID)
+    reading = read_turn(OPENCODE, AUTO, stdout.replace(b'"reason": "stop"', b'"reason": "tool-calls"'), b"", 0)
+    assert "proves that the turn ended" in why(reading)
+
+
+def test_turn_without_answer_is_an_error() -> None:
+    """With exit code 0 iFlow proves an end although its backend was away; it answered nothing."""
+    _, stderr = transcript(IFLOW, IDS["iflow"], "")
+    reading = read_turn(IFLOW, AUTO, b"Model x does not support thinking mode\n\n", stderr, 0)
+    assert (reading.ended, why(reading)) == (True, "ENGINE_FAILED: the engine gave no answer")
+
+
+@pytest.mark.parametrize(
+    "record", [{}, {"response": None}, {"response": 7}, {"response": ["text"]}, {"answer": "text"}]
+)
+def test_answer_of_another_type_is_none(record: dict[str, object]) -> None:
+    """A document whose answer is no text has no answer."""
+    stdout = json.dumps({"session_id": IDS["gemini"], **record}).encode()
+    assert why(read_turn(GEMINI, AUTO, stdout, b"", 0)) == "ENGINE_FAILED: the engine gave no answer"
+
+
+def test_last_text_is_the_answer() -> None:
+    """Of several messages of Codex the last one counts, an empty one too."""
+    stdout, _ = transcript(CODEX, IDS["codex"], ASKED)
+    message = lines({"type": "item.completed", "item": {"type": "agent_message", "text": SAID}}).encode()
+    head, end = stdout.rsplit(b"\n", 2)[0], stdout.rsplit(b"\n", 2)[1] + b"\n"
+    assert read_turn(CODEX, INTERACTIVE, head + b"\n" + message + end, b"", 0).final_text == SAID
+    empty = message.replace(json.dumps(SAID).encode(), b'""')
+    assert read_turn(CODEX, INTERACTIVE, head + b"\n" + empty + end, b"", 0).final_text == ""
+
+
+def test_texts_of_one_message_are_joined() -> None:
+    """OpenCode prints parts of a message one by one; parts of an earlier message are not the answer."""
+    session = IDS["opencode"]
+
+    def part(message: str | None, text: str) -> dict[str, object]:
+        return {"type": "text", "sessionID": session, "part": {"messageID": message, "text": text}}
+
+    end = {"type": "step_finish", "sessionID": session, "part": {"reason": "stop"}}
+    half = len(SAID) // 2
+    stdout = lines(part("a", ASKED), part("b", SAID[:half]), part("b", SAID[half:]), end).encode()
+    assert read_turn(OPENCODE, INTERACTIVE, stdout, b"", 0).result.final_data == {"colour": "blue"}
+    apart = lines(part(None, "one"), part(None, "two"), end).encode()
+    assert read_turn(OPENCODE, AUTO, apart, b"", 0).final_text == "two"
+
+
+@four
+@pytest.mark.parametrize(
+    "text, data",
+    [
+        ("words", {"text": "words"}),
+        ('{"a": 1}', {"a": 1}),
+        ("{}", {}),
+        ("[1]", {"text": "[1]"}),
+        (SAID, {"colour": "blue"}),
+    ],
+)
+def test_auto_needs_no_envelope(contract: EngineContract, text: str, data: object) -> None:
+    """In auto an answer without envelope is final: its JSON object, else its text."""
+    result = read(contract, text, AUTO).result
+    assert (result.outcome, result.final_data, result.failure_reason) == (Outcome.FINAL, data, None)
+
+
+@four
+@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("text", [f"{ASKED} {SAID}", '{"outcome": "ask_user"}', ASKED.replace("confirm", "choice")])
+def test_bad_envelope_is_an_error_in_both_modes(contract: EngineContract, mode: Mode, text: str) -> None:
+    """An envelope that is wrong never waits and never passes for a result."""
+    reading = read(contract, text, mode)
+    assert why(reading).startswith("ENVELOPE_INVALID: ")
+    assert (reading.result.interaction, reading.result.final_data) == (None, None)
+    assert reading.session
+
+
+def test_control_signal_comes_before_the_result() -> None:
+    """In auto, too, a question is a question; how it was found is told."""
+    result = read(CODEX, f"Well:\n```json\n{ASKED}\n```", AUTO).result
+    assert (result.outcome, result.repair_level) == (Outcome.ASK_USER, Repair.EMBEDDED_OBJECT)
+
+
+def test_unknown_records_are_counted_and_named() -> None:
+    """The census counts kinds of records; those that the contract does not know are listed in order."""
+    stdout, _ = transcript(CODEX, IDS["codex"], SAID)
+    reading = read_turn(
+        CODEX, AUTO, stdout + lines({"type": "z"}, {"type": "a"}, {"kind": "b"}, {"type": 5}).encode(), b"", 0
+    )
+    assert reading.unknown == ("5", "None", "a", "z")
+    assert reading.census["item.completed"] == 2
+
+
+def test_stderr_is_kept_at_its_end() -> None:
+    """Of a talkative stderr the last 64 KiB are kept, bad bytes replaced."""
+    stdout, _ = transcript(CODEX, IDS["codex"], SAID)
+    reading = read_turn(CODEX, AUTO, stdout, b"x" * 2**20 + b"\xff the end", 0)
+    assert reading.result.stderr.endswith("x\ufffd the end")
+    assert len(reading.result.stderr) == 2**16

@@ -1,0 +1,62 @@
+"""The check of failing model backends, on turns made by hand."""
+
+import pytest
+
+from tests.probes import turns as t
+from turngate_probes.observe import NotSeenError, Turn
+
+TOLD = tuple(
+    t.turn(f"backend-{kind}/first", t.printed(text=None, failure=f"it was {kind}"), exit_code=1)
+    for kind in ("401", "500", "away", "cut")
+)
+
+
+def with_(*turns: Turn) -> tuple[Turn, ...]:
+    """Give the four failing turns with some replaced."""
+    named = {turn.name: turn for turn in turns}
+    return tuple(named.get(turn.name, turn) for turn in TOLD)
+
+
+def test_failures_that_are_told_pass() -> None:
+    """Four errors in time pass, and the detail says how each ended."""
+    finding = t.found("backend.failure-told", *TOLD)
+    assert finding.ok
+    assert finding.detail.startswith("401: exit code 1: it was 401; 500: ")
+    assert len(finding.evidence) == len(TOLD)
+
+
+@pytest.mark.parametrize(
+    "turn, symptoms",
+    [
+        (t.turn("backend-cut/first"), ("success-cut",)),
+        (t.turn("backend-401/first", t.printed(text="It failed.")), ("success-401",)),
+        (t.turn("backend-401/first", t.printed(text=None, failure="no key")), ("exit-0-401",)),
+        (t.hung("backend-away/first"), ("hang-away",)),
+        (t.turn("backend-500/first", exit_code=1), ()),
+    ],
+    ids=["answered", "answered in words", "told with exit code 0", "hung", "bad exit"],
+)
+def test_a_failure_that_is_not_told_has_a_symptom(turn: Turn, symptoms: tuple[str, ...]) -> None:
+    """A success, an error with exit code 0 and a hang are told by backend; a bad exit code is enough."""
+    finding = t.found("backend.failure-told", *with_(turn))
+    assert (finding.ok, finding.symptoms) == (not symptoms, symptoms)
+
+
+def test_every_symptom_is_told() -> None:
+    """Several backends may go wrong, each in its way."""
+    finding = t.found("backend.failure-told", *with_(t.hung("backend-500/first"), t.turn("backend-cut/first")))
+    assert finding.symptoms == ("hang-500", "success-cut")
+
+
+def test_a_backend_that_was_not_seen_leaves_the_clause_open() -> None:
+    """In a real run all four must have been seen."""
+    with pytest.raises(NotSeenError, match="backend-cut/first was not seen"):
+        t.found("backend.failure-told", *TOLD[:3])
+    with pytest.raises(NotSeenError, match="no turn with a failing backend"):
+        t.found("backend.failure-told", t.turn("main/first"))
+
+
+def test_recordings_are_judged_by_what_there_is() -> None:
+    """Of a withdrawn engine one recorded failure has to do."""
+    recorded = t.turn("backend-away/first", t.printed(text=None, failure="away"), exit_code=1, requests=None)
+    assert t.found("backend.failure-told", recorded).ok

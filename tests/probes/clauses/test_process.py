@@ -1,0 +1,72 @@
+"""Checks of what an engine does around its turns, on turns made by hand."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.probes import turns as t
+from turngate_probes.observe import NotSeenError
+
+LISTED = replace(t.CODEX, hermetic=replace(t.CODEX.hermetic, egress=("updates.example",)))
+
+
+def test_turns_that_leave_nothing_pass() -> None:
+    """Without leftovers the exit was clean."""
+    assert t.found("process.clean-exit", t.turn("main/first"), t.turn("auto/first")).ok
+
+
+def test_a_process_left_running_fails() -> None:
+    """A leftover of any turn fails, is named by its argv, and has a symptom."""
+    finding = t.found("process.clean-exit", t.turn("main/first", leftovers=(t.leftover("node", "watch.js"),)))
+    assert (finding.ok, finding.symptoms, finding.evidence) == (False, ("left-running",), ("main/first",))
+    assert finding.detail == "left running: node watch.js"
+
+
+def test_a_process_without_argv_is_named_by_its_id() -> None:
+    """A zombie has no argv to show."""
+    finding = t.found("process.clean-exit", t.turn("main/first", leftovers=(t.leftover(),)))
+    assert finding.detail == "left running: 4711"
+
+
+def test_recordings_say_nothing_of_leftovers() -> None:
+    """Nobody looked at processes when a recording was made."""
+    with pytest.raises(NotSeenError, match="recordings do not show"):
+        t.found("process.clean-exit", t.turn("main/first", requests=None))
+    with pytest.raises(NotSeenError, match="no turn was seen"):
+        t.found("process.clean-exit")
+
+
+def test_an_executable_that_changed_fails() -> None:
+    """Changed files fail with what changed; the same files pass; where nobody looked nothing is said."""
+    assert t.found("executable.unchanged", changed="").ok
+    finding = t.found("executable.unchanged", changed="1 files changed, /opt/codex first")
+    assert (finding.ok, finding.detail) == (False, "1 files changed, /opt/codex first")
+    with pytest.raises(NotSeenError):
+        t.found("executable.unchanged")
+
+
+def test_the_model_backend_alone_passes() -> None:
+    """No host and no strange path pass, and so does a host that the contract lists, which is told."""
+    assert t.found("network.loopback-only", t.turn("main/first"), hosts=set()).detail == "the model backend alone"
+    listed = t.found("network.loopback-only", t.turn("main/first"), hosts={"updates.example"}, contract=LISTED)
+    assert (listed.ok, listed.detail) == (True, "the model backend alone, and as listed updates.example")
+
+
+def test_a_host_that_is_not_listed_fails() -> None:
+    """Of several hosts those that are not listed are named."""
+    hosts = {"updates.example", "telemetry.example"}
+    finding = t.found("network.loopback-only", hosts=hosts, contract=LISTED)
+    assert (finding.ok, finding.detail) == (False, "tried to reach telemetry.example")
+
+
+def test_a_path_that_the_backend_does_not_know_fails() -> None:
+    """A request for something new is news."""
+    strange = t.exchange(method="GET", path="/v1/brand-new", protocol=None)
+    finding = t.found("network.loopback-only", t.turn("main/first", requests=(strange,)), hosts=set())
+    assert (finding.ok, finding.detail) == (False, "asked the backend for GET /v1/brand-new")
+
+
+def test_a_network_that_nobody_watched_is_unknown() -> None:
+    """Recordings say nothing of the network."""
+    with pytest.raises(NotSeenError):
+        t.found("network.loopback-only", t.turn("main/first"))

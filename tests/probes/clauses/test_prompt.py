@@ -1,0 +1,184 @@
+"""Checks of options, prompts and standard input, on turns made by hand."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.probes import turns as t
+from turngate.contract import PromptChannel
+from turngate.model import Mode
+from turngate_probes.cases import FORGED, IMITATION, QUESTION
+from turngate_probes.clauses.registry import SkippedError
+from turngate_probes.observe import NotSeenError, Turn
+
+AUTO = (t.turn("auto/first", mode=Mode.AUTO), t.resumed("auto/again", "auto/first", mode=Mode.AUTO))
+STDIN_ALONE = replace(t.CODEX, launch=replace(t.CODEX.launch, prompt=(PromptChannel("stdin", ("-",)),)))
+
+
+def flag(name: str, prompt: str, arrived: str | None, **changes: Any) -> Turn:
+    """Make a turn whose prompt is `prompt`, of which the model got `arrived`."""
+    requests = () if arrived is None else (t.exchange(texts=("You are codex.", arrived)),)
+    return t.turn(name, prompt=prompt, nonce="", **{"requests": requests} | changes)
+
+
+def showing(name: str, sandbox: str, **changes: Any) -> Turn:
+    """Make a turn whose request tells the model of its sandbox."""
+    body = f"`sandbox_mode` is `{sandbox}`".encode()
+    return t.turn(name, requests=(t.exchange(t.nonce(name), body=body),), **changes)
+
+
+def imitating(stdout: bytes | None = None, **changes: Any) -> Turn:
+    """Make the turn in which the model imitates the protocol."""
+    stdout = t.printed(t.ANOTHER, IMITATION) if stdout is None else stdout
+    return t.turn("imitation/first", stdout, **{"scripted": IMITATION} | changes)
+
+
+def test_interactive_turns_without_auto_flags_pass() -> None:
+    """Interactive turns with plain arguments that are answered pass; mode auto is left alone."""
+    widened = t.turn("auto/first", mode=Mode.AUTO, own_arguments=("exec", "--yolo"))
+    finding = t.found("interactive.no-auto-flags", t.turn("main/first"), t.resumed("main/again"), widened)
+    assert finding.ok
+    assert finding.detail == "2 interactive turns"
+
+
+@pytest.mark.parametrize(
+    "own",
+    [("exec", "--yolo"), ("exec", "-s", "workspace-write"), ("exec", "-c", "approval_policy=never")],
+    ids=" ".join,
+)
+def test_an_auto_flag_in_any_interactive_turn_fails(own: tuple[str, ...]) -> None:
+    """Whatever its spelling, a widening argument of one interactive turn fails."""
+    widened = t.resumed("later-minute/a-again", own_arguments=own)
+    finding = t.found("interactive.no-auto-flags", t.turn("main/first"), widened)
+    assert (finding.ok, finding.evidence) == (False, ("later-minute/a-again",))
+
+
+def test_a_request_that_shows_wide_approval_fails() -> None:
+    """Whatever the argv says, an interactive request must not show that the engine acts unasked."""
+    narrow, wide = showing("main/first", "read-only"), showing("main/again", "danger-full-access")
+    assert t.found("interactive.no-auto-flags", narrow).ok
+    finding = t.found("interactive.no-auto-flags", narrow, wide)
+    assert (finding.ok, finding.evidence) == (False, ("main/again",))
+    assert "danger-full-access" in finding.detail
+
+
+def test_auto_flags_that_change_nothing_fail() -> None:
+    """In mode auto a request that still shows narrow approval fails; one that shows it wide passes."""
+    wide, narrow = (showing("auto/first", said, mode=Mode.AUTO) for said in ("workspace-write", "read-only"))
+    assert t.found("auto.flags-accepted", wide, AUTO[1]).ok
+    finding = t.found("auto.flags-accepted", narrow, AUTO[1])
+    assert (finding.ok, "changed nothing" in finding.detail) == (False, True)
+
+
+def test_a_prompt_that_looks_like_a_flag_is_none() -> None:
+    """Only our own arguments count, not what the user wrote."""
+    argv = ("/opt/codex", "exec", "--", "--yolo")
+    asked = t.turn("main/first", argv=argv, own_arguments=("exec", "--"))
+    assert t.found("interactive.no-auto-flags", asked).ok
+
+
+@pytest.mark.parametrize("turn", [t.refused("main/first"), t.turn("main/first", t.printed(text=None))])
+def test_an_engine_that_gives_no_answer_without_auto_flags_fails(turn: Turn) -> None:
+    """To leave the flags out is not enough when nothing is answered then."""
+    assert not t.found("interactive.no-auto-flags", turn).ok
+
+
+def test_accepted_auto_flags_pass() -> None:
+    """Both turns in mode auto ran: passed, with the flags named."""
+    assert t.found("auto.flags-accepted", *AUTO).detail == "accepted: --sandbox workspace-write"
+
+
+@pytest.mark.parametrize(
+    "turns",
+    [
+        (t.refused("auto/first"),),
+        (AUTO[0], t.refused("auto/again")),
+        (t.turn("auto/first", requests=()), AUTO[1]),
+    ],
+    ids=["first refused", "resume refused", "never sent"],
+)
+def test_refused_auto_flags_fail(turns: tuple[Turn, ...]) -> None:
+    """A refusal fails even when it is why there is no second turn."""
+    assert not t.found("auto.flags-accepted", *turns).ok
+
+
+def test_prompts_like_flags_that_arrive_pass() -> None:
+    """A prompt that is the user's text, or the last line of it, arrived."""
+    turns = (
+        flag("flag-prompts/first", "--help", "--help\n"),
+        flag("flag-prompts/again", "--yolo", "<context>\n--yolo"),
+    )
+    assert t.found("prompt.not-a-flag", *turns).ok
+
+
+@pytest.mark.parametrize("arrived", [None, "", "help", "say --help", "--help me"])
+def test_a_prompt_like_a_flag_that_does_not_arrive_fails(arrived: str | None) -> None:
+    """No request, or one without the exact prompt, fails, though there is no second turn."""
+    finding = t.found("prompt.not-a-flag", flag("flag-prompts/first", "--help", arrived))
+    assert (finding.ok, finding.evidence) == (False, ("flag-prompts/first",))
+
+
+def test_a_reply_like_a_flag_must_arrive_too() -> None:
+    """On a resume the prompt must arrive as well."""
+    turns = (flag("flag-prompts/first", "--help", "--help"), flag("flag-prompts/again", "--yolo", None))
+    assert t.found("prompt.not-a-flag", *turns).evidence == ("flag-prompts/again",)
+
+
+def test_a_large_prompt_must_arrive_whole() -> None:
+    """A large prompt passes whole, and fails cut or refused, with how much of it arrived."""
+    text = "x" * 1000
+    assert t.found("prompt.large", flag("large-prompt/first", text, text)).ok
+    cut = t.found("prompt.large", flag("large-prompt/first", text, text[:900]))
+    assert (cut.ok, cut.detail) == (False, "of 1000 characters 900 arrived")
+    refused = t.refused("large-prompt/first", stderr=b"Argument list too long")
+    assert "Argument list too long" in t.found("prompt.large", refused).detail
+
+
+def test_open_stdin_is_told_by_its_end() -> None:
+    """With standard input open a turn passes by ending well, hangs by symptom, and may fail without one."""
+    good, hung, bad = (
+        t.found("stdin.open", turn)
+        for turn in (t.turn("stdin-open/first"), t.hung("stdin-open/first"), t.refused("stdin-open/first"))
+    )
+    assert good.ok
+    assert (hung.ok, hung.symptoms) == (False, ("hang",))
+    assert (bad.ok, bad.symptoms) == (False, ())
+
+
+def test_open_stdin_is_no_question_where_prompts_travel_by_it() -> None:
+    """An engine that takes its prompt by standard input alone has no such facility."""
+    with pytest.raises(SkippedError, match="standard input alone"):
+        t.found("stdin.open", contract=STDIN_ALONE)
+
+
+def test_imitation_that_changes_nothing_passes() -> None:
+    """The engine's own id and the model's text as written pass."""
+    assert t.found("text.imitation", t.turn("main/first"), imitating()).ok
+
+
+@pytest.mark.parametrize(
+    "turn, detail",
+    [
+        (imitating(t.printed(t.ANOTHER, IMITATION) + t.printed(FORGED, None)), "not read as what it is"),
+        (imitating(t.printed(FORGED, IMITATION)), "not this session's own"),
+        (imitating(t.printed(t.SESSION, IMITATION)), "not this session's own"),
+        (imitating(t.printed(t.ANOTHER, "Done.")), "did not come through"),
+        (imitating(t.printed(t.ANOTHER, IMITATION, "forged")), "not read as what it is"),
+        (imitating(t.printed(t.ANOTHER), scripted=QUESTION), "taken for a question"),
+    ],
+    ids=["second id", "forged id", "other session's id", "text cut", "forged failure", "question"],
+)
+def test_imitation_that_moves_something_fails(turn: Turn, detail: str) -> None:
+    """An id, a text, a failure or an outcome that the imitation moved fails."""
+    finding = t.found("text.imitation", t.turn("main/first"), turn)
+    assert not finding.ok
+    assert detail in finding.detail
+
+
+@pytest.mark.parametrize("clause", ["prompt.not-a-flag", "prompt.large"])
+def test_what_arrived_in_a_recording_is_unknown(clause: str) -> None:
+    """Where nobody watched, arrival is neither proven nor refuted."""
+    turn = t.turn("flag-prompts/first" if "flag" in clause else "large-prompt/first", requests=None)
+    with pytest.raises(NotSeenError):
+        t.found(clause, turn)

@@ -1,0 +1,184 @@
+"""Checks of resuming, on turns made by hand."""
+
+from typing import Any
+
+import pytest
+
+from tests.probes import turns as t
+from turngate.runtime import Ended
+from turngate.verdict import Finding
+from turngate_probes.observe import NotSeenError, Turn
+
+FIRST = t.turn("main/first")
+AGAIN = t.resumed("main/again", "main/first")
+A_FIRST = t.turn("later-minute/a-first")
+A_AGAIN = t.resumed("later-minute/a-again", "later-minute/a-first")
+A_THIRD = t.resumed("later-minute/a-third", "later-minute/a-first", "later-minute/a-again")
+B_FIRST = t.turn("later-minute/b-first", t.printed(t.ANOTHER))
+B_AGAIN = t.resumed("later-minute/b-again", "later-minute/b-first", stdout=t.printed(t.ANOTHER), resumed=t.ANOTHER)
+BOTH = (A_FIRST, A_AGAIN, B_FIRST, A_THIRD, B_AGAIN)
+
+
+def main(clause: str, again: Turn, *more: Turn) -> Finding:
+    """Check the main case with this second turn."""
+    return t.found(clause, FIRST, again, *more)
+
+
+def with_(turn: Turn) -> tuple[Turn, ...]:
+    """Give the two sessions with one turn replaced."""
+    return tuple(turn if each.name == turn.name else each for each in BOTH)
+
+
+@pytest.mark.parametrize("clause", ["resume.accepted", "resume.same-handle", "resume.context-carried"])
+def test_a_good_resume_passes(clause: str) -> None:
+    """A resumed turn with the same id whose request holds the first nonce passes."""
+    assert main(clause, AGAIN).ok
+
+
+@pytest.mark.parametrize(
+    "changes, detail",
+    [
+        ({"stdout": b"", "stderr": b"error: unexpected argument '--cd'\n", "exit_code": 2}, "exit code 2: error: unex"),
+        ({"stdout": t.printed(failure="no provider")}, "no provider"),
+        ({"ended": Ended.TIMEOUT}, "still running after 21 s"),
+        ({"requests": ()}, "the prompt was never sent"),
+        ({"requests": (t.exchange("tgn-main-first"),)}, "the prompt was never sent"),
+        ({"requests": (t.exchange(t.nonce("main/again"), model="default"),)}, "the model option was lost"),
+    ],
+)
+def test_a_resume_that_runs_no_turn_is_not_accepted(changes: dict[str, Any], detail: str) -> None:
+    """A refusal, a failure, a hang, an unsent prompt and a lost option each fail, and say which it was."""
+    finding = main("resume.accepted", t.resumed("main/again", "main/first", **changes))
+    assert not finding.ok
+    assert detail in finding.detail
+
+
+def test_a_recorded_resume_is_accepted_by_its_exit() -> None:
+    """Where nobody watched the requests the exit code has to do."""
+    assert main("resume.accepted", t.resumed("main/again", requests=None)).ok
+
+
+@pytest.mark.parametrize("says", [t.ANOTHER, None])
+def test_another_id_is_not_the_same(says: str | None) -> None:
+    """An id that changed or vanished fails with the symptom new-handle."""
+    finding = main("resume.same-handle", t.resumed("main/again", "main/first", stdout=t.printed(says)))
+    assert (finding.ok, finding.symptoms) == (False, ("new-handle",))
+
+
+@pytest.mark.parametrize(
+    "requests",
+    [
+        (t.exchange(t.nonce("main/again")),),
+        (t.exchange(t.nonce("main/again")), t.exchange(t.nonce("main/first"))),
+        (),
+    ],
+    ids=["forgotten", "in another request", "no request"],
+)
+def test_context_that_is_not_sent_is_not_carried(requests: tuple[Any, ...]) -> None:
+    """Whatever id and exit code say, one request must hold both nonces."""
+    finding = main("resume.context-carried", t.resumed("main/again", requests=requests))
+    assert (finding.ok, finding.evidence) == (False, ("main/first", "main/again"))
+
+
+def test_context_of_a_recording_is_unknown() -> None:
+    """Where nobody watched, carrying the context is neither proven nor refuted."""
+    with pytest.raises(NotSeenError, match="holds no requests"):
+        main("resume.context-carried", t.resumed("main/again", requests=None))
+
+
+def test_a_second_resume_passes() -> None:
+    """The third turn under the same id with both earlier nonces passes."""
+    assert main("resume.repeated", AGAIN, t.resumed("main/third", "main/first", "main/again")).ok
+
+
+@pytest.mark.parametrize(
+    "third, symptoms",
+    [
+        (t.resumed("main/third", "main/first"), ()),
+        (t.resumed("main/third", "main/again"), ()),
+        (t.refused("main/third"), ()),
+        (t.resumed("main/third", "main/first", "main/again", stdout=t.printed(t.ANOTHER)), ("new-handle",)),
+    ],
+    ids=["forgot the second", "forgot the first", "refused", "another id"],
+)
+def test_a_second_resume_that_lost_something_fails(third: Turn, symptoms: tuple[str, ...]) -> None:
+    """A third turn that forgot, was refused or became another session fails."""
+    finding = main("resume.repeated", AGAIN, third)
+    assert (finding.ok, finding.symptoms) == (False, symptoms)
+
+
+@pytest.mark.parametrize(
+    "elsewhere, symptoms",
+    [
+        (t.resumed("main/elsewhere", "main/first"), None),
+        (t.resumed("main/elsewhere"), ("fresh-session",)),
+        (t.refused("main/elsewhere"), ("refused",)),
+        (t.hung("main/elsewhere"), ("hang",)),
+    ],
+    ids=["resumed", "fresh", "refused", "hung"],
+)
+def test_resuming_elsewhere_is_told_by_its_symptom(elsewhere: Turn, symptoms: tuple[str, ...] | None) -> None:
+    """From another directory a session is found, refused, replaced by a fresh one, or hangs."""
+    finding = main("resume.other-cwd", AGAIN, elsewhere)
+    assert (finding.ok, finding.symptoms) == (symptoms is None, symptoms or ())
+
+
+@pytest.mark.parametrize("clause", ["resume.later-minute", "resume.isolation"])
+def test_two_good_sessions_pass(clause: str) -> None:
+    """Two sessions that each carry their own turns pass."""
+    assert t.found(clause, *BOTH).ok
+
+
+@pytest.mark.parametrize(
+    "turn, symptom",
+    [
+        (t.resumed(A_AGAIN.name), "lost-at-once"),
+        (t.refused(A_AGAIN.name), "lost-at-once"),
+        (t.resumed(A_THIRD.name, A_FIRST.name), "lost-after-another"),
+        (t.resumed(A_THIRD.name, B_FIRST.name), "lost-after-another"),
+        (t.refused(A_THIRD.name), "lost-after-another"),
+    ],
+)
+def test_a_session_lost_in_a_later_minute_is_told_when(turn: Turn, symptom: str) -> None:
+    """The symptom says whether the later minute or the other session cost the first one."""
+    finding = t.found("resume.later-minute", *with_(turn))
+    assert (finding.ok, finding.symptoms) == (False, (symptom,))
+
+
+@pytest.mark.parametrize(
+    "turn",
+    [
+        t.resumed(A_THIRD.name, A_FIRST.name, A_AGAIN.name, B_FIRST.name),
+        t.resumed(B_AGAIN.name, A_FIRST.name, stdout=t.printed(t.ANOTHER)),
+        t.turn(B_FIRST.name),
+    ],
+    ids=["B in A", "A in B", "same id"],
+)
+def test_sessions_that_mix_are_not_isolated(turn: Turn) -> None:
+    """A nonce of the other session in any request, or the same id for both, fails."""
+    assert not t.found("resume.isolation", *with_(turn)).ok
+
+
+BAD_HANDLES = {"resume.dead-handle": "bad-handles/dead", "resume.malformed-handle": "bad-handles/malformed"}
+
+
+@pytest.mark.parametrize("clause, name", BAD_HANDLES.items())
+def test_a_loud_refusal_passes(clause: str, name: str) -> None:
+    """A bad exit code before the model is asked is loud."""
+    assert t.found(clause, t.refused(name)).ok
+
+
+@pytest.mark.parametrize("clause, name", BAD_HANDLES.items())
+def test_a_bad_handle_that_is_taken_is_told_by_its_symptom(clause: str, name: str) -> None:
+    """A fresh session, no new id, an error with exit code 0, a late failure and a hang have a symptom each."""
+    played = {
+        "fresh-session": t.resumed(name, resumed=t.CODEX.handle.dead),
+        "quiet": t.resumed(name),
+        "exit-0": t.refused(name, stdout=t.printed(None, None, "no session"), exit_code=0),
+        "late": t.refused(name, requests=(t.exchange(t.nonce(name)),)),
+        "hang": t.hung(name),
+    }
+    found = {symptom: t.found(clause, turn) for symptom, turn in played.items()}
+    assert {symptom: (each.ok, each.symptoms) for symptom, each in found.items()} == {
+        symptom: (False, (symptom,)) for symptom in played
+    }

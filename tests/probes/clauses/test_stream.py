@@ -1,0 +1,80 @@
+"""Checks of what the streams hold, on turns made by hand."""
+
+import pytest
+
+from tests.probes import turns as t
+from turngate import load
+from turngate.model import Mode
+from turngate.runtime import Ended
+from turngate.turn import read_turn
+from turngate_probes.observe import NotSeenError, Turn
+
+GOOD = (t.turn("main/first"), t.resumed("main/again"), t.resumed("main/third"))
+CLAUSES = ["stream.framing", "stream.known-events", "turn.terminal-event"]
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_good_turns_pass(clause: str) -> None:
+    """Three turns as the contract describes them pass."""
+    assert t.found(clause, *GOOD).ok
+
+
+@pytest.mark.parametrize(
+    "stdout",
+    [b"Update available!\n" + t.printed(), t.printed() + b'{"type": "turn.comp', t.printed() + b"[1, 2]\n"],
+    ids=["banner", "torn", "no object"],
+)
+def test_a_line_that_is_no_record_leaves_the_framing(stdout: bytes) -> None:
+    """A banner, a torn line and a document that is no object fail, with the turn as evidence."""
+    finding = t.found("stream.framing", GOOD[0], t.resumed("main/again", stdout=stdout))
+    assert (finding.ok, finding.evidence) == (False, ("main/again",))
+
+
+def test_more_than_the_agents_text_on_its_plain_stream_leaves_the_framing() -> None:
+    """Where a plain stream is the agent's text, a banner beside it can't be told from it, and fails."""
+    iflow = load.contract("iflow").at("0.5.19")
+    info = f'<Execution Info>\n{{"session-id": "session-{t.SESSION}"}}\n</Execution Info>\n'.encode()
+
+    def plain(stdout: bytes) -> Turn:
+        reading = read_turn(iflow, Mode.INTERACTIVE, stdout, info, 0)
+        return t.turn("main/first", stdout, stderr=info, scripted="Done.", reading=reading)
+
+    assert t.found("stream.framing", plain(b"Done.\n"), contract=iflow).ok
+    assert not t.found("stream.framing", plain(b"New version!\nDone.\n"), contract=iflow).ok
+
+
+def test_an_unknown_event_is_told() -> None:
+    """A kind of record that the contract does not know fails, in any turn, and is named."""
+    finding = t.found("stream.known-events", *GOOD, t.turn("auto/first", t.printed() + b'{"type":"turn.budgeted"}\n'))
+    assert (finding.ok, finding.evidence) == (False, ("auto/first",))
+    assert "turn.budgeted" in finding.detail
+
+
+def test_events_of_a_failing_turn_count() -> None:
+    """The kinds of records of an error are as much part of the contract."""
+    failing = t.turn("backend-401/first", b'{"type":"turn.retried"}\n', exit_code=1)
+    assert not t.found("stream.known-events", *GOOD, failing).ok
+
+
+@pytest.mark.parametrize(
+    "turn, detail",
+    [
+        (t.turn("main/first", t.printed(text=None)), "no record proves the end"),
+        (t.turn("main/first", exit_code=1), "a good turn ended with exit code 1"),
+        (t.turn("main/first", ended=Ended.TIMEOUT), "still running after 21 s"),
+        (t.turn("main/first", t.printed() + t.printed(None, None, "late")), "late"),
+    ],
+    ids=["cut short", "bad exit", "hang", "failure after the end"],
+)
+def test_a_turn_without_a_good_end_fails(turn: Turn, detail: str) -> None:
+    """A good turn has the record of its end, exits with 0 by itself, and tells of no failure."""
+    finding = t.found("turn.terminal-event", turn)
+    assert not finding.ok
+    assert detail in finding.detail
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_without_turns_nothing_is_said(clause: str) -> None:
+    """Streams that were not seen are no failure of the engine."""
+    with pytest.raises(NotSeenError):
+        t.found(clause)

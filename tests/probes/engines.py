@@ -1,0 +1,81 @@
+"""The fake engine as an executable, and cases played on it (or on a real engine) without the rest of a probe."""
+
+import sys
+import threading
+from pathlib import Path
+
+from turngate import load
+from turngate.clauses import Result
+from turngate.contract import EngineContract
+from turngate.verdict import ClauseResult
+from turngate_probes.cases import CASES, Case
+from turngate_probes.clauses import judge_all
+from turngate_probes.interrupt import Interrupt
+from turngate_probes.observe import Page, Seen, Turn
+from turngate_probes.play import Stage
+from turngate_probes.sandbox import Sandbox
+
+SOURCE = Path(__file__).with_name("fake_engine.py")
+
+
+def install(folder: Path, *lies: str) -> Path:
+    """Make the fake engine an executable named codex in `folder`, with these lies beside it."""
+    executable = folder / "codex"
+    executable.parent.mkdir(parents=True, exist_ok=True)
+    # isolated and without site packages, since it is started many times
+    executable.write_text(f"#!{sys.executable} -IS\n{SOURCE.read_text()}")
+    executable.chmod(0o755)
+    (folder / "lies").write_text(" ".join(lies))
+    return executable
+
+
+def named(name: str) -> list[Case]:
+    """Give the case of this name."""
+    return [case for case in CASES if case.name == name]
+
+
+class Spectator:
+    """Notes all that is played, as a probe does, and can judge it."""
+
+    def __init__(self, contract: EngineContract) -> None:
+        self.seen = Seen(contract, hosts=set())
+        self.done: set[str] = set()
+        self.kept: dict[str, Path] = {}
+        self._lock = threading.Lock()
+
+    def saw(self, item: Turn | Page, box: Sandbox) -> None:
+        """Note a turn or page."""
+        with self._lock:
+            self.kept[item.name] = box.root
+            if isinstance(item, Turn):
+                self.seen.turns[item.name] = item
+            else:
+                self.seen.pages[item.name] = item
+
+    def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:
+        """Note the end of a case."""
+        with self._lock:
+            self.done.add(case.name)
+            self.seen.hosts = (self.seen.hosts or set()) | hosts
+            if why_early is not None:
+                self.seen.stopped[case.name] = why_early
+
+    def judged(self, *more: str) -> dict[str, ClauseResult]:
+        """Judge every clause whose cases were played; `more` counts as played too."""
+        results: dict[str, ClauseResult] = {}
+        judge_all(self.seen, results, ("static", "hermetic"), self.done | set(more))
+        return results
+
+
+def play(executable: Path, folder: Path, *cases: str | Case, interrupt: Interrupt | None = None) -> Spectator:
+    """Play cases, or those of these names, by codex's contract, in sandboxes below `folder`."""
+    spectator = Spectator(load.contract("codex").at("0.169.0"))
+    chosen = [case for each in cases for case in (named(each) if isinstance(each, str) else [each])]
+    stage = Stage.of(folder / "sandboxes", 2, interrupt or Interrupt())
+    stage.play(spectator.seen.contract, executable, chosen, spectator)
+    return spectator
+
+
+def failing(results: dict[str, ClauseResult]) -> set[str]:
+    """Name the clauses that failed."""
+    return {name for name, found in results.items() if found.result is Result.FAIL}

@@ -1,0 +1,199 @@
+# ruff: noqa: T201 - engines print
+"""A small engine on the surface of codex: it asks the model backend by HTTP, keeps sessions, and lies when told to.
+
+Installed as an executable by `engines.install`, with a file `lies` beside it that holds words of this list:
+
+- about the id: `renames-id`, `id-on-stderr`, `id-late`, `id-is-a-flag`, `second-id`
+- about resuming: `forgets` (fresh, but says the id it was asked for), `new-id` (remembers, says another one),
+  `refuses-resume`, `resumes-the-dead`, `sends-the-dead`, `forgets-elsewhere`, `forgets-the-second`,
+  `loses-model`, `shares-sessions` (all in one directory), `one-slot` (a new session ends the others)
+- about output: `banner`, `new-event`, `no-end`, `prints-raw` (the model's text, beside the event)
+- about the prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, whatever it is)
+- about its end: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
+  `meets-tester` (says its pid through the fifo `meeting` beside it, then hangs), `hangs-at-version` (likewise),
+  `refuses-auto`
+- about the rest: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `asks-more`,
+  `updates-itself`
+"""
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+import urllib.parse
+import uuid
+from pathlib import Path
+from typing import TextIO
+
+ME = Path(__file__).resolve()
+LIES = set((ME.parent / "lies").read_text().split())
+HOME = Path(os.environ.get("CODEX_HOME", "."))
+HELP = "resume --json --skip-git-repo-check --model --sandbox --config --cd SESSION_ID PROMPT"
+WITH_VALUE = ("--model", "--sandbox", "--config", "--cd")
+
+
+def main(argv: list[str]) -> int:
+    """Play one call of the engine."""
+    if argv == ["--version"]:
+        if "hangs-at-version" in LIES:
+            meet_tester()
+        version = {"no-version": "who knows", "other-version": "codex-cli 0.168.0", "odd-version": "codex-cli v1"}
+        print(next((version[lie] for lie in LIES & version.keys()), "codex-cli 0.169.0"))
+        return 0
+    if "--help" in argv[: argv.index("--") if "--" in argv else None]:
+        print(HELP.replace("--json", "--jsonl") if "poor-help" in LIES else HELP)
+        return 0
+    options, session, prompt = parse(argv[1:])
+    return turn(options, session, prompt)
+
+
+def parse(rest: list[str]) -> tuple[dict[str, str], str | None, str]:
+    """Read options, the session to resume, and the prompt from argument or standard input."""
+    options: dict[str, str] = {}
+    words: list[str] = []
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            words, rest = words + rest, []
+        elif word in WITH_VALUE:
+            options[word] = rest.pop(0)
+        elif not word.startswith("--"):
+            words.append(word)
+    if "refuses-auto" in LIES and options.get("--sandbox") == "workspace-write":
+        sys.exit("error: unexpected value for '--sandbox'")
+    prompt = sys.stdin.read() if words[-1] == "-" or "reads-stdin" in LIES else ""
+    prompt = prompt or words[-1]
+    if "prompt-is-flag" in LIES and prompt.startswith("-"):
+        sys.exit(f"error: unexpected argument '{prompt}'")
+    return options, words[1] if words[0] == "resume" else None, prompt
+
+
+def turn(options: dict[str, str], asked: str | None, prompt: str) -> int:
+    """Run a turn: find the session, ask the model, print the events."""
+    if asked and ("refuses-resume" in LIES or not store(asked).exists()) and "resumes-the-dead" not in LIES:
+        if "sends-the-dead" in LIES:
+            ask(options, [prompt])
+        sys.exit("Error: thread/resume failed: no such session")
+    session, said, history = session_of(asked)
+    history.append(prompt[:100_000] if "cuts-prompt" in LIES else prompt)
+    if "loses-model" in LIES and asked:
+        options["--model"] = "default"
+    begin(said)
+    misbehave_before_the_answer()
+    text = ask(options, history)
+    if text is None and "exits-0-on-failure" not in LIES:
+        event(type="turn.failed", error={"message": "the model backend failed"})
+        return 1
+    store(session).write_text(json.dumps(history))
+    if "prints-raw" in LIES:
+        print(text)
+    event(type="item.completed", item={"type": "agent_message", "text": text or ""})
+    if "no-end" not in LIES:
+        event(type="turn.completed", usage={})
+    return end()
+
+
+def session_of(asked: str | None) -> tuple[str, str, list[str]]:
+    """Give the session of a turn, the id that it says, and what was said before."""
+    session = asked if asked and store(asked).exists() else str(uuid.uuid4())
+    if "shares-sessions" in LIES:
+        session = asked or "11111111-2222-4333-8444-555555555555"
+    said = str(uuid.uuid4()) if asked and "new-id" in LIES else session
+    if asked is None and "one-slot" in LIES:
+        for old in store(session).parent.glob("*"):
+            old.write_text("[]")
+    fresh = "forgets" in LIES or ("forgets-elsewhere" in LIES and Path.cwd().name == "other")
+    history = json.loads(store(session).read_text()) if store(session).exists() and not fresh else []
+    return session, said, history[1:] if "forgets-the-second" in LIES and len(history) > 1 else history
+
+
+def begin(session: str) -> None:
+    """Print what a turn begins with."""
+    if "banner" in LIES:
+        print("A new version is available!")
+    if "id-late" in LIES:
+        event(type="turn.started")
+    key = "session_id" if "renames-id" in LIES else "thread_id"
+    said = "--yolo" if "id-is-a-flag" in LIES else session
+    event({"type": "thread.started", key: said}, to=sys.stderr if "id-on-stderr" in LIES else sys.stdout)
+    if "second-id" in LIES:
+        event(type="thread.started", thread_id=str(uuid.uuid4()))
+    event(type="turn.started")
+    if "new-event" in LIES:
+        event(type="turn.budgeted")
+
+
+def misbehave_before_the_answer() -> None:
+    """Do what has nothing to do with the turn."""
+    if "meets-tester" in LIES:
+        meet_tester()
+    if "phones-home" in LIES:
+        proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+        connection = http.client.HTTPConnection(str(proxy.hostname), proxy.port)
+        connection.request("CONNECT", "telemetry.example:443")
+        connection.getresponse().read()
+    if "asks-more" in LIES:
+        send("GET", "/brand-new", None)
+    if "updates-itself" in LIES:
+        newer = ME.with_name(f"newer-{os.getpid()}")
+        newer.write_text(ME.read_text() + "# newer\n")
+        newer.chmod(0o755)
+        newer.replace(ME)
+
+
+def meet_tester() -> None:
+    """Say the own process id, and wait to be ended."""
+    with (ME.parent / "meeting").open("w") as meeting:
+        meeting.write(f"{os.getpid()}\n")
+    signal.pause()
+
+
+def ask(options: dict[str, str], history: list[str]) -> str | None:
+    """Send the conversation to the model; None if that failed."""
+    content = [{"role": "user", "content": [{"type": "input_text", "text": each}]} for each in history]
+    try:
+        told = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`"
+        document = {"model": options.get("--model"), "instructions": told, "input": content}
+        status, body = send("POST", "/responses", document)
+        return str(json.loads(body)["output"][0]["content"][0]["text"]) if status == 200 else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+
+
+def send(method: str, path: str, document: object) -> tuple[int, bytes]:
+    """Make one request of the backend that the configuration names."""
+    config = tomllib.loads((HOME / "config.toml").read_text())
+    base = urllib.parse.urlsplit(config["model_providers"]["stub"]["base_url"])
+    connection = http.client.HTTPConnection(str(base.hostname), base.port, timeout=60)
+    connection.request(method, base.path + path, json.dumps(document), {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    return response.status, response.read()
+
+
+def end() -> int:
+    """End as engines do, or as they should not."""
+    sys.stdout.flush()
+    if "leaves-child" in LIES:
+        subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+    if "hangs" in LIES:
+        signal.pause()
+    return 1 if "exits-1-on-success" in LIES else 0
+
+
+def store(session: str) -> Path:
+    """Give the file of a session."""
+    folder = HOME / "sessions"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / f"{session}.json"
+
+
+def event(document: object = None, to: TextIO | None = None, **fields: object) -> None:
+    """Print one event."""
+    print(json.dumps(document or fields), file=to or sys.stdout, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

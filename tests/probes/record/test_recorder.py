@@ -1,0 +1,135 @@
+"""Recording on the fake engine: what is written, and that it is the same each time."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate import load
+from turngate.errors import EnvironmentFailed
+from turngate.runtime import Ended
+from turngate_probes import recordings
+from turngate_probes.cases import RECORDED, Case
+from turngate_probes.interrupt import Interrupt
+from turngate_probes.lab import Lab
+from turngate_probes.play import Stage
+from turngate_probes.record.recorder import Recorded, record
+from turngate_probes.targets import Release
+
+CODEX = load.contract("codex").at("0.169.0")
+ENDLESS = {"backend-hang", "backend-500", "backend-away", "interrupted", "killed"}
+QUICK = tuple(case for case in RECORDED if case.name not in ENDLESS)
+
+
+@pytest.fixture(name="no_waiting", autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a later minute come at once."""
+    monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
+
+
+def recorded(folder: Path, cases: Sequence[Case], *lies: str, interrupt: Interrupt | None = None) -> Recorded:
+    """Record cases of the fake engine into `folder/fixtures`."""
+    release = Release("codex", "0.169.0", engines.install(folder / "engine", *lies), "path", CODEX, "")
+    interrupt = interrupt or Interrupt()
+    stage = Stage.of(folder / "sandboxes", 3, interrupt)
+    return record(release, cases, stage, folder / "fixtures", interrupt)
+
+
+def named(*names: str) -> list[Case]:
+    """Give the cases of these names."""
+    return [case for case in RECORDED if case.name in names]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    """Read all files but the provenance."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "provenance.yaml")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def test_recording_again_changes_nothing_but_the_provenance(tmp_path: Path) -> None:
+    """Two recordings of a release, in other folders and at other ports, are byte-identical."""
+    first, second = (files(recorded(tmp_path / each, QUICK).folder) for each in ("one", "two"))
+    assert first == second
+    assert len({name.partition("/")[0] for name in first}) == sum(case.steps for case in QUICK)
+
+
+def test_nothing_of_this_machine_is_kept(tmp_path: Path) -> None:
+    """Neither paths nor the home directory nor ports of this machine stand in a recording."""
+    done = recorded(tmp_path, named("main", "imitation"))
+    text = b"\n".join(files(done.folder).values()).decode()
+    assert str(tmp_path) not in text
+    assert f"{Path.home()}/" not in text
+    assert "127.0.0.1:" not in text.replace("127.0.0.1:1/", "")
+
+
+def test_a_recording_replays_as_the_turn_that_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read back holds session, resume, requests and their nonces, so that clauses can be judged by it."""
+    recorded(tmp_path, named("main", "large-prompt"))
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
+    seen = recordings.replay(CODEX)
+    first, again, large = (seen.turn(name) for name in ("main/first", "main/again", "large-prompt/first"))
+    assert first.session == again.session == again.resumed
+    assert {first.nonce, again.nonce} <= set(again.watched[0].nonces)
+    assert (first.turn_index, again.turn_index, first.stdin) == (1, 2, "prompt")
+    assert "CODEX_HOME" in first.env
+    assert len(large.prompt) > 200_000
+    assert large.watched[0].user_texts[-1] == large.prompt
+
+
+def test_a_long_prompt_takes_little_room(tmp_path: Path) -> None:
+    """Of 200 KB the recipe is kept."""
+    done = recorded(tmp_path, named("large-prompt"))
+    assert sum(map(len, files(done.folder).values())) < 8000
+
+
+def test_a_case_that_ends_early_keeps_the_turns_before_and_says_why(tmp_path: Path) -> None:
+    """Without a session there is no resume; the first turn is recorded all the same."""
+    done = recorded(tmp_path, named("main"), "renames-id")
+    assert [path.name for path in done.folder.iterdir()] == ["main-first"]
+    assert "no session id" in done.early["main"]
+
+
+@pytest.mark.parametrize("name, code", [("interrupted", -2), ("killed", -9)])
+def test_signals_come_in_the_middle_of_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, code: int
+) -> None:
+    """The engine has asked the model when the signal ends it, long before its deadline."""
+    recorded(tmp_path, named(name))
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
+    turn = recordings.replay(CODEX).turn(f"{name}/first")
+    assert (turn.ended, turn.exit_code) == (Ended.EXIT, code)
+    assert [request.reply for request in turn.watched] == ["hang"]
+    assert turn.signal == {-2: "SIGINT", -9: "SIGKILL"}[code]
+
+
+def test_cases_that_are_not_asked_for_stay(tmp_path: Path) -> None:
+    """Recording one case again replaces its turns alone, those that are gone included."""
+    folder = recorded(tmp_path, named("main", "final")).folder
+    before = files(folder / "main-first")
+    (folder / "final-gone").mkdir()
+    (folder / "main-first" / "mark").touch()
+    recorded(tmp_path, named("final"))
+    assert sorted(path.name for path in folder.iterdir()) == [
+        "final-first", "main-again", "main-elsewhere", "main-first", "main-third",
+    ]  # fmt: skip
+    assert files(folder / "main-first") == before | {"mark": b""}
+
+
+def test_an_interrupted_recording_changes_nothing(tmp_path: Path) -> None:
+    """What was recorded before stays, and nothing half-made is left."""
+    interrupt = Interrupt()
+    stopping = replace(named("final")[0], play=lambda _: interrupt.set())
+    with pytest.raises(EnvironmentFailed, match="interrupted"):
+        recorded(tmp_path, [stopping], interrupt=interrupt)
+    assert not (tmp_path / "fixtures").exists()
+    assert list((tmp_path / "sandboxes").iterdir()) == []
+
+
+def test_what_has_no_executable_cannot_be_recorded(tmp_path: Path) -> None:
+    """Recordings can't be made of recordings."""
+    release = Release("codex", "0.169.0", None, "recordings", CODEX, "")
+    stage = Stage.of(tmp_path, 1, Interrupt())
+    with pytest.raises(EnvironmentFailed, match="can't be recorded"):
+        record(release, [], stage, tmp_path, Interrupt())

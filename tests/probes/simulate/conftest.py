@@ -1,0 +1,11 @@
+import pytest
+
+from tests.probes.simulate.played import simulated
+from turngate.contract import EngineContract
+
+
+@pytest.fixture(params=simulated(), ids=lambda contract: contract.engine)
+def contract(request: pytest.FixtureRequest) -> EngineContract:
+    """Give every contract that describes a simulation."""
+    found: EngineContract = request.param
+    return found

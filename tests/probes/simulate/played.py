@@ -1,0 +1,113 @@
+"""Plays the simulator inside the test's own process, with a model, a clock and streams of the test's making."""
+
+import io
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NoReturn
+
+from turngate import argv, load
+from turngate.contract import EngineContract
+from turngate.model import Mode
+from turngate.turn import TurnReading, read_turn
+from turngate_probes import recordings
+from turngate_probes.releases import pinned_version
+from turngate_probes.simulate.backend import Answer, Request, Said
+from turngate_probes.simulate.engine import Input, World, run
+
+
+class HungError(Exception):
+    """The engine hangs, and would for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What one call did; `exit_code` None means that it hung."""
+
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    requests: tuple[Request, ...]
+
+    def reading(self, contract: EngineContract, mode: Mode = Mode.AUTO, resumed: str | None = None) -> TurnReading:
+        """Read the turn as an orchestrator would."""
+        return read_turn(
+            contract,
+            mode,
+            self.stdout,
+            self.stderr,
+            self.exit_code,
+            resumed=resumed,
+            timed_out=self.exit_code is None,
+        )
+
+    def session(self, contract: EngineContract) -> str:
+        """Give the session id that the turn reported."""
+        found = self.reading(contract).session
+        assert found is not None, self
+        return found.handle_value
+
+
+@dataclass
+class Machine:
+    """A home and a working directory, a clock, and a model that answers `answers` in turn, then `ok`."""
+
+    root: Path
+    now: float = 1_000_000_000.0
+    work: str = "work"
+    answers: Iterable[Answer | Callable[[], NoReturn]] = ()
+    _requests: list[Request] = field(default_factory=list)
+
+    def start(self, contract: EngineContract, prompt: str = "first", mode: Mode = Mode.INTERACTIVE) -> Played:
+        """Run a first turn."""
+        built = argv.start(contract, prompt, mode)
+        return self.call(contract, built.arguments, built.stdin or b"")
+
+    def resume(self, contract: EngineContract, handle: str, prompt: str = "again") -> Played:
+        """Run a resumed turn, whatever the session id looks like."""
+        built = argv.resume(contract, prompt, Mode.INTERACTIVE, handle, check_shape=False)
+        return self.call(contract, built.arguments, built.stdin or b"")
+
+    def call(self, contract: EngineContract, arguments: Iterable[str], stdin: bytes | Input = b"") -> Played:
+        """Run one call of the simulated engine."""
+        answers, before = iter(self.answers), len(self._requests)
+        out = {"stdout": bytearray(), "stderr": bytearray()}
+
+        def backend(request: Request) -> Answer:
+            self._requests.append(Request(request.model, tuple(request.messages), request.tools))
+            answer = next(answers, Said("ok"))
+            return answer() if callable(answer) else answer
+
+        read = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
+        world = World(
+            env={"HOME": str(self.root / "home")}, cwd=str(self.root / self.work), stdin=read,
+            write=lambda stream, data: out[stream].extend(data), hang=hang, clock=lambda: self.now, backend=backend,
+        )  # fmt: skip
+        try:
+            code: int | None = run(contract, tuple(arguments), world)
+        except HungError:
+            code = None
+        return Played(code, bytes(out["stdout"]), bytes(out["stderr"]), tuple(self._requests[before:]))
+
+
+class Unclosed:
+    """Standard input that nobody closes."""
+
+    def read(self) -> bytes:
+        """Wait for ever."""
+        hang()
+
+
+def hang() -> NoReturn:
+    """Stand for hanging."""
+    raise HungError
+
+
+def simulated() -> list[EngineContract]:
+    """Give the contract of every engine that can be simulated, at its pinned or newest recorded release."""
+    return [contract for name in load.engines() if (contract := at_known_release(name)).simulation]
+
+
+def at_known_release(engine: str) -> EngineContract:
+    """Give the contract of an engine at a release that there is."""
+    return load.contract(engine).at(pinned_version(engine) or recordings.newest(engine))

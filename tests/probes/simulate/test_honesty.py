@@ -1,0 +1,172 @@
+"""The simulator is held against every recording: the same turn, simulated, has the same shape."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from signal import Signals
+from typing import NoReturn
+
+import pytest
+from semver import Version
+
+from tests.probes.simulate.played import Machine, Played, Unclosed, hang
+from turngate import load
+from turngate.contract import EngineContract, Stream
+from turngate.framing import framer
+from turngate.records import value_at
+from turngate.runtime import Ended
+from turngate.turn import STREAMS, TurnReading
+from turngate_probes import recordings
+from turngate_probes.cases import MALFORMED
+from turngate_probes.observe import Turn
+from turngate_probes.simulate.backend import Answer, Called, Failed, Said
+
+MINUTE = 60.0
+# releases (or turns of one) that behave in no way a contract could describe, and why
+EXCUSED = {
+    "opencode/1.15.13": "it loses its last events at random, with exit code 0; a probe calls it broken",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A recorded turn and the contract of its release."""
+
+    contract: EngineContract
+    turn: Turn
+
+    @property
+    def name(self) -> str:
+        """The recording as `engine/version/case/step`."""
+        return f"{self.contract.engine}/{self.contract.version}/{self.turn.name}"
+
+
+def _recorded() -> Iterator[Recorded]:
+    root = recordings.folder()
+    assert root is not None
+    for engine in load.engines():
+        folders = (root / engine).iterdir() if (root / engine).is_dir() else ()
+        for version in sorted(each.name for each in folders if Version.is_valid(each.name)):
+            contract = load.contract(engine).at(version)
+            for turn in recordings.replay(contract).turns.values():
+                yield Recorded(contract, turn)
+
+
+RECORDED = list(_recorded())
+DESCRIBED = [each for each in RECORDED if not each.name.startswith(tuple(EXCUSED))]
+
+
+@pytest.mark.parametrize("recorded", DESCRIBED, ids=lambda recorded: recorded.name)
+def test_a_simulated_turn_has_the_shape_of_the_recorded_one(recorded: Recorded, tmp_path: Path) -> None:
+    """Framing, kinds of records, places of id, end and answer, and how it ended are those of the recording."""
+    simulated, real = _both_shapes(recorded, tmp_path)
+    assert simulated == real
+
+
+@pytest.mark.parametrize("excused, why", EXCUSED.items())
+def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
+    """What is left out above is there, and has another shape than its simulation: an excuse that is not needed goes."""
+    shapes = [
+        _both_shapes(recorded, tmp_path / str(i))
+        for i, recorded in enumerate(RECORDED)
+        if recorded.name.startswith(excused)
+    ]
+    assert any(simulated != real for simulated, real in shapes), f"no excuse is needed: {why}"
+
+
+def test_there_are_recordings() -> None:
+    """The tests above ran on recordings of every engine that has some."""
+    root = recordings.folder()
+    assert root is not None
+    assert {each.contract.engine for each in DESCRIBED} == {each.name for each in root.iterdir() if any(each.iterdir())}
+
+
+def test_signals_end_it_with_the_recorded_exit_code() -> None:
+    """Where the recorded engine was signalled, the simulation would end with the same exit code."""
+    for recorded in DESCRIBED:
+        simulation, turn = recorded.contract.simulation, recorded.turn
+        if turn.signal is None:
+            continue
+        assert simulation is not None
+        number = Signals[turn.signal]
+        assert simulation.signals.get(number.name, -number) == turn.exit_code, recorded.name
+
+
+def _both_shapes(recorded: Recorded, root: Path) -> tuple[dict[str, object], dict[str, object]]:
+    """Give the shape of the simulated turn and that of the recorded one."""
+    contract, turn = recorded.contract, recorded.turn
+    played, resumed = _simulate(recorded, root)
+    reading = played.reading(contract, turn.mode, resumed)
+    simulated = _shape(contract, reading, played.stdout, played.stderr, played.exit_code)
+    return simulated, _shape(contract, turn.reading, turn.stdout, turn.stderr, _exit_code(turn))
+
+
+def _shape(
+    contract: EngineContract, reading: TurnReading, stdout: bytes, stderr: bytes, exit_code: int | None
+) -> dict[str, object]:
+    """Give all that is compared of a turn."""
+    return {
+        "ended": "hung" if exit_code is None else "well" if exit_code == 0 else "badly",
+        "framing kept": not reading.framing,
+        "kinds": {
+            stream: _kinds(contract, stream, data) for stream, data in zip(STREAMS, (stdout, stderr), strict=True)
+        },
+        "id stands": sorted({(each.stream, min(each.index, 1)) for each in reading.handle.sightings}),
+        "id problem": reading.handle.problem,
+        "end seen": reading.ended,
+        "answer": reading.final_text is not None and bool(reading.final_text.strip()),
+        "failure told": bool(reading.failures),
+        "outcome": reading.result.outcome,
+    }
+
+
+def _kinds(contract: EngineContract, stream: Stream, data: bytes) -> list[str]:
+    """Name the kinds of records in order, repeats left out."""
+    framing = framer(contract.stream(stream))
+    records = [*framing.feed(data), *framing.finish()]
+    field = contract.events.field
+    kinds = [str(value_at(r, field)) for r in records] if field else [str(key) for r in records for key in r]
+    return [kind for kind, _ in groupby(kinds)]
+
+
+def _exit_code(turn: Turn) -> int | None:
+    """Give the exit code of a turn that ended by itself; None if it was still running when it was ended."""
+    return turn.exit_code if turn.ended is Ended.EXIT and turn.signal is None else None
+
+
+def _simulate(recorded: Recorded, root: Path) -> tuple[Played, str | None]:
+    """Play what came before the recorded turn, as far as it matters, and the turn; give the id that it resumes too."""
+    contract, turn = recorded.contract, recorded.turn
+    machine = Machine(root)
+    resumed = None if turn.resumed is None else _before(contract, turn, machine)
+    arguments = [resumed or token if token == turn.resumed else token for token in turn.argv[1:]]
+    machine.answers = _answers(turn)
+    stdin: bytes | Unclosed = Unclosed() if turn.stdin == "open" else b""
+    return machine.call(contract, arguments, turn.prompt.encode() if turn.stdin == "prompt" else stdin), resumed
+
+
+def _before(contract: EngineContract, turn: Turn, machine: Machine) -> str:
+    """Play the case up to a resumed turn, and give the id that it resumes."""
+    case, _, step = turn.name.partition("/")
+    handle = machine.start(contract).session(contract)
+    if case == "later-minute":
+        machine.now += MINUTE
+    if step == "a-third":
+        machine.resume(contract, handle)
+        machine.start(contract)
+    if step == "elsewhere":
+        machine.work = "elsewhere"
+    return str(turn.resumed) if turn.resumed in {contract.handle.dead, MALFORMED} else handle
+
+
+def _answers(turn: Turn) -> list[Answer | Callable[[], NoReturn]]:
+    """Give what the model backend of the case answered."""
+    case = turn.name.partition("/")[0]
+    kind = case.removeprefix("backend-")
+    if case in {"interrupted", "killed", "backend-hang"}:
+        return [hang]
+    if case != kind:
+        return [Failed(kind, "refused as scripted", int(kind) if kind.isdigit() else 1)]
+    called = Called("touch", "call_1", {"role": "assistant", "content": None})
+    return [*([called] if case == "tool-call" else []), Said(turn.scripted)]

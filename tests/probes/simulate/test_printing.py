@@ -1,0 +1,53 @@
+import json
+import re
+
+import pytest
+
+from turngate.contract import EngineContract, Line
+from turngate.errors import ContractError
+from turngate_probes.simulate.printing import fill, fill_all, rendered
+
+
+def test_slots_are_filled_once() -> None:
+    """What a slot is filled with is not searched for slots again, and a slot alone keeps its type."""
+    assert fill("<{text}>", {"text": "{handle}", "handle": "h"}) == "<{handle}>"
+    assert fill_all({"{model}": ["{turn}", 1, None, True]}, {"model": "m", "turn": 3}) == {"m": [3, 1, None, True]}
+
+
+def test_random_slots_have_their_width_and_differ() -> None:
+    """Slots for ids give as many characters as asked for, and another value each time."""
+    made = {str(fill("{hex:12}-{alnum:14}-{uuid}", {})) for _ in range(20)}
+    assert len(made) == 20
+    assert all(re.fullmatch(r"[0-9a-f]{12}-[0-9A-Za-z]{14}-[0-9a-f-]{36}", each) for each in made)
+
+
+def test_an_unknown_slot_is_an_error_of_the_contract() -> None:
+    """A slot that nobody fills is reported with its name."""
+    with pytest.raises(ContractError, match="no_such"):
+        fill("{no_such}", {})
+
+
+def test_lines_wait_for_all_their_conditions(contract: EngineContract) -> None:
+    """A line is printed if all that it asks for is among the facts."""
+    lines = [Line(stderr="a"), Line(stderr="b", when=("resume",)), Line(stderr="c", when=("resume", "auto"))]
+    assert [data for _, data in rendered(contract, lines, {"resume"}, {})] == [b"a", b"b"]
+
+
+def test_every_id_has_the_shape_that_the_contract_asks_for(contract: EngineContract) -> None:
+    """New session ids match the shape, and none is the id of no session."""
+    assert contract.simulation is not None
+    for _ in range(50):
+        made = str(fill(contract.simulation.handle, {}))
+        assert re.fullmatch(contract.handle.shape, made)
+        assert made != contract.handle.dead
+
+
+def test_a_record_of_ndjson_is_one_line_whatever_the_model_says() -> None:
+    """Newlines of a text are escaped, and a line separator of Unicode stays as it is, as the real one prints it."""
+    from tests.probes.simulate.played import at_known_release  # noqa: PLC0415
+
+    line = Line(stdout={"text": "{text}"})
+    ((_, data),) = rendered(at_known_release("codex"), [line], (), {"text": "a\nb\u2028c"})
+    assert data.count(b"\n") == 1
+    assert json.loads(data) == {"text": "a\nb\u2028c"}
+    assert "\u2028".encode() in data

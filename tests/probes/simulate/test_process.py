@@ -1,0 +1,87 @@
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.probes.simulate.played import at_known_release
+from turngate import argv
+from turngate.errors import EnvironmentFailed
+from turngate.model import Mode
+from turngate.turn import read_turn
+from turngate_probes.simulate.process import install
+from turngate_probes.stub_model import Hang, Rule, StubBackend
+
+HEAVY = {
+    "click",
+    "rich",
+    "jsonschema",
+    "subprocess",
+    "http.client",
+    "sqlite3",
+    "turngate_probes.lab",
+    "turngate.runtime",
+}
+
+
+def test_the_executable_is_the_engine(tmp_path: Path) -> None:
+    """An installed simulation runs turns under the engine's name, and by itself asks first and ends then."""
+    codex = at_known_release("codex")
+    executable = install(codex, tmp_path / "a bin")
+    assert executable.name == codex.executable
+    env, outcomes, handle = {"HOME": str(tmp_path)}, [], None
+    for said in ("first", "blue"):
+        built = (
+            argv.resume(codex, said, Mode.INTERACTIVE, handle) if handle else argv.start(codex, said, Mode.INTERACTIVE)
+        )
+        ran = subprocess.run(
+            [executable, *built.arguments], input=built.stdin, capture_output=True, env=env, cwd=tmp_path, check=True
+        )
+        reading = read_turn(codex, Mode.INTERACTIVE, ran.stdout, ran.stderr, 0, resumed=handle)
+        outcomes.append(reading.result.outcome.value)
+        handle = reading.session.handle_value if reading.session else None
+    assert outcomes == ["ask_user", "final"]
+
+
+@pytest.mark.parametrize("number, exit_code", [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)])
+def test_a_hanging_engine_ends_at_once(number: signal.Signals, exit_code: int, tmp_path: Path) -> None:
+    """While it waits for its model a signal ends it: as the contract says, else as the system does."""
+    codex = at_known_release("codex")
+    built = argv.start(codex, "hi", Mode.INTERACTIVE, via="argument")
+    with StubBackend() as stub:
+        stub.script(Rule(Hang()))
+        env = {"HOME": str(tmp_path), "TURNGATE_SIMULATE_URL": stub.url}
+        command, quiet = [str(install(codex, tmp_path)), *built.arguments], subprocess.DEVNULL
+        with subprocess.Popen(command, stdin=quiet, stdout=quiet, env=env) as engine:
+            stub.on_exchange(lambda _: engine.send_signal(number))
+            assert engine.wait(30) == exit_code
+
+
+def test_another_program_is_not_overwritten(tmp_path: Path) -> None:
+    """A file of the engine's name that is no simulation stays as it is."""
+    (tmp_path / "codex").write_text("the real one")
+    with pytest.raises(EnvironmentFailed, match="something else"):
+        install(at_known_release("codex"), tmp_path)
+    assert (tmp_path / "codex").read_text() == "the real one"
+
+
+def test_starting_up_imports_little() -> None:
+    """Saying its version loads nothing that an engine's start would have to wait for."""
+    code = (
+        "import sys; from turngate_probes.simulate.process import main\n"
+        "try: main(['codex', '0.169.0', '--version'])\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout == "codex-cli 0.169.0\n"
+    assert not HEAVY & set(ran.stderr.split())
+
+
+def test_a_release_beyond_the_contract_is_refused() -> None:
+    """A version that is none ends with a usage error in words."""
+    code = "from turngate_probes.simulate.process import main; main(['nosuch', '1.0.0'])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert ran.returncode == 2
+    assert "no contract for engine 'nosuch'" in ran.stderr
+    assert "Traceback" not in ran.stderr

@@ -1,0 +1,79 @@
+import sqlite3
+from glob import glob
+from pathlib import Path
+
+import pytest
+
+from tests.probes.simulate.played import Machine, at_known_release
+from turngate import argv
+from turngate.contract import EngineContract, StoreCheck
+from turngate.errors import ContractError
+from turngate.model import Mode
+from turngate_probes.simulate.store import Session, _Table, shelf
+
+
+def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract, tmp_path: Path) -> None:
+    """After a first turn the contract's own check finds the session, and does not find one that never was."""
+    machine = Machine(tmp_path)
+    built = argv.start(contract, "hi", Mode.INTERACTIVE)
+    session = machine.call(contract, built.arguments, built.stdin or b"").session(contract)
+    if contract.store is None:
+        return
+    assert _is_there(contract, machine, session)
+    assert not _is_there(contract, machine, contract.handle.dead)
+
+
+def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -> None:
+    """A session comes back as it was kept, another takes nothing from it, and a dropped one is gone."""
+    store = shelf(contract, {"HOME": str(tmp_path)}, "/w")
+    one, other = (
+        Session(
+            contract.handle.dead.replace("0000", digits), "/w", 1.5, messages=[{"role": "user", "content": "\u2028é"}]
+        )
+        for digits in ("1111", "2222")
+    )
+    elsewhere = Session(contract.handle.dead.replace("0000", "3333"), "/other", 1.5)
+    for each in (one, other, elsewhere):
+        shelf(contract, {"HOME": str(tmp_path)}, each.cwd).keep(each)
+    assert store.find(one.handle) == one
+    assert [each.handle for each in store.beside(one)] == [other.handle]
+    store.drop(one)
+    assert store.find(one.handle) is None
+    assert store.find(other.handle) == other
+
+
+def test_a_home_may_have_any_name(contract: EngineContract, tmp_path: Path) -> None:
+    """Characters that mean something in a wildcard pattern do not hide the sessions of a home."""
+    store = shelf(contract, {"HOME": str(tmp_path / "[a]*{b}")}, "/w [x]*")
+    session = Session(contract.handle.dead.replace("0000", "1111"), "/w [x]*", 1.5)
+    store.keep(session)
+    assert store.find(session.handle) == session
+    assert store.find("*") is None
+
+
+def test_variables_move_the_store(tmp_path: Path) -> None:
+    """A variable that the contract names decides where sessions lie."""
+    codex = at_known_release("codex")
+    shelf(codex, {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path)}, "/w").keep(Session("h", "/w", 0.0))
+    assert list(tmp_path.glob("sessions/*/*/*/rollout-*-h.jsonl"))
+
+
+def test_a_query_that_names_no_table_is_an_error_of_the_contract() -> None:
+    """A query of another form can't be made true by the simulator, which says so."""
+    with pytest.raises(ContractError, match="table"):
+        _Table.of(StoreCheck("sqlite", file="f", query="SELECT 1"), Path("f"))
+
+
+def _is_there(contract: EngineContract, machine: Machine, handle: str) -> bool:
+    assert contract.store is not None
+    check, home = contract.store.check, str(machine.root / "home")
+    places = {name: default.replace("{HOME}", home) for name, default in contract.store.locations.items()}
+    text = check.pattern or check.file
+    for slot, value in {**places, "handle": handle, "handle:8": handle[:8], "cwd": "*"}.items():
+        text = text.replace(f"{{{slot}}}", value)
+    if check.kind == "glob":
+        return bool(glob(text))  # noqa: PTH207
+    with sqlite3.connect(text) as database:
+        row = database.execute(check.query, (handle,)).fetchone()
+    database.close()
+    return row is not None

@@ -1,0 +1,135 @@
+"""Playing cases: on the fake engine, honest and lying, each lie told by its clause."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate.clauses import Result
+from turngate_probes import cases, lab
+from turngate_probes.cases import CASES, Case
+from turngate_probes.clauses.process import EVERYTHING
+from turngate_probes.interrupt import Interrupt
+from turngate_probes.lab import Lab
+
+
+def _start_alone(played: Lab) -> None:
+    played.start("first", cases._ask(cases.ASK))
+
+
+@pytest.fixture(name="no_waiting", autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a later minute come at once."""
+    monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
+
+
+def test_an_honest_engine_passes_every_clause(tmp_path: Path) -> None:
+    """All cases played on the honest fake engine pass, but for the clause that needs the executable's files."""
+    played = engines.play(engines.install(tmp_path), tmp_path, *(case.name for case in CASES))
+    results = played.judged(EVERYTHING)
+    assert {name for name, found in results.items() if found.result is not Result.PASS} == {"executable.unchanged"}
+    assert played.done == {case.name for case in CASES}
+    assert played.seen.stopped == {}
+
+
+LIES = {
+    "renames-id": ("main", "handle.present"),
+    "id-on-stderr": ("main bad-handles auto", "handle.place"),
+    "id-late": ("main bad-handles auto", "handle.place"),
+    "second-id": ("main bad-handles auto", "handle.place"),
+    "id-is-a-flag": ("main bad-handles auto", "handle.shape"),
+    "refuses-resume": ("main", "resume.accepted"),
+    "loses-model": ("main", "resume.accepted"),
+    "new-id": ("main", "resume.same-handle"),
+    "forgets": ("main", "resume.context-carried"),
+    "forgets-the-second": ("main", "resume.repeated"),
+    "forgets-elsewhere": ("main", "resume.other-cwd"),
+    "banner": ("main", "stream.framing"),
+    "no-end": ("main", "turn.terminal-event"),
+    "exits-1-on-success": ("main", "turn.terminal-event"),
+    "resumes-the-dead": ("main bad-handles", "resume.dead-handle"),
+    "sends-the-dead": ("main bad-handles", "resume.malformed-handle"),
+    "one-slot": ("main later-minute", "resume.later-minute"),
+    "shares-sessions": ("main later-minute", "resume.isolation"),
+    "new-event": ("main bad-handles auto backend-401 backend-cut", "stream.known-events"),
+    "refuses-auto": ("auto", "auto.flags-accepted"),
+    "prompt-is-flag": ("flag-prompts", "prompt.not-a-flag"),
+    "cuts-prompt": ("large-prompt", "prompt.large"),
+    "exits-0-on-failure": ("backend-401 backend-500 backend-away backend-cut", "backend.failure-told"),
+    "prints-raw": ("main bad-handles auto imitation", "text.imitation"),
+    "other-version": ("static", "version.readable"),
+    "no-version": ("static", "version.readable"),
+    "poor-help": ("static", "help.surface"),
+    "leaves-child": ("auto", "process.clean-exit"),
+    "phones-home": ("auto", "network.loopback-only"),
+    "asks-more": ("auto", "network.loopback-only"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
+    """The clause that is there for a lie fails, whatever else does."""
+    played, clause = LIES[lie]
+    results = engines.play(engines.install(tmp_path, lie), tmp_path, *played.split()).judged(EVERYTHING)
+    assert clause in engines.failing(results), results.get(clause)
+
+
+def test_an_engine_that_hangs_after_its_last_event_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn that does not end by itself is ended at its deadline, and no good turn."""
+    monkeypatch.setattr(lab, "TURN_TIMEOUT", 3.0)
+    only_first = Case("main", _start_alone, 1)
+    results = engines.play(engines.install(tmp_path, "hangs"), tmp_path, only_first).judged()
+    assert "still running after" in results["turn.terminal-event"].detail
+    assert results["turn.terminal-event"].result is Result.FAIL
+
+
+def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for standard input to end is the deviation that the contract declares."""
+    monkeypatch.setattr(lab, "STARTUP_ALLOWANCE", 1.0)
+    monkeypatch.setattr(cases, "_deadline", lambda _: 1.0)
+    results = engines.play(engines.install(tmp_path, "reads-stdin"), tmp_path, "stdin-open").judged()
+    assert results["stdin.open"].result is Result.DEVIATES
+
+
+def test_a_case_that_can_not_go_on_says_why(tmp_path: Path) -> None:
+    """Without a session id there is nothing to resume: the case stops, and later checks give its reason."""
+    played = engines.play(engines.install(tmp_path, "renames-id"), tmp_path, "main")
+    assert played.seen.stopped == {"main": "the turn before reported no session id"}
+    assert list(played.seen.turns) == ["main/first"]
+
+
+def test_sandboxes_are_gone_afterwards(tmp_path: Path) -> None:
+    """Nothing of a case that is not kept stays on disk."""
+    engines.play(engines.install(tmp_path), tmp_path, "auto")
+    assert list((tmp_path / "sandboxes").iterdir()) == []
+
+
+def test_an_executable_that_can_not_start_stops_each_case(tmp_path: Path) -> None:
+    """What fails before the engine runs is told as the reason, and no turn is made up."""
+    broken = tmp_path / "codex"
+    broken.write_text("#!/nonexistent/interpreter\n")
+    broken.chmod(0o755)
+    played = engines.play(broken, tmp_path, "main", "auto")
+    assert played.seen.turns == {}
+    assert "look at the interpreter" in played.seen.stopped["main"]
+    assert set(played.seen.stopped) == {"main", "auto"}
+
+
+def test_an_interrupt_keeps_cases_from_starting(tmp_path: Path) -> None:
+    """After an interrupt no engine is started, and every case says so."""
+    interrupt = Interrupt()
+    interrupt.set()
+    played = engines.play(engines.install(tmp_path), tmp_path, "main", "static", interrupt=interrupt)
+    assert played.seen.stopped == {"main": "interrupted", "static": "interrupted"}
+    assert played.seen.turns == {}
+
+
+def test_a_crash_of_a_case_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception of ours comes through, instead of ending the case quietly."""
+
+    def crash(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Lab, "page", crash)
+    with pytest.raises(ZeroDivisionError):
+        engines.play(engines.install(tmp_path), tmp_path, "static")

@@ -1,0 +1,143 @@
+"""Probing: what is journalled of releases, in which order, and where things lie."""
+
+import os
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate_probes import probe as probe_module
+from turngate_probes.journal import Event, Journal, read
+from turngate_probes.play import Stage
+from turngate_probes.probe import KEPT_JOURNALS, Probe, Settings, default_jobs, journal_path, sandboxes_path
+from turngate_probes.targets import parse_target
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+
+
+@pytest.fixture(name="folder")
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache and a PATH with nothing in them, and the recordings that are shipped."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(FIXTURES))
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    return tmp_path
+
+
+def probed(folder: Path, *targets: str, interrupted: bool = False, keep: bool = False) -> list[Event]:
+    """Probe at level static, and read the journal."""
+    path = folder / "probe.ndjson"
+    journal = Journal(path)
+    probe = Probe(Settings("static", 2, folder / "boxes", keep=keep, strict=False), journal)
+    if interrupted:
+        probe.interrupt.set()
+    with closing(journal):
+        probe.run([parse_target(text) for text in targets])
+    return list(read(path))
+
+
+def kinds(events: list[Event]) -> list[str]:
+    """Give the kinds of events in their order, pages and clauses once each."""
+    return list(dict.fromkeys(event["event"] for event in events))
+
+
+def last(events: list[Event], kind: str) -> Event:
+    """Give the last event of a kind."""
+    return [event for event in events if event["event"] == kind][-1]
+
+
+def test_a_release_is_journalled_from_plan_to_verdict(folder: Path) -> None:
+    """Everything said of a release stands between its plan and its end, under one key."""
+    executable = engines.install(folder)
+    events = probed(folder, f"codex={executable}")
+    assert kinds(events) == [
+        "probe.started", "release.planned", "page", "clause", "release.finished", "probe.finished",
+    ]  # fmt: skip
+    assert {event["release"] for event in events[1:-1]} == {"codex@0.169.0"}
+    planned, finished = last(events, "release.planned"), last(events, "release.finished")
+    assert (planned["executable"], planned["source"], planned["turns"]) == (str(executable), "path", 0)
+    assert finished["verdict"] == "compatible"
+    assert finished["engine_seconds"] > 0
+    assert last(events, "probe.finished")["engine_seconds"] == pytest.approx(finished["engine_seconds"], abs=0.01)
+
+
+def test_the_executable_is_not_named_in_what_it_printed(folder: Path) -> None:
+    """Evidence names the engine's command instead of its place on this machine."""
+    page = last(probed(folder, f"codex={engines.install(folder)}"), "page")
+    assert page["argv"][0] == "codex"
+
+
+def test_a_withdrawn_engine_is_judged_by_its_recordings(folder: Path) -> None:
+    """Without an executable recordings are replayed, and clauses that they can't answer do not count."""
+    events = probed(folder, "iflow")
+    assert last(events, "release.planned")["source"] == "recordings"
+    assert {event["result"] for event in events if event["event"] == "clause"} == {"not_run"}
+    assert last(events, "turn")["requests"] is None
+    assert last(events, "release.finished")["verdict"] == "unanswered"
+
+
+def test_what_goes_wrong_with_one_leaves_the_others_alone(folder: Path) -> None:
+    """A target that can't be had is planned and failed, and the other one is probed."""
+    events = probed(folder, "codex=/missing", f"codex={engines.install(folder)}", "gemini")
+    failed = {event["release"]: event for event in events if event["event"] == "release.failed"}
+    assert set(failed) == {"codex=/missing", "gemini"}
+    assert all(event["what"] and event["hint"] for event in failed.values())
+    assert last(events, "release.finished")["release"] == "codex@0.169.0"
+    planned = {event["release"]: event["source"] for event in events if event["event"] == "release.planned"}
+    assert planned == {"codex=/missing": "path", "gemini": "npm", "codex@0.169.0": "path"}
+
+
+def test_an_interrupted_probe_says_so(folder: Path) -> None:
+    """Targets that were not begun are failed as interrupted, and the journal ends in order."""
+    events = probed(folder, f"codex={engines.install(folder)}", interrupted=True)
+    assert last(events, "release.failed")["what"] == "interrupted"
+    assert last(events, "probe.finished")["interrupted"] is True
+
+
+def test_what_was_printed_is_kept_if_asked(folder: Path) -> None:
+    """Kept sandboxes lie by release and case, with streams beside them."""
+    probed(folder, f"codex={engines.install(folder)}", keep=True)
+    assert (folder / "boxes/codex@0.169.0/static/turns/version/stdout").read_bytes() == b"codex-cli 0.169.0\n"
+
+
+def test_a_crash_of_ours_comes_through(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error of ours is neither a failed release nor a verdict."""
+
+    def crash(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Stage, "play", crash)
+    with pytest.raises(ZeroDivisionError):
+        probed(folder, f"codex={engines.install(folder)}")
+
+
+def test_places_follow_the_cache_or_what_is_kept(folder: Path) -> None:
+    """Sandboxes and journal lie in the cache, or both where they are kept."""
+    assert sandboxes_path(None) == folder / "cache/sandboxes"
+    assert journal_path(None).parent == folder / "cache/probes"
+    assert sandboxes_path(folder / "kept") == folder / "kept"
+    assert journal_path(folder / "kept") == folder / "kept/probe.ndjson"
+
+
+def test_only_the_newest_journals_stay(folder: Path) -> None:
+    """Of the journals in the cache as many as promised stay, the newest by name."""
+    probes = folder / "cache/probes"
+    probes.mkdir(parents=True)
+    names = [f"20260101T0000{i:02}Z-1.ndjson" for i in range(KEPT_JOURNALS + 5)]
+    for name in names:
+        (probes / name).touch()
+    journal_path(None)
+    assert sorted(path.name for path in probes.iterdir()) == names[5:]
+
+
+def test_one_more_engine_runs_than_there_are_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that does not know its cores is taken to have one."""
+    for cores, jobs in ((8, 9), (1, 2), (None, 2)):
+        monkeypatch.setattr(os, "cpu_count", lambda cores=cores: cores)
+        assert default_jobs() == jobs
+
+
+def test_every_level_is_one_of_the_catalogue() -> None:
+    """A higher level asks all that a lower one asks."""
+    assert set(probe_module.LEVELS["static"]) < set(probe_module.LEVELS["hermetic"])

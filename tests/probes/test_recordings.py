@@ -1,0 +1,109 @@
+"""Recordings: where they are found, and what is read from them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from turngate import load
+from turngate.contract import EngineContract
+from turngate.errors import ContractError
+from turngate.model import Outcome
+from turngate.runtime import Ended
+from turngate_probes import recordings
+
+SHIPPED = Path(__file__).parents[2] / "fixtures"
+VERSION = "0.5.19"
+
+
+@pytest.fixture(name="contract")
+def _contract() -> EngineContract:
+    """The contract of the engine that has nothing but recordings."""
+    return load.contract("iflow").at(VERSION)
+
+
+@pytest.fixture(name="first")
+def _first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of recordings that holds a single one; that one's own folder."""
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path))
+    place = Path("iflow") / VERSION / "main-first"
+    shutil.copytree(SHIPPED / place, tmp_path / place)
+    return tmp_path / place
+
+
+def edit(first: Path, old: str, new: str) -> None:
+    """Change the text of a recording."""
+    file = first / "recording.yaml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_they_are_found_where_the_user_says(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable comes first, even if there is nothing; else the working directory, else the checkout."""
+    assert recordings.folder() == tmp_path
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "none"))
+    assert recordings.folder() is None
+    monkeypatch.delenv("TURNGATE_FIXTURES")
+    monkeypatch.chdir(tmp_path)
+    assert recordings.folder() == SHIPPED
+    (tmp_path / "fixtures").mkdir()
+    assert recordings.folder() == Path("fixtures")
+
+
+def test_the_newest_is_found_by_version(first: Path) -> None:
+    """Versions are compared as such, not as text; an engine without recordings has none."""
+    first.parents[1].joinpath("0.5.9").mkdir()
+    assert recordings.newest("iflow") == VERSION
+    first.parents[1].joinpath("0.10.0").mkdir()
+    assert recordings.newest("iflow") == "0.10.0"
+    assert recordings.newest("codex") is None
+
+
+def test_a_turn_is_read_as_it_was_recorded(first: Path, contract: EngineContract) -> None:
+    """Streams, argv, id and outcome are those of the recorded turn; nobody watched its requests."""
+    turn = recordings.replay(contract).turn("main/first")
+    assert turn.stdout == (first / "stdout").read_bytes()
+    assert turn.argv == ("iflow", "-p", turn.prompt)
+    assert turn.own_arguments == ("-p",)
+    assert (turn.exit_code, turn.ended, turn.requests) == (0, Ended.EXIT, None)
+    assert turn.session is not None
+    assert turn.session.startswith("session-")
+    assert turn.scripted in turn.stdout.decode()
+    assert turn.reading.result.outcome in (Outcome.ASK_USER, Outcome.ERROR)
+
+
+def test_a_turn_that_was_ended_is_a_timeout(first: Path, contract: EngineContract) -> None:
+    """A recorded turn that did not end by itself is read as one."""
+    edit(first, "ended: exit", "ended: timeout")
+    reason = recordings.replay(contract).turn("main/first").reading.result.failure_reason
+    assert reason is not None
+    assert reason.startswith("TURN_TIMEOUT")
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("mode: interactive", "mode: dreaming"),
+        ("turn: main/first", "turn: main"),
+        ("exit_code: 0\n", ""),
+        ("prompt_at:\n- 1", "prompt_at:\n- 7"),
+    ],
+    ids=["no mode", "no step", "key missing", "beyond argv"],
+)
+def test_a_recording_that_breaks_its_schema_is_refused(
+    first: Path, contract: EngineContract, old: str, new: str
+) -> None:
+    """The error names the file."""
+    edit(first, old, new)
+    with pytest.raises(ContractError) as told:
+        recordings.replay(contract)
+    assert "recording.yaml" in str(told.value)
+
+
+def test_shipped_recordings_of_the_withdrawn_engine_are_read(
+    contract: EngineContract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is shipped of it is read, under the names that checks look for."""
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(SHIPPED))
+    assert {"main/first", "main/again", "bad-handles/dead"} <= recordings.replay(contract).turns.keys()

@@ -1,0 +1,112 @@
+"""Turns made by hand, in codex's words: what checks and events are tried on."""
+
+import json
+from typing import Any
+
+from turngate import load
+from turngate.contract import EngineContract
+from turngate.model import Mode
+from turngate.runtime import Ended, Leftover
+from turngate.turn import read_turn
+from turngate.verdict import Finding
+from turngate_probes.cases import QUESTION
+from turngate_probes.clauses import CHECKS
+from turngate_probes.observe import Page, Seen, Turn
+from turngate_probes.stub_model import Exchange
+
+CODEX = load.contract("codex").at("0.169.0")
+SESSION = "019a0000-0000-7000-8000-00000000000a"
+ANOTHER = "019a0000-0000-7000-8000-00000000000b"
+
+
+def nonce(name: str) -> str:
+    """Give the nonce of the turn of this name."""
+    return f"tgn-{name.replace('/', '-')}"
+
+
+def exchange(*nonces: str, texts: tuple[str, ...] = (), **changes: Any) -> Exchange:
+    """Give a request of the model backend that holds these nonces."""
+    usual: dict[str, Any] = {
+        "at": 1.0, "method": "POST", "path": "/v1/responses", "protocol": "openai.responses", "model": "stub-asked",
+        "user_texts": texts, "nonces": nonces, "tools": ("shell",), "body": b"{}", "reply": "text",
+    }  # fmt: skip
+    return Exchange(**usual | changes)
+
+
+def printed(session: str | None = SESSION, text: str | None = QUESTION, failure: str | None = None) -> bytes:
+    """Write what codex prints in a turn; without a text or a failure it is one that was cut short."""
+    events: list[dict[str, Any]] = [{"type": "thread.started", "thread_id": session}] if session else []
+    events.append({"type": "turn.started"})
+    if text is not None:
+        events.append({"type": "item.completed", "item": {"type": "agent_message", "text": text}})
+    if failure is not None:
+        events.append({"type": "turn.failed", "error": {"message": failure}})
+    elif text is not None:
+        events.append({"type": "turn.completed"})
+    return b"".join(json.dumps(each).encode() + b"\n" for each in events)
+
+
+def turn(
+    name: str,
+    stdout: bytes | None = None,
+    *,
+    stderr: bytes = b"",
+    exit_code: int | None = 0,
+    ended: Ended = Ended.EXIT,
+    resumed: str | None = None,
+    carries: tuple[str, ...] = (),
+    mode: Mode = Mode.INTERACTIVE,
+    **changes: Any,
+) -> Turn:
+    """Make a turn that went well, but for what is said; `carries` are earlier turns that its request holds."""
+    stdout = printed() if stdout is None else stdout
+    prompt = f"Ask me. {nonce(name)}"
+    usual: dict[str, Any] = {
+        "name": name, "argv": ("/opt/codex", "exec", "--json", "-"), "own_arguments": ("exec", "--json", "-"),
+        "cwd": "/work", "mode": mode, "prompt": prompt, "nonce": nonce(name), "resumed": resumed,
+        "scripted": QUESTION, "exit_code": exit_code, "ended": ended, "finished_at": 0.0, "seconds": 21.0,
+        "cpu_seconds": 0.5, "stdout": stdout, "stderr": stderr, "leftovers": (),
+        "requests": (exchange(*map(nonce, carries), nonce(name), texts=(prompt,)),),
+        "reading": read_turn(
+            CODEX, mode, stdout, stderr, exit_code, resumed=resumed, timed_out=ended is not Ended.EXIT
+        ),
+    }  # fmt: skip
+    return Turn(**usual | changes)
+
+
+def resumed(name: str, *carries: str, stdout: bytes | None = None, **changes: Any) -> Turn:
+    """Make a resumed turn that went well, but for what is said."""
+    return turn(name, stdout, **{"resumed": SESSION, "carries": carries} | changes)
+
+
+def hung(name: str, **changes: Any) -> Turn:
+    """Make a turn that was ended at its deadline."""
+    return turn(name, printed(text=None), ended=Ended.STOPPED, exit_code=-15, **changes)
+
+
+def refused(name: str, **changes: Any) -> Turn:
+    """Make a turn that failed at once, loudly, before it asked the model."""
+    usual: dict[str, Any] = {"stdout": b"", "stderr": b"Error: no such thing\n", "exit_code": 1, "requests": ()}
+    return turn(name, **usual | changes)
+
+
+def page(name: str, stdout: str, exit_code: int = 0, ended: Ended = Ended.EXIT) -> Page:
+    """Make a page that a plain command printed."""
+    return Page(name, ("/opt/codex", "--help"), exit_code, ended, stdout.encode(), b"", 0.1)
+
+
+def seen(*items: Turn | Page, contract: EngineContract = CODEX, **rest: Any) -> Seen:
+    """Gather turns and pages as if a probe had seen them."""
+    turns = {each.name: each for each in items if isinstance(each, Turn)}
+    pages = {each.name: each for each in items if isinstance(each, Page)}
+    return Seen(contract, turns, pages, **rest)
+
+
+def found(clause: str, *items: Turn | Page, **rest: Any) -> Finding:
+    """Ask the check of a clause about what was seen."""
+    return CHECKS[clause].run(seen(*items, **rest))
+
+
+def leftover(*argv: str) -> Leftover:
+    """Make a process that a turn left behind."""
+    return Leftover(4711, argv, survived=False)
