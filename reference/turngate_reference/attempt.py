@@ -5,8 +5,8 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from turngate.argv import Invocation
 from turngate.contract import Stream
@@ -17,7 +17,6 @@ from turngate.runtime import Ended, ProcessRequest, Stdin, Stop, run
 from turngate.turn import TurnReader, TurnReading
 from turngate_reference.installed import InstalledEngine
 
-TRACES = ".turngate"
 MAX_TRACE = 64 * 2**20
 
 
@@ -32,8 +31,9 @@ class Attempt:
 
     @property
     def went_well(self) -> bool:
-        """Whether the engine exited with 0, proved the end of the turn, and reported no failure."""
-        return self.exit_code == 0 and self.reading.ended and not self.reading.failures
+        """Whether the engine exited with 0, proved the end of the turn, reported no failure, and gave an answer."""
+        reading = self.reading
+        return self.exit_code == 0 and reading.ended and not reading.failures and reading.final_text is not None
 
 
 def attempt(
@@ -49,9 +49,9 @@ def attempt(
 ) -> Attempt:
     """Run the engine to its end in `cwd`, as if typed there; EnvironmentFailed if it can't be started.
 
-    Command, stdout and stderr are kept below `.turngate/attempt-<number>` of the run directory.
+    Command, stdout and stderr are kept in `traces(run_directory, number)`.
     """
-    folder = run_directory / TRACES / f"attempt-{number:03}"
+    folder = traces(run_directory, number)
     # read as in mode auto: what a person is told does not depend on an envelope, and ids are compared by the caller
     reader = TurnReader(engine.contract, Mode.AUTO, turn_index=number, resumed=resumed, on_text=on_text)
     argv = (str(engine.executable), *built.arguments)
@@ -59,12 +59,15 @@ def attempt(
     env = dict(os.environ) | {"PWD": str(cwd)}
     request = ProcessRequest(argv, cwd, env, stdin, timeout=float("inf"), max_output=0)
     with ExitStack() as files:
-        traces = _traces(folder, argv, engine, files)
+        kept = _keep(folder, argv, engine, files)
 
         def on_output(stream: str, chunk: bytes) -> None:
             name: Stream = "stdout" if stream == "stdout" else "stderr"
-            trace = traces[name]
-            trace.write(chunk[: max(0, MAX_TRACE - trace.tell())])
+            trace = kept[name]
+            try:
+                trace.write(chunk[: max(0, MAX_TRACE - trace.tell())])
+            except OSError as error:
+                raise _no_room(folder, error) from error
             reader.feed(name, chunk)
 
         outcome = run(request, stop=stop, on_output=on_output)
@@ -73,14 +76,23 @@ def attempt(
     return Attempt(outcome.exit_code, interrupted, reading, read_envelope(reading.final_text or ""))
 
 
-def _traces(folder: Path, argv: tuple[str, ...], engine: InstalledEngine, files: ExitStack) -> dict[Stream, BinaryIO]:
+def traces(run_directory: Path, number: int) -> Path:
+    """Give the folder of an attempt's traces: `command.json`, `stdout`, `stderr`."""
+    return run_directory / ".turngate" / f"attempt-{number:03}"
+
+
+def _keep(folder: Path, argv: tuple[str, ...], engine: InstalledEngine, files: ExitStack) -> dict[Stream, FileIO]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         told = {"argv": argv, "version": engine.version}
         (folder / "command.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
         return {
-            "stdout": files.enter_context((folder / "stdout").open("wb")),
-            "stderr": files.enter_context((folder / "stderr").open("wb")),
+            "stdout": files.enter_context((folder / "stdout").open("wb", buffering=0)),
+            "stderr": files.enter_context((folder / "stderr").open("wb", buffering=0)),
         }
     except OSError as error:
-        raise EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "make room") from error
+        raise _no_room(folder, error) from error
+
+
+def _no_room(folder: Path, error: OSError) -> EnvironmentFailed:
+    return EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "make room, or mend its permissions")

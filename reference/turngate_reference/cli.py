@@ -5,12 +5,16 @@ The first line of each function's docstring is what `turngate --help` shows; it 
 
 import json
 import re
+import shlex
 import shutil
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from io import TextIOWrapper
 from pathlib import Path
+from threading import Event
 
 import click
 
@@ -23,12 +27,13 @@ from turngate_reference.data_dir import DataDir, data_dir
 from turngate_reference.handle_record import HandleRecord, Unreadable
 from turngate_reference.lock import locked
 
-INTERRUPTED = 130
+NOT_RUN = 2
 OTHER_SESSION = 4
-KILLED = 128
+SIGNALLED = 128
+INTERRUPTED = 130
 
-_CODES = """The engine's own exit code is ours (128 + N if signal N ended it), but: 2 it could not be run, 4 another
-session came back than the one asked for, 130 interrupted."""
+_CODES = """The engine's own exit code is ours (128 + N if signal N ended it), but: 2 it was not run, 4 another session
+came back than the one asked for, 130 interrupted."""
 
 _at = click.option(
     "--data-dir",
@@ -46,6 +51,8 @@ class EngineFirst(click.Command):
         """Take the engine off the front, so that the options that follow it are read as ours."""
         if args and not args[0].startswith("-"):
             args = [f"--engine={args[0]}", *args[1:]]
+        elif args[:1] not in (["-h"], ["--help"]):
+            raise click.UsageError("the engine comes first: turngate start ENGINE …", ctx)
         return super().parse_args(ctx, args)
 
 
@@ -80,9 +87,13 @@ def start(
     """
     if engine_args and engine_args[0] != "--":
         raise click.UsageError("the prompt is one argument: quote it, and put engine options after --")
-    with _conversations(asked_dir, as_json) as conversations:
-        done = conversations.start(engine, prompt, Mode(mode), model=model, cwd=cwd, args=engine_args[1:])
-    return _end(done, asked_dir, as_json=as_json)
+    return _converse(
+        asked_dir,
+        as_json,
+        lambda conversations: conversations.start(
+            engine, prompt, Mode(mode), model=model, cwd=cwd, args=engine_args[1:]
+        ),
+    )
 
 
 @click.command(context_settings={"allow_interspersed_args": False}, epilog=_CODES)
@@ -96,9 +107,7 @@ def resume(asked_dir: Path | None, as_json: bool, handle: str, message: str) -> 
     HANDLE may be shortened as long as it is unambiguous. Everything else (engine, session, options, mode,
     directory) comes from the record. Options of ours stand before HANDLE: what follows it is never read as one.
     """
-    with _conversations(asked_dir, as_json) as conversations:
-        done = conversations.resume(handle, message)
-    return _end(done, asked_dir, as_json=as_json)
+    return _converse(asked_dir, as_json, lambda conversations: conversations.resume(handle, message))
 
 
 @click.group(invoke_without_command=True)
@@ -114,7 +123,7 @@ def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
     _tell_unreadable(found)
     records = [each for each in found if isinstance(each, HandleRecord)]
     if as_json:
-        click.echo(json.dumps([each.to_json() for each in records], indent=2, ensure_ascii=False))
+        click.echo(json.dumps([each.to_json() for each in records], indent=2))
     else:
         for each in records:
             click.echo(say.row(each))
@@ -126,7 +135,7 @@ def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
 @click.pass_obj
 def show(data: DataDir, handle: str) -> None:
     """Print one handle record."""
-    click.echo(json.dumps(handle_record.find(data, handle).to_json(), indent=2, ensure_ascii=False))
+    click.echo(handle_record.as_text(handle_record.find(data, handle)))
 
 
 @handles.command()
@@ -134,44 +143,79 @@ def show(data: DataDir, handle: str) -> None:
 @click.pass_obj
 def prune(data: DataDir, older_than: str) -> None:
     """Remove records and run directories that nobody touched for so long."""
-    before = (datetime.now(UTC) - _age(older_than)).isoformat()
+    before = datetime.now(UTC) - _age(older_than)
     found = list(handle_record.every(data))
     _tell_unreadable(found)
     for each in found:
-        if isinstance(each, HandleRecord) and datetime.fromisoformat(each.updated_at).isoformat() < before:
+        if isinstance(each, HandleRecord) and each.touched < before:
             _remove(data, each)
 
 
 def _remove(data: DataDir, record: HandleRecord) -> None:
-    lock = data.handles / f"{record.handle}.lock"
+    path, lock = data.record(record.handle), data.lock(record.handle)
     try:
         with locked(lock, record.handle):
-            if record.run_directory.parent == data.runs:
-                shutil.rmtree(record.run_directory, ignore_errors=True)
-            (data.handles / f"{record.handle}.json").unlink(missing_ok=True)
-            lock.unlink(missing_ok=True)
+            if handle_record.read(path) != record:
+                return  # it was used meanwhile
+            # a record may name any directory; only those that are ours are removed
+            if record.run_directory == data.runs / record.run_id and record.run_directory.exists():
+                shutil.rmtree(record.run_directory)
+            for file in (path.with_suffix(".tmp"), path, lock):
+                file.unlink(missing_ok=True)
     except EnvironmentFailed as used:
-        click.echo(f"kept: {used}", err=True)
+        click.echo(f"kept: {used.what}", err=True)
+    except OSError as error:
+        click.echo(f"kept: {record.handle}: {error}", err=True)
     else:
         click.echo(f"removed {record.handle} ({record.engine}, {record.updated_at[:10]})")
 
 
 def _age(text: str) -> timedelta:
-    found = re.fullmatch(r"(\d{1,5})([hdw])", text)
+    found = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
     if not found:
         raise click.UsageError(f"{text!r} is no age: write a number and h, d or w, such as 30d")
     return int(found[1]) * {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}[found[2]]
 
 
+def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversations], Done]) -> int:
+    """Run an attempt, say what came of it, and give the exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    stop, gone = Stop(), Event()
+
+    def reader_gone() -> None:
+        gone.set()
+        stop.set()
+
+    answer = say.Answer(reader_gone)
+    data = data_dir(asked_dir)
+    with _ended_by_signals(stop):
+        try:
+            done = act(Conversations(data, _silent if as_json else answer.text, stop))
+        except RefusedError as refused:
+            raise click.UsageError(str(refused)) from refused
+    if as_json:
+        click.echo(handle_record.as_text(done.record))
+        say.diagnostics(done)
+    else:
+        answer.end(done.attempt.envelope)
+        say.diagnostics(done)
+        chosen = f" --data-dir {shlex.quote(str(data.root))}" if asked_dir else ""
+        say.continuation(done.record, f"turngate resume{chosen}")
+    if gone.is_set():
+        raise BrokenPipeError
+    return _exit_code(done)
+
+
 @contextmanager
-def _conversations(asked_dir: Path | None, as_json: bool) -> Iterator[Conversations]:
-    """Give what runs attempts: SIGINT and SIGTERM end the engine's whole tree, and the record is still written."""
-    stop = Stop()
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+def _ended_by_signals(stop: Stop) -> Iterator[None]:
+    """Let SIGINT, SIGTERM and a hang-up end the engine's whole tree, so that the record is still written."""
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup asks for
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
     try:
-        yield Conversations(data_dir(asked_dir), _silent if as_json else say.agent_text, stop)
-    except RefusedError as refused:
-        raise click.UsageError(str(refused)) from refused
+        yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -181,16 +225,13 @@ def _silent(_text: str) -> None:
     """Print nothing while the record is what is asked for."""
 
 
-def _end(done: Done, asked_dir: Path | None, *, as_json: bool) -> int:
-    if as_json:
-        click.echo(json.dumps(done.record.to_json(), indent=2, ensure_ascii=False))
-    say.ending(done, say.resume_command(str(asked_dir) if asked_dir else None), quiet=as_json)
+def _exit_code(done: Done) -> int:
     if done.attempt.interrupted:
         return INTERRUPTED
-    if done.other_session:
+    if done.strayed:
         return OTHER_SESSION
     code = done.attempt.exit_code
-    return 2 if code is None else code if code >= 0 else KILLED - code
+    return NOT_RUN if code is None else code if code >= 0 else SIGNALLED - code
 
 
 def _tell_unreadable(found: list[HandleRecord | Unreadable]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from turngate import argv
 from turngate.argv import Invocation
 from turngate.envelope import Envelope
-from turngate.errors import EnvironmentFailed, TurngateError
+from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate.runtime import Stop
 from turngate_reference import handle_record
@@ -21,11 +21,15 @@ from turngate_reference.lock import locked
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """An attempt and the record as it stands after it; `other_session` is an id that came back instead."""
+    """An attempt and the record as it stands after it.
+
+    `strayed` says that a resume ended in another session than the one asked for, or well but in none that can
+    be told.
+    """
 
     record: HandleRecord
     attempt: Attempt
-    other_session: str | None = None
+    strayed: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +44,7 @@ class Conversations:
         self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
     ) -> Done:
         """Run a first turn in a new run directory; RefusedError and EnvironmentFailed come before one is made."""
-        installed = find_engine(engine, self.data)
+        installed = find_engine(engine, self.data, self.stop)
         built = argv.start(installed.contract, prompt, mode, options=args, model=model)
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"there is no directory {cwd}", "make it, or give another --cwd")
@@ -48,9 +52,9 @@ class Conversations:
         at = handle_record.now()
         record = HandleRecord(
             handle=handle, run_id=directory.name, run_directory=directory, engine=engine,
-            session_field=None, session_value=None, args=tuple(args), mode=mode.value, model=model,
-            cwd=(cwd or directory).absolute(), state="failed", turns=1, prompt=" ".join(prompt.split())[:PROMPT_KEPT],
-            created_at=at, updated_at=at,
+            session_field=None, session_value=None, args=tuple(args), mode=mode, model=model,
+            cwd=(cwd or directory).absolute(), state="unfinished", turns=1,
+            prompt=" ".join(prompt.split())[:PROMPT_KEPT], created_at=at, updated_at=at,
         )  # fmt: skip
         with self._locked(handle):
             return self._attempt(record, installed, built, None)
@@ -68,42 +72,51 @@ class Conversations:
                 )
             for directory in (record.run_directory, record.cwd):
                 if not directory.is_dir():
-                    raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", "put it back")
-            installed = find_engine(record.engine, self.data)
+                    hint = f"put it back, or start anew: turngate start {record.engine} …"
+                    raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
+            installed = find_engine(record.engine, self.data, self.stop)
             built = argv.resume(
-                installed.contract, message, Mode(record.mode), record.session_value,
+                installed.contract, message, record.mode, record.session_value,
                 options=record.args, model=record.model,
             )  # fmt: skip
             return self._attempt(record.updated(turns=record.turns + 1), installed, built, record.session_value)
 
     def _locked(self, handle: str) -> AbstractContextManager[None]:
-        return locked(self.data.handles / f"{handle}.lock", handle)
+        return locked(self.data.lock(handle), handle)
 
     def _attempt(
         self, record: HandleRecord, installed: InstalledEngine, built: Invocation, resumed: str | None
     ) -> Done:
-        """Run one attempt, and write the record whatever comes of it."""
+        """Run one attempt; its record stands as unfinished meanwhile, and then as what came of it."""
+        record = record.updated(state="unfinished")
+        handle_record.write(self.data, record)
         try:
             done = attempt(
                 installed, built, record.cwd, record.run_directory,
                 number=record.turns, resumed=resumed, on_text=self.on_text, stop=self.stop,
             )  # fmt: skip
-        except TurngateError:
+        except Exception:
             handle_record.write(self.data, record.updated(state="failed"))
             raise
         reported = done.reading.session.handle_value if done.reading.session else None
-        other = reported if resumed is not None and reported not in (None, resumed) else None
+        strayed = resumed is not None and _strayed(done, resumed, reported)
         session = resumed or reported
         updated = record.updated(
             session_field=installed.contract.handle.field if session else None,
             session_value=session,
-            state=_state(done, other),
+            state="failed" if strayed else _state(done),
         )
         handle_record.write(self.data, updated)
-        return Done(updated, done, other)
+        return Done(updated, done, strayed)
 
 
-def _state(done: Attempt, other_session: str | None) -> str:
-    if other_session is not None or done.interrupted or not done.went_well:
+def _strayed(done: Attempt, resumed: str, reported: str | None) -> bool:
+    if reported is None:
+        return done.exit_code == 0 and not done.interrupted
+    return reported != resumed
+
+
+def _state(done: Attempt) -> str:
+    if done.interrupted or not done.went_well:
         return "failed"
     return "asked" if isinstance(done.envelope, Envelope) and done.envelope.interaction else "answered"

@@ -1,7 +1,6 @@
 """Where runs and handle records lie, and how new ones are named."""
 
 import os
-import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,16 +34,31 @@ class DataDir:
         """What executables were last seen to be which release."""
         return self.root / "versions.json"
 
+    def make(self) -> None:
+        """Make the directory, for its user alone: what is said to engines is nobody else's business."""
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+    def record(self, handle: str) -> Path:
+        """Give the place of a handle's record."""
+        return self.handles / f"{handle}.json"
+
+    def lock(self, handle: str) -> Path:
+        """Give the place of a handle's lock file."""
+        return self.handles / f"{handle}.lock"
+
     def new_run(self, engine: str) -> tuple[str, Path]:
         """Make a run directory `<timestamp>-<engine>-<handle>`; gives the handle and the directory.
 
         The timestamp is UTC and sorts; the handle is unique among those there are. Raises EnvironmentFailed if
         nothing can be written.
         """
+        import secrets  # noqa: PLC0415 - a resume needs none, and should begin soon
+
         timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         try:
-            self.handles.mkdir(parents=True, exist_ok=True)
-            self.runs.mkdir(parents=True, exist_ok=True)
+            self.make()
+            self.handles.mkdir(exist_ok=True)
+            self.runs.mkdir(exist_ok=True)
             for _ in range(_TRIES):
                 handle = "".join(secrets.choice(ALPHABET) for _ in range(HANDLE_LENGTH))
                 if self._reserve(handle):
@@ -59,10 +73,10 @@ class DataDir:
     def _reserve(self, handle: str) -> bool:
         """Take a handle by its lock file, which stays for as long as the handle does."""
         try:
-            (self.handles / f"{handle}.lock").touch(exist_ok=False)
+            self.lock(handle).touch(exist_ok=False)
         except FileExistsError:
             return False
-        return True
+        return not self.record(handle).exists()
 
 
 def data_dir(asked: Path | None) -> DataDir:

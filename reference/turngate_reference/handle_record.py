@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from turngate.errors import EnvironmentFailed
+from turngate.model import Mode
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
 
 SCHEMA = "turngate.handle-record/1"
@@ -32,7 +33,7 @@ class HandleRecord:
     session_field: str | None
     session_value: str | None
     args: tuple[str, ...]
-    mode: str
+    mode: Mode
     model: str | None
     cwd: Path
     state: str
@@ -50,7 +51,7 @@ class HandleRecord:
             "runDirectory": str(self.run_directory),
             "agentName": self.engine,
             "session": {"field": self.session_field, "value": self.session_value},
-            "launch": {"args": list(self.args), "mode": self.mode, "model": self.model, "cwd": str(self.cwd)},
+            "launch": {"args": list(self.args), "mode": self.mode.value, "model": self.model, "cwd": str(self.cwd)},
             "state": self.state,
             "turns": self.turns,
             "prompt": self.prompt,
@@ -61,6 +62,11 @@ class HandleRecord:
     def updated(self, **changes: Any) -> "HandleRecord":
         """Give the record with changes, and with the time of now."""
         return replace(self, updated_at=now(), **changes)
+
+    @property
+    def touched(self) -> datetime:
+        """When the record was last written."""
+        return datetime.fromisoformat(self.updated_at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +84,12 @@ def now() -> str:
 
 def write(data: DataDir, record: HandleRecord) -> None:
     """Write a record atomically: temporary file, fsync, rename; EnvironmentFailed if it can't be written."""
-    path = data.handles / f"{record.handle}.json"
-    temporary = path.with_suffix(f".{os.getpid()}.tmp")
+    path = data.record(record.handle)
+    # the writer holds the handle's lock, so no other writes this file; one that a crash left is written over
+    temporary = path.with_suffix(".tmp")
     try:
-        with temporary.open("w", encoding="utf-8") as file:
-            json.dump(record.to_json(), file, indent=2, ensure_ascii=False)
-            file.write("\n")
+        with temporary.open("w", encoding="ascii") as file:
+            file.write(as_text(record) + "\n")
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
@@ -93,6 +99,11 @@ def write(data: DataDir, record: HandleRecord) -> None:
         raise EnvironmentFailed(f"the record {path} can't be written: {error.strerror}", "make room") from error
 
 
+def as_text(record: HandleRecord) -> str:
+    """Render a record as it is stored and shown: ASCII, so that paths that are no text survive too."""
+    return json.dumps(record.to_json(), indent=2)
+
+
 def find(data: DataDir, prefix: str) -> HandleRecord:
     """Give the record whose handle begins with `prefix`; EnvironmentFailed if there is none, or more than one."""
     names = [path.stem for path in _paths(data) if path.stem.startswith(prefix)] if _is_prefix(prefix) else []
@@ -100,7 +111,7 @@ def find(data: DataDir, prefix: str) -> HandleRecord:
         raise EnvironmentFailed(f"there is no handle {prefix!r} in {data.handles}", "see: turngate handles")
     if len(names) > 1 and prefix not in names:
         raise EnvironmentFailed(f"{prefix!r} may be any of {', '.join(names)}", "give more of its characters")
-    found = read(data.handles / f"{prefix if prefix in names else names[0]}.json")
+    found = read(data.record(prefix if prefix in names else names[0]))
     if isinstance(found, Unreadable):
         raise EnvironmentFailed(f"the record {found.path} can't be read: {found.why}", "it is left as it is")
     return found
@@ -110,7 +121,7 @@ def every(data: DataDir) -> Iterator[HandleRecord | Unreadable]:
     """Read all records, the newest first; those that can't be read come last."""
     found = [read(path) for path in _paths(data)]
     readable = [each for each in found if isinstance(each, HandleRecord)]
-    yield from sorted(readable, key=lambda each: each.updated_at, reverse=True)
+    yield from sorted(readable, key=lambda each: each.touched, reverse=True)
     yield from (each for each in found if isinstance(each, Unreadable))
 
 
@@ -124,7 +135,7 @@ def read(path: Path) -> HandleRecord | Unreadable:
         return _from_json(data, path.stem)
     except OSError as error:
         return Unreadable(path, error.strerror or "it can't be opened")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return Unreadable(path, f"it is not a handle record ({type(error).__name__}: {error})")
 
 
@@ -135,13 +146,17 @@ def _from_json(data: dict[str, Any], stem: str) -> HandleRecord:
     optional = [session["field"], session["value"], launch["model"]]
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(o, str | None) for o in optional):
         raise TypeError("a field is no text")
-    if data["handle"] != stem:
-        raise ValueError(f"it says that its handle is {data['handle']!r}")
+    if not isinstance(launch["args"], list) or not isinstance(data["turns"], int):
+        raise TypeError("launch.args is no list, or turns no number")
+    if data["handle"] != stem or not re.fullmatch(f"[^/]+-{stem}", data["runId"]):
+        raise ValueError(f"it says that its handle is {data['handle']!r}, of run {data['runId']!r}")
+    if any(datetime.fromisoformat(data[key]).tzinfo is None for key in ("createdAt", "updatedAt")):
+        raise ValueError("a time has no offset from UTC")
     return HandleRecord(
         handle=data["handle"], run_id=data["runId"], run_directory=Path(data["runDirectory"]),
         engine=data["agentName"], session_field=session["field"], session_value=session["value"],
-        args=tuple(launch["args"]), mode=launch["mode"], model=launch["model"], cwd=Path(launch["cwd"]),
-        state=data["state"], turns=int(data["turns"]), prompt=data["prompt"],
+        args=tuple(launch["args"]), mode=Mode(launch["mode"]), model=launch["model"], cwd=Path(launch["cwd"]),
+        state=data["state"], turns=data["turns"], prompt=data["prompt"],
         created_at=data["createdAt"], updated_at=data["updatedAt"],
     )  # fmt: skip
 
