@@ -8,15 +8,21 @@ from typing import Any
 from turngate.clauses import Catalogue
 from turngate.errors import ContractError
 from turngate.extract import numbered_like
-from turngate.load import ALL_OF, ONE_OF, Document, claim_range
+from turngate.load import ALL_OF, ONE_OF, Document, catalogue, claim_range, schema_errors
 
 
-def meaning_errors(document: Document, catalogue: Catalogue) -> Iterator[ContractError]:
+def problems(document: Document) -> Iterator[ContractError]:
+    """Find everything wrong with a contract: first by its schema, then, if that holds, by meaning."""
+    wrong = list(schema_errors(document, "engine"))
+    yield from wrong or meaning_errors(document, catalogue())
+
+
+def meaning_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
     """Find what is wrong with a contract that its schema accepts, each error with its place."""
     yield from _range_errors(document)
     yield from _pattern_errors(document, document.data, ())
     yield from _version_errors(document)
-    yield from _deviation_errors(document, catalogue)
+    yield from _deviation_errors(document, clauses)
     yield from _flag_errors(document)
     yield from _handle_errors(document)
 
@@ -62,8 +68,8 @@ def _version_errors(document: Document) -> Iterator[ContractError]:
             yield document.error(("version", i, "pattern"), "names no group `version`", r"such as (?P<version>\S+)")
 
 
-def _deviation_errors(document: Document, catalogue: Catalogue) -> Iterator[ContractError]:
-    known = {clause.id: clause for clause in catalogue.clauses}
+def _deviation_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
+    known = {clause.id: clause for clause in clauses.clauses}
     for i, deviation in enumerate(document.data.get("deviations", [])):
         clause = known.get(deviation["clause"])
         if clause is None:

@@ -132,18 +132,6 @@ def documents(paths: Iterable[Path]) -> Iterator[tuple[str, Document]]:
         yield name, parse(text, name)
 
 
-def problems(document: Document) -> Iterator[ContractError]:
-    """Find everything wrong with a contract: first by its schema, then, if that holds, by meaning."""
-    wrong = False
-    for error in schema_errors(document, "engine"):
-        wrong = True
-        yield error
-    if not wrong:
-        from turngate.lint import meaning_errors  # noqa: PLC0415 - loads the catalogue, needed here alone
-
-        yield from meaning_errors(document, catalogue())
-
-
 def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
     """Check a document against a packaged schema, each error with its place and the fix."""
     import jsonschema  # noqa: PLC0415 - slow to import, and not needed to run an engine

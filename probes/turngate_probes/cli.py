@@ -113,11 +113,11 @@ def contracts() -> None:
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]...")
 def validate(files: Sequence[Path]) -> int:
     """Validate contract files, or without one all packaged contracts; every error with line and column."""
-    from turngate import load  # noqa: PLC0415 - as above
+    from turngate import lint, load  # noqa: PLC0415 - as above
 
     wrong = 0
     for name, document in load.documents(files):
-        found = list(load.problems(document))
+        found = list(lint.problems(document))
         wrong += len(found)
         for problem in found:
             click.echo(str(problem), err=True)

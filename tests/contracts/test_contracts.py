@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.releases import IDS, NEWEST, RELEASES, boundaries, name_of
-from turngate import load
+from turngate import lint, load
 from turngate.argv import read_options
 from turngate.clauses import Clause, Severity
 from turngate.contract import EngineContract
@@ -93,7 +93,7 @@ def claims(engine: str) -> list[tuple[str, dict[str, Any]]]:
 def test_packaged_contract_is_valid(engine: str) -> None:
     """A packaged contract has no error, and is named by its engine."""
     contract = load.contract(engine)
-    assert [str(error) for error in load.problems(contract.document)] == []
+    assert [str(error) for error in lint.problems(contract.document)] == []
     assert contract.engine == engine
 
 

@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate import load
+from turngate import lint, load
 from turngate.errors import ContractError, NotCoveredError
 from turngate.load import Contract, parse
 
@@ -68,7 +68,7 @@ deviations:
 
 def found(text: str) -> list[ContractError]:
     """List all that is wrong with a contract."""
-    return list(load.problems(parse(text, "small.yaml")))
+    return list(lint.problems(parse(text, "small.yaml")))
 
 
 def only(text: str) -> ContractError:
