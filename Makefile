@@ -25,7 +25,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: setup ## Run the tests (no engine and no network needed)
-	@$(BIN)/python -m pytest -q $(ARGS)
+	@$(BIN)/python -m pytest -q -n 4 --dist worksteal $(ARGS)
 
 drift: setup ## Count the drifts that the clauses notice
 	@$(BIN)/python -m tests.drift

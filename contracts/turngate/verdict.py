@@ -82,11 +82,13 @@ def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -
 
 
 def exit_code(verdicts: Sequence[Verdict], *, strict: bool = False, stale: bool = False) -> int:
-    """1: broken (or, if strict, degraded or stale); 2: unanswered or nothing asked; else 0."""
+    """1: broken; else 2: unanswered, or nothing asked; else 0, or if strict 1 for what is degraded or stale."""
     found = set(verdicts)
-    if Verdict.BROKEN in found or (strict and (stale or Verdict.DEGRADED in found)):
+    if Verdict.BROKEN in found:
         return 1
-    return 2 if Verdict.UNANSWERED in found or not found else 0
+    if Verdict.UNANSWERED in found or not found:
+        return 2
+    return 1 if strict and (stale or Verdict.DEGRADED in found) else 0
 
 
 def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability:

@@ -197,6 +197,7 @@ def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
         ("a: !!int x\n", "f:1:4: $.a", "not an integer"),
         ("a: " + "9" * 5000, "f:1:4: $.a", "not an integer"),
         ("a: &a [*a]\n", "f", "alias"),
+        ("[" * 100_000, "f", "nested too deep"),
         ("a: \0\n", "f", "not allowed"),
         ("a: \udcff\n", "f", ""),
     ],

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from turngate.redact import redact
 
-# written in capitals, since no file of the project names a package registry
-NPM = "REGISTRY.NPMJS.ORG".lower()
-PYTHON = "FILES.PYTHONHOSTED.ORG".lower()
+# such names as registries have; no file of the project names a real one
+NPM = "registry.example.com"
+PYTHON = "files.pythonhosted.example"
 
 
 @pytest.mark.parametrize(

@@ -34,12 +34,14 @@ def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytes
     assert said.out == f"{good}: valid\n"
 
 
-@pytest.mark.parametrize("text", ["engine: [", "engine: codex\nengine: codex\n"], ids=["no YAML", "key twice"])
-def test_a_file_that_is_no_document_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
+@pytest.mark.parametrize("text, line", [("engine: [", 1), ("engine: codex\nengine: codex\n", 2)])
+def test_a_file_that_is_no_document_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, line: int
+) -> None:
     """A syntax error and a duplicate key end with exit code 2 and their place."""
     (tmp_path / "bad.yaml").write_text(text)
     assert cli.run(["contracts", "validate", str(tmp_path / "bad.yaml")]) == 2
-    assert f"{tmp_path}/bad.yaml:2:" in capsys.readouterr().err
+    assert f"{tmp_path}/bad.yaml:{line}:" in capsys.readouterr().err
 
 
 def test_engines_are_listed(
