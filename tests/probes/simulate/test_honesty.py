@@ -25,7 +25,10 @@ from turngate_probes.simulate.backend import Answer, Called, Failed, Said
 MINUTE = 60.0
 # releases (or turns of one) that behave in no way a contract could describe, and why
 EXCUSED = {
-    "opencode/1.15.13": "it loses its last events at random, with exit code 0; a probe calls it broken",
+    "codex/0.42.0/": "it prints another vocabulary without a session id; a probe calls it broken",
+    "gemini/0.20.2/": "it prints no session id; a probe calls it broken",
+    "gemini/0.21.3/backend-429/": "it was ended at its deadline, which the simulation has no data for",
+    "opencode/1.15.13/": "it loses its last events at random, with exit code 0; a probe calls it broken",
 }
 
 
