@@ -54,7 +54,7 @@ def replay(contract: EngineContract) -> Seen:
 
 def _turn(contract: EngineContract, case: Path) -> Turn:
     file = case / "recording.yaml"
-    document = load.parse(file.read_text("utf-8"), str(file))
+    document = load.parse(file.read_text("utf-8"), str(file), ours=True)
     for error in load.schema_errors(document, "recording"):
         raise error
     data: dict[str, Any] = document.data
