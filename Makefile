@@ -1,6 +1,8 @@
 # Every target makes .venv first when it is missing or stale. PYTHON chooses the interpreter it is made with (3.11+).
 
 PYTHON ?= python3
+# whoever forbids bytecode files would have every process that the tests start compile everything anew
+unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
 BIN := .venv/bin
 STAMP := .venv/.made-from-lock
@@ -25,7 +27,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: setup ## Run the tests (no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist worksteal $(ARGS)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile $(ARGS)
 
 drift: setup ## Count the drifts that the clauses notice
 	@$(BIN)/python -m tests.drift
