@@ -76,7 +76,12 @@ def test_an_interrupt_ends_the_engine_and_the_record_is_written(desk: Desk, numb
     """Interrupted, a start ends with 130, leaves no process, and the record holds the session that had begun."""
     desk.fifos()
     desk.engine("codex", d.codex("hi", more=[["meet"]]))
-    process = desk.spawn("start", "codex", "hello")
+    # whoever runs the tests under nohup has them inherit that SIGHUP is ignored, and so would the command
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        process = desk.spawn("start", "codex", "hello")
+    finally:
+        signal.signal(number, before)
     engine = psutil.Process(desk.meet())
     process.send_signal(number)
     _, told = process.communicate(timeout=PATIENCE)
