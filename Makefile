@@ -27,7 +27,8 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: setup ## Run the tests (no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile $(ARGS)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile $(ARGS) || { \
+		test $$? -eq 1 && echo '== once more, alone: what failed' && $(BIN)/python -m pytest -q --last-failed $(ARGS); }
 
 drift: setup ## Count the drifts that the clauses notice
 	@$(BIN)/python -m tests.drift
