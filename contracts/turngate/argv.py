@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from turngate.contract import EngineContract, Option, PromptChannel
 from turngate.errors import ContractError, RefusedError
@@ -10,8 +11,7 @@ from turngate.flags import auto_flags_in
 from turngate.model import Mode
 
 
-@dataclass(frozen=True, slots=True)
-class Invocation:
+class Invocation(Struct, frozen=True):
     """Arguments after the executable, bytes for standard input (None: it is closed), and the prompt's places.
 
     `prompt_at` are indexes into `arguments` of the tokens that hold the prompt: all others are ours.
@@ -27,8 +27,7 @@ class Invocation:
         return tuple(token for i, token in enumerate(self.arguments) if i not in self.prompt_at)
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedOption:
+class PlacedOption(Struct, frozen=True):
     """An option of the caller with its tokens, one or two."""
 
     option: Option
@@ -107,15 +106,44 @@ def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[Place
     return tuple(found)
 
 
+def resident(
+    contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
+) -> tuple[str, ...]:
+    """Build the arguments of a process that is kept over several turns; RefusedError if it can't take an option."""
+    kept = contract.resident
+    if kept.transport == "none":
+        raise RefusedError(f"{contract.engine} can't be kept over several turns", "its contract names no transport")
+    for placed in read_options(contract, options):
+        if placed.option.flag not in kept.options:
+            hint = "leave it out, or run in the profile resumable"
+            raise RefusedError(f"{placed.tokens[0]} is no option of a kept {contract.engine}", hint, placed.tokens[0])
+    own = model if kept.model == "argument" else None
+    widened = [t for p in _chosen(contract, mode, options, own, ()) for t in p.tokens]
+    stance = kept.interactive if mode is Mode.INTERACTIVE else kept.auto
+    filling = {"{options}": (*(stance.options if stance else ()), *widened)}
+    built = tuple(part for token in kept.argv for part in filling.get(token, (token,)))
+    if mode is Mode.INTERACTIVE and (widening := auto_flags_in(built, contract)):
+        raise ContractError(f"a kept {contract.engine} would be passed {widening[0]} in mode interactive")
+    return built
+
+
 def _all_options(
     contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None
 ) -> tuple[PlacedOption, ...]:
+    launch = contract.launch
+    return _chosen(contract, mode, options, model, launch.auto if mode is Mode.AUTO else launch.interactive)
+
+
+def _chosen(
+    contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None, by_mode: Sequence[str]
+) -> tuple[PlacedOption, ...]:
+    """Put together the model, the options of the mode and the caller's, which replace ours; check the caller's."""
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
         hint = "leave it out, or run in mode auto"
         raise RefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
     asked = read_options(contract, options)
     ours = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
-    ours += contract.launch.auto if mode is Mode.AUTO else contract.launch.interactive
+    ours += by_mode
     given = {placed.option.flag for placed in asked}
     return (*(p for p in read_options(contract, ours) if p.option.flag not in given), *asked)
 

@@ -5,12 +5,14 @@ is asked for. Exit codes of all: 2 for usage, a wrong contract or a failed envir
 130 when interrupted; 141 when the reader of our output went away. 1 is left to the verdict "broken".
 """
 
+import gc
 import sys
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from io import StringIO
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never
 
@@ -43,6 +45,7 @@ class EntryPointGroup(click.Group):
             raise click.exceptions.NoSuchCommand(cmd_name, possibilities=_registered(), ctx=ctx)
         module, _, attribute = target.partition(":")
         command = getattr(import_module(module), attribute)
+        gc.enable()
         if not isinstance(command, click.Command):
             raise TypeError(f"{target} is not a click command")
         return command
@@ -90,8 +93,9 @@ def _registered() -> "dict[str, EntryPoint]":
 
 def _target(name: str) -> str | None:
     """Find what a command is registered as, `module:attribute`: by the plain files of installed distributions."""
-    for folder in sys.path:
-        for file in Path(folder).glob("*.dist-info/entry_points.txt"):
+    # ours first, which nearly always has it
+    for pattern in ("turngate-*.dist-info", "*.dist-info"):
+        for file in chain.from_iterable(Path(folder).glob(f"{pattern}/entry_points.txt") for folder in sys.path):
             section = file.read_text("utf-8", "replace").partition(f"[{GROUP}]\n")[2].partition("\n[")[0]
             for line in section.splitlines():
                 key, _, target = line.partition("=")
@@ -146,9 +150,12 @@ def explain(error: ContractError | EnvironmentFailed) -> str:
 
 def main() -> Never:
     """Run the command line of this process and exit."""
+    gc.disable()  # until the command is imported, since all that an import makes is kept
     try:
         code = run(sys.argv[1:])
     except Exception:  # noqa: BLE001 - whatever it was, it must not end as a verdict
         sys.excepthook(*sys.exc_info())
         code = CRASHED
+    # else the interpreter, while it ends, looks through all that was ever imported once more
+    gc.freeze()
     sys.exit(code)

@@ -1,23 +1,25 @@
-"""What a contract says of one engine at one release, as values (shapes as in `schema/engine.json`)."""
+"""What a contract says of one engine at one release, as values (shapes as in `schema/engine.json`).
+
+They are structs of msgspec, which makes thirty classes in the time in which dataclasses makes one.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 Stream = Literal["stdout", "stderr"]
 Match = Mapping[str, str | int | float | bool | None]
 
 
-@dataclass(frozen=True, slots=True)
-class Lifecycle:
+class Lifecycle(Struct, frozen=True):
     """Whether releases still appear (`active`, `deprecated`) or the vendor withdrew it (`sealed`)."""
 
     status: Literal["active", "deprecated", "sealed"]
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class VersionQuery:
+class VersionQuery(Struct, frozen=True):
     """How a release says its version; `pattern` names a group `version`."""
 
     argv: tuple[str, ...]
@@ -25,8 +27,7 @@ class VersionQuery:
     stream: Stream = "stdout"
 
 
-@dataclass(frozen=True, slots=True)
-class HelpPage:
+class HelpPage(Struct, frozen=True):
     """A help page, and the words that it must hold."""
 
     argv: tuple[str, ...]
@@ -34,23 +35,20 @@ class HelpPage:
     stream: Stream = "stdout"
 
 
-@dataclass(frozen=True, slots=True)
-class Help:
+class Help(Struct, frozen=True):
     """Every help page that names what the contract uses."""
 
     pages: tuple[HelpPage, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """Prompts that a channel can't carry unaltered, and why."""
 
     pattern: str
     why: str
 
 
-@dataclass(frozen=True, slots=True)
-class PromptChannel:
+class PromptChannel(Struct, frozen=True):
     """One way in which a prompt travels; `max_bytes` bounds its UTF-8."""
 
     via: Literal["argument", "stdin"]
@@ -59,8 +57,7 @@ class PromptChannel:
     refuses: tuple[Refusal, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """Templates of the argv after the executable, and what fills them."""
 
     start: tuple[str, ...]
@@ -71,8 +68,7 @@ class Launch:
     interactive: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """An option that callers may pass, and whether a resume carries it."""
 
     flag: str
@@ -81,16 +77,14 @@ class Option:
     on_resume: Literal["keep", "omit"] = "keep"
 
 
-@dataclass(frozen=True, slots=True)
-class AutoKey:
+class AutoKey(Struct, frozen=True):
     """A key of `--config key=value` that widens approval or sandbox unless its value is safe."""
 
     key: str
     safe_values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AutoFlag:
+class AutoFlag(Struct, frozen=True):
     """A flag that widens approval or sandbox: always, or unless its value is safe, or by its keys."""
 
     flag: str
@@ -99,8 +93,7 @@ class AutoFlag:
     keys: tuple[AutoKey, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalSign:
+class ApprovalSign(Struct, frozen=True):
     """What requests to the model show of the approval in force.
 
     Either `tools` that are offered only by an engine that acts without asking, or a `pattern` that finds a
@@ -112,8 +105,7 @@ class ApprovalSign:
     safe_values: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Framed:
+class Framed(Struct, frozen=True):
     """How a stream is cut into records; `noise` are patterns of lines that mean nothing."""
 
     framing: Literal["ndjson", "json_document", "tagged_block", "text"]
@@ -121,16 +113,14 @@ class Framed:
     noise: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
+class Streams(Struct, frozen=True):
     """The framing of both streams."""
 
     stdout: Framed
     stderr: Framed
 
 
-@dataclass(frozen=True, slots=True)
-class Events:
+class Events(Struct, frozen=True):
     """Known kinds of records: values of `field`, or top-level keys where there is no field."""
 
     stream: Stream
@@ -138,8 +128,7 @@ class Events:
     field: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HandlePlace:
+class HandlePlace(Struct, frozen=True):
     """Where the session id stands, its shape, and a well-shaped value that belongs to no session."""
 
     handle_type: str
@@ -151,16 +140,14 @@ class HandlePlace:
     match: Match | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class End:
+class End(Struct, frozen=True):
     """The record that proves that a turn ended well."""
 
     stream: Stream
     match: Match | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FailureSign:
+class FailureSign(Struct, frozen=True):
     """A record that says that the turn failed: it matches, and `has` is present."""
 
     stream: Stream
@@ -169,8 +156,7 @@ class FailureSign:
     message: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Final:
+class Final(Struct, frozen=True):
     """Where the agent's last text stands; texts with the same value of `group` are one answer."""
 
     stream: Stream
@@ -179,8 +165,7 @@ class Final:
     group: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreCheck:
+class StoreCheck(Struct, frozen=True):
     """How to see on disk that a session is there (`glob` or `sqlite`)."""
 
     kind: Literal["glob", "sqlite"]
@@ -189,8 +174,7 @@ class StoreCheck:
     query: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Store:
+class Store(Struct, frozen=True):
     """Where sessions lie, which variables decide it, and whether they belong to a directory."""
 
     locations: Mapping[str, str]
@@ -198,24 +182,35 @@ class Store:
     tied_to_cwd: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SetupFile:
+class Environment(Struct, frozen=True):
+    """Names of variables that an engine gets as they are, and of those that decide where its sessions lie."""
+
+    passed: tuple[str, ...] = field(name="pass")
+    locations: tuple[str, ...]
+
+
+class ResumeProbe(Struct, frozen=True):
+    """What shows at little cost that sessions can be resumed: a command that prints words, a writable directory."""
+
+    command: HelpPage | None = None
+    directory: str | None = None
+
+
+class SetupFile(Struct, frozen=True):
     """A file that a sandbox needs; slots in both fields are filled by the sandbox."""
 
     path: str
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolUse:
+class ToolUse(Struct, frozen=True):
     """A tool that acts on files, and arguments with which a model may ask for it."""
 
     name: str
     arguments: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Hermetic:
+class Hermetic(Struct, frozen=True):
     """What makes an engine talk to the stub model backend and to nothing else."""
 
     env: Mapping[str, str]
@@ -226,24 +221,64 @@ class Hermetic:
     tool_call: ToolUse | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Volatile:
+class Volatile(Struct, frozen=True):
     """Text that differs from run to run, and what stands for it in recordings (`#` is a number that counts up)."""
 
     pattern: str
     placeholder: str
 
 
-@dataclass(frozen=True, slots=True)
-class Resident:
-    """How one process is kept over several turns."""
+class ModeQuery(Struct, frozen=True):
+    """A command that prints the configuration in force; below each `key` only `values` may stand."""
+
+    argv: tuple[str, ...]
+    key: str
+    values: tuple[str, ...]
+
+
+class Stance(Struct, frozen=True):
+    """What makes a resident process ask before it acts, or act alone, and what shows that it does.
+
+    `env` and `options` stand at its start; `session` are fields of the request that opens a session, `holds` are
+    fields of the answer with the values that they must have; `mode` is the session mode that is set and confirmed.
+    """
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: tuple[str, ...] = ()
+    session: Mapping[str, str] = field(default_factory=dict)
+    holds: Mapping[str, str] = field(default_factory=dict)
+    mode: str | None = None
+    query: ModeQuery | None = None
+
+
+class Once(Struct, frozen=True):
+    """The transport's words for allowing and refusing one action, and no more than that one."""
+
+    allow: str
+    deny: str
+
+
+class Resident(Struct, frozen=True):
+    """How one process is kept over several turns, and which of its requests ask for permission.
+
+    `options` are the callers' options that `argv` takes; a model is an `argument` or asked for of the `session`.
+    `same_id` says whether a headless resume takes the transport's session id, `own_store` whether the process keeps
+    its sessions elsewhere than headless turns do.
+    """
 
     transport: Literal["acp", "app_server", "stream_json", "lines", "none"]
     argv: tuple[str, ...] = ()
+    options: tuple[str, ...] = ()
+    model: Literal["argument", "session"] = "argument"
+    interactive: Stance | None = None
+    auto: Stance | None = None
+    asks: tuple[str, ...] = ()
+    once: Once | None = None
+    same_id: bool = False
+    own_store: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Deviation:
+class Deviation(Struct, frozen=True):
     """A clause that the release is known to miss, and what an orchestrator must do about it."""
 
     clause: str
@@ -251,8 +286,7 @@ class Deviation:
     compensation: str
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(Struct, frozen=True):
     """Something that a simulated engine prints on one stream: text, or a record with slots.
 
     It is printed if all of `when` holds: `start`, `resume`, `auto`, `interactive`, what is wrong with the session
@@ -264,16 +298,14 @@ class Line:
     when: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """How a simulated engine ends badly; exit code `status` is the HTTP status modulo 256, or 1 without one."""
 
     exit_code: int | Literal["status"]
     lines: tuple[Line, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(Struct, frozen=True):
     """What a simulated engine prints, and when; all else follows from the other claims.
 
     `started` comes before the model is asked, `called` with each tool call, `answered` at the end of a good turn;
@@ -298,16 +330,14 @@ class Simulation:
     signals: Mapping[str, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Npm:
+class Npm(Struct, frozen=True):
     """Where npm has the releases; `executables` are candidates below the install root."""
 
     package: str
     executables: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class EngineContract:
+class EngineContract(Struct, frozen=True):
     """All that is relied on of one engine at one version (None: the newest there is)."""
 
     engine: str
@@ -330,6 +360,8 @@ class EngineContract:
     failures: tuple[FailureSign, ...]
     final: Final
     store: Store | None
+    environment: Environment
+    resume_probe: ResumeProbe
     hermetic: Hermetic
     resident: Resident
     deviations: tuple[Deviation, ...]

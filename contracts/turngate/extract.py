@@ -1,8 +1,9 @@
 """Finds the session id: by stream, position and shape, never by searching text."""
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from turngate.contract import HandlePlace, Stream
 from turngate.records import Record, matches, value_at
@@ -18,8 +19,7 @@ class HandleProblem(StrEnum):
     SHAPE = "shape"
 
 
-@dataclass(frozen=True, slots=True)
-class Sighting:
+class Sighting(Struct, frozen=True):
     """A value of the id's field: the stream, the record's index there, and the value."""
 
     stream: Stream
@@ -27,8 +27,7 @@ class Sighting:
     value: object
 
 
-@dataclass(frozen=True, slots=True)
-class HandleReading:
+class HandleReading(Struct, frozen=True):
     """The id (None unless all is well), what is wrong with it, and where the field was seen."""
 
     value: str | None

@@ -1,10 +1,10 @@
 """Cuts an engine's stream into records as bytes arrive, however it is chunked, in bounded memory."""
 
 import re
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import orjson
+from msgspec import Struct, field
 
 from turngate.contract import Framed
 from turngate.records import Record
@@ -21,8 +21,7 @@ _ESCAPE = re.compile(
 _OPEN, _CLOSE = b"{}"
 
 
-@dataclass(slots=True)
-class Problems:
+class Problems(Struct):
     """What left the framing: the first few in words, and how many there were."""
 
     first: list[str] = field(default_factory=list)

@@ -7,33 +7,33 @@ are text, and a duplicate key is refused.
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import yaml
 
-from turngate.clauses import Catalogue
 from turngate.contract import EngineContract
 from turngate.errors import ContractError, NotCoveredError
 from turngate.versions import Range
 
+if TYPE_CHECKING:
+    from turngate.clauses import Catalogue
+
 ONE_OF = (
-    "version", "help", "launch", "streams", "events", "handle", "end", "final", "store", "hermetic", "resident",
-    "simulation",
+    "version", "help", "launch", "streams", "events", "handle", "end", "final", "store", "environment", "resume_probe",
+    "hermetic", "resident", "simulation",
 )  # fmt: skip
 OPTIONAL = ("store", "simulation")
 ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs")
 _CLAIM_KEYS = ("since", "until", "evidence", "unverified", "note")
+# not importlib.resources, which takes longer to import than a contract to read
+_FOLDER = Path(__file__).parent
 Path_ = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(msgspec.Struct, frozen=True):
     """A YAML file as data, with the line and column (from 1) of every path in it."""
 
     file: str
@@ -49,8 +49,7 @@ class Document:
         return ContractError(message, self.file, line, column, dotted(path), hint)
 
 
-@dataclass(frozen=True, slots=True)
-class Contract:
+class Contract(msgspec.Struct, frozen=True):
     """A whole contract file: every claim with its range."""
 
     document: Document
@@ -105,22 +104,28 @@ def engines() -> tuple[str, ...]:
 
 
 @cache
-def _packaged() -> dict[str, Traversable]:
-    folder = files("turngate").joinpath("engines")
-    found = {f.name.removesuffix(".yaml"): f for f in folder.iterdir() if f.name.endswith(".yaml")}
-    return dict(sorted(found.items()))
+def _packaged() -> dict[str, Path]:
+    return {file.stem: file for file in sorted(_FOLDER.glob("engines/*.yaml"))}
 
 
 @cache
-def catalogue() -> Catalogue:
+def catalogue() -> "Catalogue":
     """Load the clause catalogue."""
-    text = files("turngate").joinpath("clauses.yaml").read_text("utf-8")
+    from turngate.clauses import Catalogue  # noqa: PLC0415 - not needed to run an engine
+
+    text = (_FOLDER / "clauses.yaml").read_text("utf-8")
     return msgspec.convert(parse(text, "clauses.yaml").data, Catalogue)
+
+
+def prepare() -> None:
+    """Have msgspec learn what it converts to; threads that first did so at the same time would crash it."""
+    msgspec.json.Decoder(EngineContract)
+    catalogue()
 
 
 def schema(name: str) -> dict[str, Any]:
     """Load one of the packaged JSON Schemas by its file name without suffix."""
-    loaded: dict[str, Any] = json.loads(files("turngate").joinpath("schema", f"{name}.json").read_text("utf-8"))
+    loaded: dict[str, Any] = json.loads((_FOLDER / "schema" / f"{name}.json").read_text("utf-8"))
     return loaded
 
 

@@ -4,8 +4,9 @@ The same reader serves a live process, whose bytes it takes as they arrive, and 
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from turngate.contract import EngineContract, FailureSign, Stream
 from turngate.envelope import BadEnvelope, json_object, read_envelope
@@ -22,8 +23,7 @@ MAX_REASON = 1000
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
-@dataclass(frozen=True, slots=True)
-class TurnReading:
+class TurnReading(Struct, frozen=True):
     """All that the streams of one turn say.
 
     `census` counts the kinds of records; `unknown` are those the contract does not know; `framing` are the
@@ -52,14 +52,19 @@ class TurnReader:
         *,
         turn_index: int = 1,
         resumed: str | None = None,
+        needs_handle: bool | None = None,
         on_text: Callable[[str], None] | None = None,
     ) -> None:
-        """Read by `contract`; `resumed` is the session id asked for; `on_text` gets the agent's texts as they come."""
+        """Read by `contract`; `resumed` is the session id asked for; `on_text` gets the agent's texts as they come.
+
+        `needs_handle` says whether a turn without the right session id is an error (None: in mode interactive).
+        """
         self._contract, self._mode = contract, mode
         self._turn_index, self._resumed = turn_index, resumed
         self._framers: dict[Stream, Framer] = {name: framer(contract.stream(name)) for name in STREAMS}
         self._tails: dict[Stream, bytearray] = {name: bytearray() for name in STREAMS}
         self._handle = HandleFinder(contract.handle)
+        self._needs_handle = mode is Mode.INTERACTIVE if needs_handle is None else needs_handle
         self._on_text = on_text
         self._failures: list[str] = []
         self._final: str | None = None
@@ -163,7 +168,7 @@ class TurnReader:
         ) or next(self._engine_failures(exit_code), None) or self._handle_failure(handle)  # fmt: skip
         if wrong:
             return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=wrong)
-        return self._answer(self._final or "", stderr)
+        return read_answer(self._final or "", self._mode, stderr)
 
     def _engine_failures(self, exit_code: int | None) -> Iterator[str]:
         blame = Failure.SESSION_RESUME_FAILED if self._resumed is not None else Failure.ENGINE_FAILED
@@ -178,7 +183,7 @@ class TurnReader:
             yield _failed(blame, "the engine gave no answer")
 
     def _handle_failure(self, handle: HandleReading) -> str | None:
-        if self._mode is Mode.AUTO:
+        if not self._needs_handle:
             return None
         if handle.value is None:
             return _failed(Failure.SESSION_RESUME_FAILED, f"no session id ({handle.problem}): {handle.detail}")
@@ -186,20 +191,22 @@ class TurnReader:
             return _failed(Failure.SESSION_RESUME_FAILED, f"asked for {self._resumed}, came back as {handle.value}")
         return None
 
-    def _answer(self, text: str, stderr: str) -> AdapterTurnResult:
-        found = read_envelope(text)
-        if isinstance(found, BadEnvelope):
-            return AdapterTurnResult(
-                Outcome.ERROR, stderr=stderr, failure_reason=_failed(Failure.ENVELOPE_INVALID, found.detail)
-            )
-        if found is not None:
-            outcome = Outcome.ASK_USER if found.interaction else Outcome.FINAL
-            return AdapterTurnResult(outcome, found.final_data, found.interaction, stderr, found.repair)
-        if self._mode is Mode.AUTO:
-            found_data = json_object(text)
-            return AdapterTurnResult(Outcome.FINAL, {"text": text} if found_data is None else found_data, stderr=stderr)
-        reason = _failed(Failure.ENVELOPE_INVALID, "the answer holds no envelope")
-        return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=reason)
+
+def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
+    """Read the agent's last text of a turn that ended well."""
+    found = read_envelope(text)
+    if isinstance(found, BadEnvelope):
+        return AdapterTurnResult(
+            Outcome.ERROR, stderr=stderr, failure_reason=_failed(Failure.ENVELOPE_INVALID, found.detail)
+        )
+    if found is not None:
+        outcome = Outcome.ASK_USER if found.interaction else Outcome.FINAL
+        return AdapterTurnResult(outcome, found.final_data, found.interaction, stderr, found.repair)
+    if mode is Mode.AUTO:
+        found_data = json_object(text)
+        return AdapterTurnResult(Outcome.FINAL, {"text": text} if found_data is None else found_data, stderr=stderr)
+    reason = _failed(Failure.ENVELOPE_INVALID, "the answer holds no envelope")
+    return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=reason)
 
 
 def read_turn(

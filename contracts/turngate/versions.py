@@ -1,8 +1,8 @@
 """Release versions and the ranges that claims hold for (Semantic Versioning 2.0.0)."""
 
-from dataclasses import dataclass
 from functools import cache
 
+from msgspec import Struct
 from semver import Version
 
 
@@ -12,8 +12,7 @@ def parse(text: str) -> Version:
     return Version.parse(text)
 
 
-@dataclass(frozen=True, slots=True)
-class Range:
+class Range(Struct, frozen=True):
     """From `since` (included) to `until` (excluded); None is open."""
 
     since: str | None = None

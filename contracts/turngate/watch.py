@@ -4,7 +4,8 @@ What a record's kind decides is worked out once per kind, since transcripts have
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from turngate.contract import Match
 from turngate.records import Record, matches, value_at
@@ -13,8 +14,7 @@ MAX_KINDS = 1000
 Call = Callable[[Record, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """Something to call with each record that matches, and with its index in the stream."""
 
     match: Match | None

@@ -1,18 +1,17 @@
-"""One attempt at a turn in the user's own environment, with its traces kept in the run directory."""
+"""One attempt at a turn: an engine's process from its start to its end, with its traces kept on disk."""
 
 import json
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
+
+from msgspec import Struct
 
 from turngate.argv import Invocation
 from turngate.contract import Stream
 from turngate.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.errors import EnvironmentFailed
-from turngate.model import Mode
 from turngate.runtime import Ended, ProcessRequest, Stdin, Stop, run
 from turngate.turn import TurnReader, TurnReading
 from turngate_reference.installed import InstalledEngine
@@ -20,14 +19,22 @@ from turngate_reference.installed import InstalledEngine
 MAX_TRACE = 64 * 2**20
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """What came of an attempt: the engine's exit code (None: not reaped), whether it was interrupted, its turn."""
+class Attempt(Struct, frozen=True):
+    """What came of an attempt: the engine's exit code (None: not reaped), what ended it, its turn."""
 
     exit_code: int | None
-    interrupted: bool
+    ended: Ended
     reading: TurnReading
-    envelope: Envelope | BadEnvelope | None
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was stopped from outside."""
+        return self.ended is Ended.STOPPED
+
+    @property
+    def envelope(self) -> Envelope | BadEnvelope | None:
+        """The envelope in the agent's answer."""
+        return read_envelope(self.reading.final_text or "")
 
     @property
     def went_well(self) -> bool:
@@ -36,28 +43,31 @@ class Attempt:
         return self.exit_code == 0 and reading.ended and not reading.failures and reading.final_text is not None
 
 
-def attempt(
-    engine: InstalledEngine,
-    built: Invocation,
-    cwd: Path,
-    run_directory: Path,
-    *,
-    number: int,
-    resumed: str | None,
-    on_text: Callable[[str], None],
-    stop: Stop,
-) -> Attempt:
-    """Run the engine to its end in `cwd`, as if typed there; EnvironmentFailed if it can't be started.
+class Terms(Struct, frozen=True):
+    """On what terms an engine runs: where, in which environment, for how long, and what ends it or hears of it.
 
-    Command, stdout and stderr are kept in `traces(run_directory, number)`.
+    `timeout` is in seconds; `tag` marks its processes (empty: nobody needs to find them later); `on_start` gets
+    the process id.
     """
-    folder = traces(run_directory, number)
-    # read as in mode auto: what a person is told does not depend on an envelope, and ids are compared by the caller
-    reader = TurnReader(engine.contract, Mode.AUTO, turn_index=number, resumed=resumed, on_text=on_text)
+
+    cwd: Path
+    env: Mapping[str, str]
+    stop: Stop
+    timeout: float = float("inf")
+    tag: str = ""
+    on_start: Callable[[int], None] | None = None
+
+
+def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, terms: Terms) -> Attempt:
+    """Run the engine to its end, read by `reader`; EnvironmentFailed if it can't be started.
+
+    Command, stdout and stderr are kept in `folder`.
+    """
     argv = (str(engine.executable), *built.arguments)
     stdin = Stdin.CLOSED if built.stdin is None else built.stdin
-    env = dict(os.environ) | {"PWD": str(cwd)}
-    request = ProcessRequest(argv, cwd, env, stdin, timeout=float("inf"), max_output=0)
+    request = ProcessRequest(
+        argv, terms.cwd, {**terms.env, "PWD": str(terms.cwd)}, stdin, terms.timeout, max_output=0, tag=terms.tag
+    )
     with ExitStack() as files:
         kept = _keep(folder, argv, engine, files)
 
@@ -70,10 +80,9 @@ def attempt(
                 raise _no_room(folder, error) from error
             reader.feed(name, chunk)
 
-        outcome = run(request, stop=stop, on_output=on_output)
-    reading = reader.finish(outcome.exit_code)
-    interrupted = outcome.ended is Ended.STOPPED
-    return Attempt(outcome.exit_code, interrupted, reading, read_envelope(reading.final_text or ""))
+        outcome = run(request, stop=terms.stop, on_output=on_output, on_start=terms.on_start)
+    reading = reader.finish(outcome.exit_code, timed_out=outcome.ended is Ended.TIMEOUT)
+    return Attempt(outcome.exit_code, outcome.ended, reading)
 
 
 def traces(run_directory: Path, number: int) -> Path:

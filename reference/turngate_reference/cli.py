@@ -21,11 +21,13 @@ import click
 from turngate.errors import EnvironmentFailed, RefusedError
 from turngate.model import Mode
 from turngate.runtime import Stop
+from turngate.runtime.signals import heard
 from turngate_reference import handle_record, say
 from turngate_reference.conversation import Conversations, Done
 from turngate_reference.data_dir import DataDir, data_dir
 from turngate_reference.handle_record import HandleRecord, Unreadable
 from turngate_reference.lock import locked
+from turngate_reference.text_file import text_file
 
 NOT_RUN = 2
 OTHER_SESSION = 4
@@ -66,48 +68,63 @@ class EngineFirst(click.Command):
 @click.option("--mode", type=click.Choice([m.value for m in Mode]), default=Mode.INTERACTIVE.value, show_default=True)
 @click.option("--model", help="The model, by the engine's own name of it.")
 @click.option("--cwd", type=click.Path(file_okay=False, path_type=Path), help="Where the engine works; kept on resume.")
+@text_file("--prompt-file", "the prompt")
 @_at
 @_as_json
-@click.argument("prompt")
-@click.argument("engine_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- ENGINE_ARGS...]")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[PROMPT] [-- ENGINE_ARGS...]")
 def start(
     engine: str,
     mode: str,
     model: str | None,
     cwd: Path | None,
+    from_file: str | None,
     asked_dir: Path | None,
     as_json: bool,
-    prompt: str,
-    engine_args: tuple[str, ...],
+    words: tuple[str, ...],
 ) -> int:
     """Begin a conversation with an engine, and get a handle to continue it.
 
     The engine runs in your own environment, as if you had typed its command, and in mode interactive it is
     never passed an option that lets it act without asking. Its answer is printed as it comes.
     """
-    if engine_args and engine_args[0] != "--":
-        raise click.UsageError("the prompt is one argument: quote it, and put engine options after --")
+    text, args = _prompt_and_options(words, from_file)
     return _converse(
         asked_dir,
         as_json,
-        lambda conversations: conversations.start(
-            engine, prompt, Mode(mode), model=model, cwd=cwd, args=engine_args[1:]
-        ),
+        lambda conversations: conversations.start(engine, text, Mode(mode), model=model, cwd=cwd, args=args),
     )
 
 
+def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[str, tuple[str, ...]]:
+    """Tell the prompt from the engine's options; a `--` before the first word has been taken off by click."""
+    if from_file is not None:
+        if words and not words[0].startswith("-"):
+            raise click.UsageError("give a prompt, or --prompt-file, but not both")
+        return from_file, words
+    if not words:
+        raise click.UsageError("a prompt is missing, or --prompt-file")
+    prompt, *rest = words
+    if rest and rest[0] != "--":
+        raise click.UsageError("the prompt is one argument: quote it, and put engine options after --")
+    return prompt, tuple(rest[1:])
+
+
 @click.command(context_settings={"allow_interspersed_args": False}, epilog=_CODES)
+@text_file("--message-file", "the message")
 @_at
 @_as_json
 @click.argument("handle")
-@click.argument("message")
-def resume(asked_dir: Path | None, as_json: bool, handle: str, message: str) -> int:
+@click.argument("message", required=False)
+def resume(from_file: str | None, asked_dir: Path | None, as_json: bool, handle: str, message: str | None) -> int:
     """Continue a conversation by its handle.
 
     HANDLE may be shortened as long as it is unambiguous. Everything else (engine, session, options, mode,
     directory) comes from the record. Options of ours stand before HANDLE: what follows it is never read as one.
     """
-    return _converse(asked_dir, as_json, lambda conversations: conversations.resume(handle, message))
+    text = message if from_file is None else from_file
+    if text is None or None not in (message, from_file):
+        raise click.UsageError("give MESSAGE, or --message-file before HANDLE: one of them")
+    return _converse(asked_dir, as_json, lambda conversations: conversations.resume(handle, text))
 
 
 @click.group(invoke_without_command=True)
@@ -213,12 +230,8 @@ def _ended_by_signals(stop: Stop) -> Iterator[None]:
     numbers = [signal.SIGINT, signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup asks for
         numbers.append(signal.SIGHUP)
-    before = {number: signal.signal(number, lambda *_: stop.set()) for number in numbers}
-    try:
+    with heard(numbers, lambda _: stop.set()):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 def _silent(_text: str) -> None:

@@ -1,9 +1,11 @@
 """Begins a conversation with an engine and continues it by its handle, keeping the record true."""
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from turngate import argv
 from turngate.argv import Invocation
@@ -11,16 +13,16 @@ from turngate.envelope import Envelope
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate.runtime import Stop
+from turngate.turn import TurnReader
 from turngate_reference import handle_record
-from turngate_reference.attempt import Attempt, attempt
+from turngate_reference.attempt import Attempt, Terms, attempt, traces
 from turngate_reference.data_dir import DataDir
 from turngate_reference.handle_record import PROMPT_KEPT, HandleRecord
 from turngate_reference.installed import InstalledEngine, find_engine
 from turngate_reference.lock import locked
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Struct, frozen=True):
     """An attempt and the record as it stands after it.
 
     `strayed` says that a resume ended in another session than the one asked for, or well but in none that can
@@ -32,8 +34,7 @@ class Done:
     strayed: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Conversations:
+class Conversations(Struct, frozen=True):
     """Everything that starting and continuing share: the data directory, who hears the agent, what ends it."""
 
     data: DataDir
@@ -88,15 +89,19 @@ class Conversations:
         self, record: HandleRecord, installed: InstalledEngine, built: Invocation, resumed: str | None
     ) -> Done:
         """Run one attempt; its record stands as unfinished meanwhile, and then as what came of it."""
-        record = record.updated(state="unfinished")
-        handle_record.write(self.data, record)
+        path, record = self.data.record(record.handle), record.updated(state="unfinished")
+        handle_record.write(path, record)
+        # read as in mode auto: what a person is told does not depend on an envelope, and ids are compared below
+        reader = TurnReader(
+            installed.contract, Mode.AUTO, turn_index=record.turns, resumed=resumed, on_text=self.on_text
+        )
         try:
             done = attempt(
-                installed, built, record.cwd, record.run_directory,
-                number=record.turns, resumed=resumed, on_text=self.on_text, stop=self.stop,
+                installed, built, reader, traces(record.run_directory, record.turns),
+                Terms(record.cwd, os.environ, self.stop),
             )  # fmt: skip
         except Exception:
-            handle_record.write(self.data, record.updated(state="failed"))
+            handle_record.write(path, record.updated(state="failed"))
             raise
         reported = done.reading.session.handle_value if done.reading.session else None
         strayed = resumed is not None and _strayed(done, resumed, reported)
@@ -106,7 +111,7 @@ class Conversations:
             session_value=session,
             state="failed" if strayed else _state(done),
         )
-        handle_record.write(self.data, updated)
+        handle_record.write(path, updated)
         return Done(updated, done, strayed)
 
 

@@ -2,8 +2,9 @@
 
 import os
 import time
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from turngate.errors import EnvironmentFailed
 
@@ -13,8 +14,7 @@ HANDLE_LENGTH = 8
 _TRIES = 100
 
 
-@dataclass(frozen=True, slots=True)
-class DataDir:
+class DataDir(Struct, frozen=True):
     """The folders below one data directory; they are made when something is first written."""
 
     root: Path

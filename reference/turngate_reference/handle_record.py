@@ -8,10 +8,12 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
@@ -22,8 +24,7 @@ _FAMILY, _, _VERSION = SCHEMA.rpartition("/")
 PROMPT_KEPT = 80
 
 
-@dataclass(frozen=True, slots=True)
-class HandleRecord:
+class HandleRecord(Struct, frozen=True):
     """A conversation: its run, its engine's session (both None: not found) and how the engine is launched."""
 
     handle: str
@@ -69,8 +70,7 @@ class HandleRecord:
         return datetime.fromisoformat(self.updated_at)
 
 
-@dataclass(frozen=True, slots=True)
-class Unreadable:
+class Unreadable(Struct, frozen=True):
     """A record that can't be read, and why."""
 
     path: Path
@@ -82,9 +82,8 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def write(data: DataDir, record: HandleRecord) -> None:
+def write(path: Path, record: HandleRecord) -> None:
     """Write a record atomically: temporary file, fsync, rename; EnvironmentFailed if it can't be written."""
-    path = data.record(record.handle)
     # the writer holds the handle's lock, so no other writes this file; one that a crash left is written over
     temporary = path.with_suffix(".tmp")
     try:
@@ -93,7 +92,7 @@ def write(data: DataDir, record: HandleRecord) -> None:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        _sync_folder(data.handles)
+        _sync_folder(path.parent)
     except OSError as error:
         temporary.unlink(missing_ok=True)
         raise EnvironmentFailed(f"the record {path} can't be written: {error.strerror}", "make room") from error

@@ -4,22 +4,24 @@ import json
 import os
 import re
 import shutil
-import tempfile
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
+from threading import get_ident
+
+from msgspec import Struct
 
 from turngate import load
-from turngate.contract import EngineContract
+from turngate.contract import EngineContract, Stream
 from turngate.errors import EnvironmentFailed, NotCoveredError
-from turngate.runtime import ProcessRequest, Stop, run
+from turngate.runtime import Ended, ProcessRequest, Stop, run
+from turngate.runtime.identity import identity
 from turngate_reference.data_dir import DataDir
 
 _TIMEOUT = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledEngine:
+class InstalledEngine(Struct, frozen=True):
     """An engine's executable and its contract; `version` None means that it did not say one."""
 
     executable: Path
@@ -34,34 +36,60 @@ def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
     """
     contract = load.contract(engine)
     newest = contract.at()
+    executable = locate(newest)
+    version = version_of(newest, executable, data, dict(os.environ), stop)
+    return InstalledEngine(executable, version, covering(contract, newest, version))
+
+
+def locate(newest: EngineContract) -> Path:
+    """Find an engine's executable on PATH; EnvironmentFailed if there is none."""
     found = shutil.which(newest.executable)
     if found is None:
         hint = f"install it: npm install --global {newest.npm.package}" if newest.npm else "put it on PATH"
         raise EnvironmentFailed(f"{newest.title} is not installed: no {newest.executable} on PATH", hint)
-    executable = Path(found).absolute()
-    stat = executable.stat()
-    identity = f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
+    return Path(found).absolute()
+
+
+def version_of(
+    newest: EngineContract, executable: Path, data: DataDir, env: Mapping[str, str], stop: Stop
+) -> str | None:
+    """Give the release that an executable says to be, by memory if the file has not changed; None: it says none."""
+    now = identity(executable)
     known = _known(data)
     # by the name on PATH, since version managers lead the names of many engines to one program of theirs
     seen, version = known.get(str(executable), ("", ""))
-    if seen != identity:
-        version = _ask(newest, executable, stop)
+    if seen != now:
+        version = _ask(newest, executable, env, stop)
         if version:
-            _keep(data, known | {str(executable): [identity, version]})
+            _keep(data, known | {str(executable): [now, version]})
+    return version or None
+
+
+def covering(contract: load.Contract, newest: EngineContract, version: str | None) -> EngineContract:
+    """Resolve the claims for a release, those of the newest one where nothing else is said of it."""
     with suppress(ValueError, NotCoveredError):
-        return InstalledEngine(executable, version or None, contract.at(version or None))
-    return InstalledEngine(executable, version, newest)
+        return contract.at(version)
+    return newest
 
 
-def _ask(contract: EngineContract, executable: Path, stop: Stop) -> str:
+def printed(
+    executable: Path, argv: tuple[str, ...], stream: Stream, env: Mapping[str, str], stop: Stop
+) -> tuple[int | None, str]:
+    """Run a command that only prints, in an empty directory; gives its exit code (None: it was ended) and its words."""
+    import tempfile  # noqa: PLC0415 - seldom needed
+
+    with tempfile.TemporaryDirectory() as folder:
+        request = ProcessRequest((str(executable), *argv), Path(folder), {**env, "PWD": folder}, timeout=_TIMEOUT)
+        outcome = run(request, stop=stop)
+    said = outcome.stdout if stream == "stdout" else outcome.stderr
+    return outcome.exit_code if outcome.ended is Ended.EXIT else None, said.decode("utf-8", "replace")
+
+
+def _ask(contract: EngineContract, executable: Path, env: Mapping[str, str], stop: Stop) -> str:
     """Ask the executable for its version; empty if it says none."""
     query = contract.version_query
-    with tempfile.TemporaryDirectory() as folder:
-        env = dict(os.environ) | {"PWD": folder}
-        request = ProcessRequest((str(executable), *query.argv), Path(folder), env, timeout=_TIMEOUT)
-        outcome = run(request, stop=stop)
-    printed = outcome.stdout if query.stream == "stdout" else outcome.stderr
-    found = re.fullmatch(query.pattern, printed.decode("utf-8", "replace").strip())
+    _, said = printed(executable, query.argv, query.stream, env, stop)
+    found = re.fullmatch(query.pattern, said.strip())
     return found["version"] if found else ""
 
 
@@ -77,6 +105,6 @@ def _keep(data: DataDir, known: dict[str, list[str]]) -> None:
     """Remember versions; a cache that can't be written only costs time."""
     with suppress(OSError):
         data.make()
-        temporary = data.versions.with_suffix(f".{os.getpid()}.tmp")
+        temporary = data.versions.with_suffix(f".{os.getpid()}-{get_ident()}.tmp")
         temporary.write_text(json.dumps(known, indent=2) + "\n", "utf-8")
         temporary.replace(data.versions)

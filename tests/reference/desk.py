@@ -49,7 +49,7 @@ class Desk:
         """The one directory of PATH that holds engines."""
         return self.root / "path"
 
-    def engine(self, name: str, *plays: Play, version: str | None = None) -> Path:
+    def engine(self, name: str, *plays: Play, version: str | None = None, help_page: str | None = None) -> Path:
         """Put an engine on PATH, or give it other plays."""
         self.path.mkdir(exist_ok=True)
         executable = self.path / name
@@ -57,7 +57,12 @@ class Desk:
             # isolated and without site packages, since it is started many times
             executable.write_text(f"#!{sys.executable} -IS\n{PLAYER.read_text()}")
             executable.chmod(0o755)
-        script = {"version": VERSIONS[name] if version is None else version, "plays": plays}
+        named = [word for page in load.contract(name).at().help.pages for word in page.names]
+        script = {
+            "version": VERSIONS[name] if version is None else version,
+            "help": " ".join(named) if help_page is None else help_page,
+            "plays": plays,
+        }
         executable.with_suffix(".json").write_text(json.dumps(script))
         return executable
 
@@ -113,7 +118,7 @@ class Desk:
         """Give the calls of an engine, without those that asked for its version."""
         file = self.path / f"{engine}.calls"
         calls = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
-        return [call for call in calls if call["argv"] != ["--version"]]
+        return [call for call in calls if not {"--version", "--help"} & set(call["argv"])]
 
 
 def handle_in(err: str) -> str:

@@ -25,7 +25,7 @@ from turngate_reference.data_dir import DataDir
 data = DataDir(Path(sys.argv[1]))
 record = handle_record.find(data, sys.argv[2])
 os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-handle_record.write(data, record.updated(state="answered", turns=99))
+handle_record.write(data.record(record.handle), record.updated(state="answered", turns=99))
 """
 
 
@@ -65,7 +65,7 @@ def test_a_record_is_on_disk_before_it_takes_its_place(
 
     monkeypatch.setattr(os, "fsync", synchronised)
     monkeypatch.setattr(Path, "replace", replaced)
-    handle_record.write(data, record)
+    handle_record.write(data.record(record.handle), record)
     assert done == ["file", "rename", "folder"]
 
 

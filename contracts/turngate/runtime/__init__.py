@@ -1,17 +1,23 @@
 """The impure corner: run an engine process, stream what it writes, end its whole tree."""
 
+from turngate.runtime.orphans import Noted, end_orphans, start_time
 from turngate.runtime.process import Ended, ProcessOutcome, ProcessRequest, Stdin, Stop, run
+from turngate.runtime.session_store import session_exists
 from turngate.runtime.tree import TAG, Leftover, ProcessTree, Tree
 
 __all__ = [
     "TAG",
     "Ended",
     "Leftover",
+    "Noted",
     "ProcessOutcome",
     "ProcessRequest",
     "ProcessTree",
     "Stdin",
     "Stop",
     "Tree",
+    "end_orphans",
     "run",
+    "session_exists",
+    "start_time",
 ]

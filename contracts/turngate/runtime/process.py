@@ -7,9 +7,10 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from pathlib import Path
+
+from msgspec import Struct
 
 from turngate.runtime.launch import launch
 from turngate.runtime.pipes import Pipes
@@ -33,11 +34,11 @@ class Ended(StrEnum):
     STOPPED = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRequest:
+class ProcessRequest(Struct, frozen=True):
     """A process to run. `env` is complete, nothing is inherited; bytes as `stdin` are written, then closed.
 
-    `timeout` is in seconds of wall time. Of each stream `max_output` bytes are kept; the rest is dropped.
+    `timeout` is in seconds of wall time. Of each stream `max_output` bytes are kept; the rest is dropped. `tag`
+    (empty: a new one) is what marks every process of the tree, for `end_orphans` if this program dies.
     """
 
     argv: tuple[str, ...]
@@ -46,10 +47,10 @@ class ProcessRequest:
     stdin: bytes | Stdin = Stdin.CLOSED
     timeout: float = 120.0
     max_output: int = 64 * 2**20
+    tag: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessOutcome:
+class ProcessOutcome(Struct, frozen=True):
     """How a process ended.
 
     `exit_code` is negative for a signal, and None if the process was never started (it was stopped before) or
@@ -109,13 +110,15 @@ def run(
     *,
     stop: Stop | None = None,
     on_output: Callable[[str, bytes], None] | None = None,
+    on_start: Callable[[int], None] | None = None,
     new_tree: Callable[[str], Tree] = ProcessTree,
 ) -> ProcessOutcome:
     """Run `request` and return when the process and all that it started have ended.
 
     `on_output` gets "stdout" or "stderr" and each chunk as it arrives, dropped ones included: from other
     threads, one call at a time. It should be quick, since the process waits for it; what it raises ends the
-    process and is raised here. `new_tree` makes the `Tree` for a tag; a test with a fake `subprocess.Popen`
+    process and is raised here. `on_start` gets the process id, once, before any output is read; what it raises
+    ends the process too. `new_tree` makes the `Tree` for a tag; a test with a fake `subprocess.Popen`
     brings its own.
 
     Raises:
@@ -125,16 +128,17 @@ def run(
     with (stop or Stop()).telling(events) as already_set:
         if already_set:
             return ProcessOutcome(Ended.STOPPED, None, b"", b"", 0, time.time(), 0.0, 0.0, ())
-        return _run(request, events, on_output or _ignore, new_tree)
+        return _run(request, events, on_output or _ignore, on_start or _unnoted, new_tree)
 
 
 def _run(
     request: ProcessRequest,
     events: _Events,
     on_output: Callable[[str, bytes], None],
+    on_start: Callable[[int], None],
     new_tree: Callable[[str], Tree],
 ) -> ProcessOutcome:
-    tag = uuid.uuid4().hex
+    tag = request.tag or uuid.uuid4().hex
     # the tags of the runs around this one stay, so that their sweeps find what this one starts
     env = {**request.env, TAG: f"{os.environ.get(TAG, '')}/{tag}"}
     tree = new_tree(tag)
@@ -144,6 +148,7 @@ def _run(
     data = request.stdin if isinstance(request.stdin, bytes) else None
     pipes = Pipes(process, data, request.max_output, on_output, events.put)
     try:
+        on_start(process.pid)
         pipes.start()
         ended, end, leftovers = _watch(tree, events, request.timeout)
     except BaseException:
@@ -189,3 +194,7 @@ def _watch(tree: Tree, events: _Events, timeout: float) -> tuple[Ended, float, t
 
 def _ignore(_stream: str, _chunk: bytes) -> None:
     """Take no notice of output."""
+
+
+def _unnoted(_pid: int) -> None:
+    """Take no notice of the start."""

@@ -12,10 +12,10 @@ import subprocess
 import time
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Protocol
 
 import psutil
+from msgspec import Struct
 
 TAG = "TURNGATE_RUN"  # environment variable that holds the ids of the run and of those around it
 SETTLE_GRACE = 0.3  # seconds in which what outlives the main process may end by itself
@@ -24,8 +24,7 @@ KILL_GRACE = 3.0  # seconds after SIGKILL until a process counts as a survivor
 _POLL = 0.005
 
 
-@dataclass(frozen=True, slots=True)
-class Leftover:
+class Leftover(Struct, frozen=True):
     """A process of the tree that was still alive after the main process had exited by itself.
 
     `survived` tells that it could not be ended; after a timeout or a stop these alone are reported. `argv` is

@@ -1,0 +1,102 @@
+"""What the last probe said of each executable: one small file each, in the user's cache.
+
+Whoever reads one trusts nothing in it: a file that is not exactly what is written here, or not about this very
+executable, is no result.
+"""
+
+import hashlib
+import os
+import tempfile
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from stat import S_ISREG, S_IWGRP, S_IWOTH
+from typing import Annotated, Literal
+
+import msgspec
+
+from turngate.model import EngineResumeCapability
+from turngate.plain import bounded
+from turngate.runtime.identity import identity
+from turngate.verdict import Verdict
+
+KEPT = 200
+_MAX_BYTES = 16 * 2**10
+_MAX_DETAIL = 1000
+
+_Word = Annotated[str, msgspec.Meta(max_length=300)]
+_Text = Annotated[str, msgspec.Meta(max_length=2 * _MAX_DETAIL)]
+
+
+class Capability(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An `EngineResumeCapability` as it is written down."""
+
+    supported: bool
+    probe_method: Literal["command", "api", "filesystem"]
+    detail: _Text
+
+    @classmethod
+    def of(cls, found: EngineResumeCapability) -> "Capability":
+        """Take over what a probe found."""
+        return cls(found.supported, found.probe_method, bounded(found.detail, _MAX_DETAIL))  # type: ignore[arg-type]
+
+
+class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a finished probe said of an executable, which `identity` tells from its successors; `at` has a time zone."""
+
+    engine: _Word
+    executable: Annotated[str, msgspec.Meta(max_length=4096)]
+    identity: _Word
+    version: _Word | None
+    verdict: Verdict
+    capability: Capability
+    profile: Literal["resumable", "sticky_process"]
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    turngate: _Word
+
+
+def keep_result(result: ProbeResult, cache: Path) -> None:
+    """Write a result in the place of the one before it, and drop the oldest of all; a cache may always be lost."""
+    with suppress(OSError):
+        path = _place(result.engine, Path(result.executable), cache)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
+            try:
+                file.write(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
+                file.flush()
+                Path(file.name).replace(path)
+            except BaseException:
+                Path(file.name).unlink(missing_ok=True)
+                raise
+        there = sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)
+        for old in there[:-KEPT]:
+            old.unlink(missing_ok=True)
+
+
+def last_result(engine: str, executable: Path, cache: Path) -> ProbeResult | None:
+    """Read what the last probe said of an executable as it is now; None if there is nothing that can be trusted."""
+    with suppress(OSError, ValueError, RecursionError):
+        found = msgspec.json.decode(_read(_place(engine, executable, cache)), type=ProbeResult)
+        about = (found.engine, found.executable, found.identity)
+        if about == (engine, os.path.realpath(executable), identity(executable)):
+            return found
+    return None
+
+
+def _place(engine: str, executable: Path, cache: Path) -> Path:
+    # an engine's name counts too: version managers lead the names of many engines to one program of theirs
+    about = f"{engine}\0{os.path.realpath(executable)}"
+    return cache / "verdicts" / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"
+
+
+def _read(path: Path) -> bytes:
+    """Read a small file of our own; ValueError if it is anything else."""
+    # a pipe in its place must not make the reader wait
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        stat = os.fstat(file.fileno())
+        if not S_ISREG(stat.st_mode) or stat.st_uid != os.geteuid() or stat.st_mode & (S_IWGRP | S_IWOTH):
+            raise ValueError("not a file that nobody else could have written")
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ValueError("longer than any result")
+    return data
