@@ -27,8 +27,7 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: setup ## Run the tests (no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile $(ARGS) || { \
-		test $$? -eq 1 && echo '== once more, alone: what failed' && $(BIN)/python -m pytest -q --last-failed $(ARGS); }
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 drift: setup ## Count the drifts that the clauses notice
 	@$(BIN)/python -m tests.drift
@@ -57,8 +56,8 @@ bench: setup ## Measure what the README states
 record: setup ## Record real releases into fixtures; ARGS='codex@0.169.0' and the like
 	@$(BIN)/turngate record $(ARGS)
 
-serve: ## Run the reference server (comes later)
-	$(error serve: not there yet; it comes with a later release)
+serve: setup ## Run the reference server; ARGS='--port 0 --slots 2' and the like
+	@$(BIN)/turngate serve $(ARGS)
 
 lock: setup ## Resolve the requirements anew
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv

@@ -9,6 +9,10 @@ from turngate.clauses import Catalogue
 from turngate.errors import ContractError
 from turngate.extract import numbered_like
 from turngate.load import ALL_OF, ONE_OF, Document, catalogue, claim_range, schema_errors
+from turngate.session_paths import names_in
+
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+_IN_CHECKS = {"HOME", "handle", "cwd"}
 
 
 def problems(document: Document) -> Iterator[ContractError]:
@@ -25,6 +29,9 @@ def meaning_errors(document: Document, clauses: Catalogue) -> Iterator[ContractE
     yield from _deviation_errors(document, clauses)
     yield from _flag_errors(document)
     yield from _handle_errors(document)
+    yield from _store_errors(document)
+    yield from _environment_errors(document)
+    yield from _resume_probe_errors(document)
 
 
 def _range_errors(document: Document) -> Iterator[ContractError]:
@@ -103,3 +110,51 @@ def _handle_errors(document: Document) -> Iterator[ContractError]:
             yield document.error(("handle", i, "dead"), "no number can stand in it", hint)
         if re.fullmatch(handle["shape"], "--x"):
             yield document.error(("handle", i, "shape"), "admits a value that looks like a flag")
+
+
+def _store_errors(document: Document) -> Iterator[ContractError]:
+    """Every slot of a store stands for something, and of wildcards there is but `*`."""
+    for i, store in enumerate(document.data.get("store", [])):
+        known = {"HOME"}
+        for name, default in store["locations"].items():
+            yield from _unknown_slots(document, ("store", i, "locations", name), default, known)
+            known.add(name)
+        for key in ("pattern", "file"):
+            text = store["check"].get(key, "")
+            yield from _unknown_slots(document, ("store", i, "check", key), text, known | _IN_CHECKS)
+            if re.search(r"[?\[\]]|\*\*", text):
+                yield document.error(("store", i, "check", key), "holds another wildcard than *", "write * alone")
+
+
+def _environment_errors(document: Document) -> Iterator[ContractError]:
+    for i, environment in enumerate(document.data["environment"]):
+        for j, name in enumerate(environment["locations"]):
+            at = ("environment", i, "locations", j)
+            if name in environment["pass"]:
+                yield document.error(at, f"{name} is passed too", "what is kept comes from the first turn alone")
+            if _SECRET.search(name):
+                yield document.error(at, f"{name} may hold a secret", "locations are written down; pass it instead")
+        for store in _beside(document, "store", environment):
+            for name in sorted({*store["locations"]} - {*environment["locations"], "HOME"}):
+                hint = "declare it, so that a resume finds what the first turn wrote"
+                yield document.error(("environment", i, "locations"), f"{name} of `store` is missing", hint)
+
+
+def _resume_probe_errors(document: Document) -> Iterator[ContractError]:
+    for i, probe in enumerate(document.data["resume_probe"]):
+        # known must be at every release that the claim holds for
+        told = [{*store["locations"]} for store in _beside(document, "store", probe)]
+        known = {"HOME"} | (set.intersection(*told) if told else set())
+        yield from _unknown_slots(document, ("resume_probe", i, "directory"), probe.get("directory", ""), known)
+
+
+def _beside(document: Document, section: str, claim: dict[str, Any]) -> list[dict[str, Any]]:
+    """Give the claims of another section that hold for some release for which this one does."""
+    return [each for each in document.data.get(section, []) if claim_range(each).overlaps(claim_range(claim))]
+
+
+def _unknown_slots(
+    document: Document, at: tuple[str | int, ...], text: str, known: set[str]
+) -> Iterator[ContractError]:
+    for name in sorted(names_in(text) - known):
+        yield document.error(at, f"nothing is known of {{{name}}}", "there are: " + ", ".join(sorted(known)))

@@ -1,0 +1,140 @@
+"""Slots and the queue: starts the turns of queued runs, first in, first out, as slots become free."""
+
+import logging
+import sqlite3
+import threading
+import uuid
+from typing import Protocol
+
+from turngate.runtime import Stop
+from turngate_reference import finish, runs
+from turngate_reference.runs import Run
+from turngate_reference.states import State
+from turngate_reference.store import Store
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+
+
+class Runner(Protocol):
+    """What runs a turn."""
+
+    def run(self, run: Run, stop: Stop) -> bool:
+        """Run a claimed turn to its end; False: its process is kept, and the slot with it, until `release`."""
+
+
+class Dispatcher:
+    """Gives each turn a slot and a thread of its own, for as long as it runs."""
+
+    def __init__(self, store: Store, runner: Runner, slots: int) -> None:
+        self.slots = slots
+        self._store, self._runner = store, runner
+        self._held: dict[str, Stop] = {}
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
+
+    @property
+    def held(self) -> int:
+        """How many slots are held now."""
+        return len(self._held)
+
+    def start(self) -> None:
+        """Begin to start what is queued."""
+        self._thread.start()
+        self.kick()
+
+    def kick(self) -> None:
+        """Look at the queue: something was added to it."""
+        self._wake.set()
+
+    def stop(self, run_id: str) -> None:
+        """End the process of a run, if one runs; its slot is free when the whole tree is gone."""
+        with self._lock:
+            stop = self._held.get(run_id)
+        if stop is not None:
+            stop.set()
+
+    def release(self, run_id: str) -> None:
+        """Free the slot of a run of which no process is left."""
+        with self._lock:
+            self._held.pop(run_id, None)
+        self._wake.set()
+
+    def close(self) -> None:
+        """Start nothing more, end all that runs, and return when it has ended."""
+        with self._lock:
+            self._closed = True
+            stops, threads = list(self._held.values()), list(self._threads)
+        self._wake.set()
+        for stop in stops:
+            stop.set()
+        for thread in (self._thread, *threads):
+            if thread.ident is not None:
+                thread.join()
+
+    def _loop(self) -> None:
+        """Claim while there are free slots; try again later when the store can't be written."""
+        wait: float | None = None
+        while True:
+            self._wake.wait(wait)
+            self._wake.clear()
+            if self._closed:
+                return
+            try:
+                while self.held < self.slots and (run := claim(self._store)) is not None:
+                    self._begin(run)
+                wait = None
+            except sqlite3.Error:
+                log.exception("the queue can't be read or written yet")
+                wait = RETRY_SECONDS
+
+    def _begin(self, run: Run) -> None:
+        stop = Stop()
+        thread = threading.Thread(target=self._work, args=(run, stop), name=f"turngate-{run.handle}", daemon=True)
+        with self._lock:
+            self._held[run.run_id] = stop
+            self._threads.add(thread)
+            if self._closed:
+                stop.set()
+            thread.start()
+        # a cancel that came between the claim and this found nothing to stop
+        found = runs.find(self._store, run.run_id)
+        if found is not None and found.cancel_requested:
+            stop.set()
+
+    def _work(self, run: Run, stop: Stop) -> None:
+        done = True
+        try:
+            done = self._runner.run(run, stop)
+        finally:
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+            if done:
+                self.release(run.run_id)
+
+
+def claim(store: Store) -> Run | None:
+    """Take the first run of the queue and begin its next turn; None: nothing is queued.
+
+    The tag that its processes will carry is written with it, so that they are found even if we die at once.
+    """
+    if not store.read("SELECT 1 FROM runs WHERE state = ? LIMIT 1", State.QUEUED):
+        return None
+    with store.writing() as connection:
+        row = connection.execute(
+            "SELECT run_id, turn_index, started_at FROM runs WHERE state = ? ORDER BY queue_place LIMIT 1",
+            (State.QUEUED,),
+        ).fetchone()
+        if row is None:
+            return None
+        runs.transition(
+            connection, row["run_id"], State.QUEUED, State.RUNNING,
+            turn_index=row["turn_index"] + 1, process={"tag": uuid.uuid4().hex},
+            started_at=row["started_at"] or runs.now(),
+        )  # fmt: skip
+        finish.begin(connection, row["run_id"], row["turn_index"] + 1)
+        return runs.get(connection, row["run_id"])

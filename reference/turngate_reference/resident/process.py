@@ -1,0 +1,78 @@
+"""Starts a resident process and ends its whole tree; all of it blocks, and belongs on a thread of its own."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+
+import orjson
+import psutil
+
+from turngate import argv
+from turngate.contract import ModeQuery
+from turngate.runtime import TAG, ProcessRequest, ProcessTree, run
+from turngate.runtime.launch import launch
+from turngate_reference.resident.events import ResidentRequest
+from turngate_reference.resident.speech import SpeechError, stance_of
+
+_QUERY_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A started process with its tree, and its start time in seconds since the epoch."""
+
+    process: subprocess.Popen[bytes]
+    tree: ProcessTree
+    started_at: float
+
+    def end(self) -> int | None:
+        """End the whole tree and give the exit code of the process."""
+        self.tree.end()
+        return self.tree.reap()[0]
+
+
+def start(request: ResidentRequest) -> Started:
+    """Start the process, once its configuration has been seen to ask where the contract says how.
+
+    Raises:
+        RefusedError: an option can't be passed.
+        EnvironmentFailed: it could not be started.
+        SpeechError: the configuration in force lets it act without asking.
+    """
+    arguments = argv.resident(request.contract, request.mode, options=request.options, model=request.model)
+    stance = stance_of(request.contract, request.mode)
+    env = {**request.env, **stance.env}
+    if stance.query:
+        _query(request, stance.query, env)
+    tree = ProcessTree(request.tag)
+    env[TAG] = f"{os.environ.get(TAG, '')}/{request.tag}"
+    process = launch((str(request.executable), *arguments), request.cwd, env, stdin=True)
+    tree.adopt(process)
+    return Started(process, tree, psutil.Process(process.pid).create_time())
+
+
+def _query(request: ResidentRequest, query: ModeQuery, env: dict[str, str]) -> None:
+    """Have the engine print its configuration, and see that all below the key is among the values."""
+    command = (str(request.executable), *query.argv)
+    told = run(ProcessRequest(command, request.cwd, env, timeout=_QUERY_TIMEOUT, tag=request.tag))
+    try:
+        document = orjson.loads(told.stdout)
+    except orjson.JSONDecodeError:
+        raise SpeechError(f"its configuration can't be seen: {' '.join(query.argv)} printed no JSON") from None
+    found = list(_below(document, query.key, (), within=False))
+    if not found:
+        raise SpeechError(f"its configuration says nothing of {query.key}")
+    for place, value in found:
+        if value not in query.values:
+            raise SpeechError(f"its configuration lets it act without asking: {place} is {str(value)[:100]}")
+
+
+def _below(value: object, key: str, path: tuple[str, ...], *, within: bool) -> list[tuple[str, object]]:
+    """Give every plain value that stands below the key, with its place."""
+    if isinstance(value, dict):
+        parts = [(str(name), each, within or name == key) for name, each in value.items()]
+    elif isinstance(value, list):
+        parts = [(str(number), each, within) for number, each in enumerate(value)]
+    else:
+        return [(".".join(path), value)] if within else []
+    return [found for name, each, below in parts for found in _below(each, key, (*path, name), within=below)]

@@ -1,0 +1,88 @@
+"""Puts a server together over one data directory: store, engines, queue, and what callers may do."""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from turngate.errors import EnvironmentFailed
+from turngate.runtime import Stop
+from turngate_reference.commands import Commands
+from turngate_reference.data_dir import DataDir
+from turngate_reference.dispatcher import Dispatcher
+from turngate_reference.engines import Engines
+from turngate_reference.lock import locked
+from turngate_reference.profiles import Profiles
+from turngate_reference.recovery import recover
+from turngate_reference.sticky import Sticky
+from turngate_reference.store import Store
+from turngate_reference.turns import TurnRunner
+
+SLOTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a server is started with; `env` is what engines may get parts of, `pass_env` names more of it for them.
+
+    `observe` hears of each turn: engine, outcome, seconds.
+    """
+
+    data: DataDir
+    slots: int = SLOTS
+    workspace_root: Path | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    pass_env: tuple[str, ...] = ()
+    observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
+
+
+class Server:
+    """A running orchestrator; `close` ends it and every process that it started."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the data directory and settle what an earlier server left; EnvironmentFailed if it can't be used."""
+        self._stack = ExitStack()
+        self._stop = Stop()
+        self.ready = False
+        try:
+            settings.data.make()
+            self._stack.enter_context(locked(settings.data.root / "server.lock", str(settings.data.root)))
+            self.store = Store(settings.data.root / "turngate.db")
+            self._stack.callback(self.store.close)
+            recover(self.store)
+        except OSError as error:
+            self._stack.close()
+            hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
+            raise EnvironmentFailed(f"{settings.data.root} can't be used: {error.strerror}", hint) from error
+        except BaseException:
+            self._stack.close()
+            raise
+        profiles = Profiles(self._stop)
+        self.engines = Engines(settings.data, self._stop, profiles.known)
+        self._sticky = Sticky(self.store, lambda run_id: self.dispatcher.release(run_id), settings.observe)
+        self._runner = TurnRunner(
+            self.store, self.engines, profiles, self._sticky, settings.env,
+            settings.pass_env, settings.observe,
+        )  # fmt: skip
+        self.dispatcher = Dispatcher(self.store, self._runner, settings.slots)
+        self.commands = Commands(
+            self.store, settings.data, self.engines, self.dispatcher, self._sticky, settings.workspace_root
+        )
+
+    def start(self) -> None:
+        """Begin to work on the queue, and look at what engines there are."""
+        self.dispatcher.start()
+        threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
+        self.ready = True
+
+    def close(self) -> None:
+        """End what runs, write what became of it, and give the data directory back."""
+        self.ready = False
+        self._stop.set()
+        self._runner.closing.set()
+        self.dispatcher.close()
+        self._sticky.close()
+        self.store.wake()
+        self._stack.close()
