@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from turngate import load
 from turngate.contract import EngineContract
 from turngate.errors import TurngateError
 from turngate.redact import redact
 from turngate_probes.cases import Case
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.lab import Lab
-from turngate_probes.observe import Page, Turn
+from turngate_probes.observe import Sight
 from turngate_probes.sandbox import Sandbox, sandbox
 from turngate_probes.slots import Slots
 from turngate_probes.stub_model import refused_port
@@ -24,8 +25,8 @@ WAITING_PER_JOB = 4
 class Audience(Protocol):
     """Is told what is played, from many threads."""
 
-    def saw(self, item: Turn | Page, box: Sandbox) -> None:
-        """Take a turn or page that has just ended."""
+    def saw(self, item: Sight, box: Sandbox) -> None:
+        """Take what has just ended."""
 
     def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:
         """Take the end of a case: why it stopped early, if it did, and the hosts that were tried."""
@@ -44,6 +45,7 @@ class Stage:
     @classmethod
     def of(cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False) -> "Stage":
         """Make a stage on which `jobs` engines work at once."""
+        load.prepare()  # here, since what is played reads contracts and the catalogue on many threads
         return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(jobs * WAITING_PER_JOB))
 
     def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Audience) -> None:

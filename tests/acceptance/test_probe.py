@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -143,6 +144,7 @@ def test_an_interrupt_ends_the_engines_and_still_reports(turngate: Command) -> N
     # open for writing too, so that an engine that comes later does not wait for a reader
     meeting = os.open(folder / "meeting", os.O_RDWR)
     process = turngate.start("probe", f"codex={executable}", "--jobs", "1", "--json", "-", code=HURRIED)
+    assert select.select([meeting], [], [], 60)[0], "no engine was started"
     met = os.read(meeting, 4096)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)

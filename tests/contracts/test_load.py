@@ -1,3 +1,5 @@
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +59,10 @@ end:
   - {stream: stdout, unverified: true}
 final:
   - {stream: stdout, field: text, unverified: true}
+environment:
+  - {pass: [SMALL_KEY], locations: [SMALL_HOME], unverified: true}
+resume_probe:
+  - {command: {argv: [resume, --help], names: [ID]}, unverified: true}
 hermetic:
   - {env: {}, files: [], model: stub, unverified: true}
 resident:
@@ -263,6 +269,9 @@ def test_file_that_holds_no_mapping_is_told(text: str) -> None:
         ("field: text, unverified: true", "feld: text, unverified: true", 0, 0, "$.final[0]", "'feld' was unexpected"),
         ("symptom: hang", "symptom: It hangs", 0, 0, "$.deviations[0].symptom", "does not match"),
         ("auto_flags:\n  - {flag: --auto, unverified: true}", "auto_flags: []", 0, 0, "$.auto_flags", ""),
+        ("pass: [SMALL_KEY]", "pass: [SMALL-KEY]", 0, 0, "$.environment[0].pass[0]", "does not match"),
+        ("pass: [SMALL_KEY]", "pass: [SMALL_KEY, SMALL_KEY]", 0, 0, "$.environment[0].pass", "non-unique"),
+        ("command: {argv: [resume, --help], names: [ID]}, unv", "unv", 0, 0, "$.resume_probe[0]", "is not valid"),
     ],
 )
 def test_schema_error_points_at_its_place(old: str, new: str, line: int, column: int, path: str, message: str) -> None:
@@ -319,6 +328,25 @@ def test_every_error_is_told_at_once() -> None:
         ("dead: s00000000", "dead: 's00000000 '", "$.handle[0].dead", "does not have the shape"),
         ("(?P<version>.+)", "(.+)", "$.version[0].pattern", "names no group `version`"),
         (
+            "locations: [SMALL_HOME]",
+            "locations: [SMALL_KEY]",
+            "$.environment[0].locations[0]",
+            "SMALL_KEY is passed too",
+        ),
+        ("locations: [SMALL_HOME]", "locations: [A_Token]", "$.environment[0].locations[0]", "may hold a secret"),
+        (
+            "locations: [SMALL_HOME]",
+            "locations: [SMALL_HOME, XAPIKEY]",
+            "$.environment[0].locations[1]",
+            "may hold a secret",
+        ),
+        (
+            "{command: {argv: [resume, --help], names: [ID]}",
+            '{directory: "{HOME}/{X}"',
+            "$.resume_probe[0].directory",
+            "of {X}",
+        ),
+        (
             'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--auto]',
             'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--all]',
             "$.launch[1].auto[0]",
@@ -340,6 +368,43 @@ def test_shape_that_admits_a_flag_is_told() -> None:
     """A shape that `--x` has is none."""
     broken = SMALL.replace("shape: 's[0-9]{8}'", "shape: '.*'")
     assert any(error.path == "$.handle[0].shape" and "looks like a flag" in error.message for error in found(broken))
+
+
+STORE = """\
+store:
+  - since: 0.140.0
+    locations: {SMALL_HOME: "{HOME}/.small", SMALL_DATA: "{SMALL_HOME}/data"}
+    check: {kind: glob, pattern: "{SMALL_DATA}/*/{handle}.json"}
+    tied_to_cwd: true
+    unverified: true
+"""
+WITH_STORE = SMALL.replace("locations: [SMALL_HOME]", "locations: [SMALL_HOME, SMALL_DATA]") + STORE
+
+
+def test_a_store_and_a_probe_that_agree_are_valid() -> None:
+    """A default may use those before it, and the probe any variable of the store that holds where it does."""
+    assert found(WITH_STORE) == []
+    probe = "{command: {argv: [resume, --help], names: [ID]}, unverified: true}"
+    late = '{since: 0.140.0, directory: "{SMALL_DATA}/x", unverified: true}'
+    assert found(WITH_STORE.replace(probe, late)) == []
+
+
+@pytest.mark.parametrize(
+    "old, new, path, message",
+    [
+        ("{HOME}/.small", "{SMALL_DATA}/x", "$.store[0].locations.SMALL_HOME", "of {SMALL_DATA}"),
+        ("{SMALL_DATA}/*/", "{OTHER}/*/", "$.store[0].check.pattern", "of {OTHER}"),
+        ("{SMALL_DATA}/*/", "{SMALL_DATA}/**/", "$.store[0].check.pattern", "another wildcard"),
+        ("{handle}.json", "{handle}.jso?", "$.store[0].check.pattern", "another wildcard"),
+        ("[SMALL_HOME, SMALL_DATA]", "[SMALL_DATA]", "$.environment[0].locations", "SMALL_HOME of `store` is missing"),
+    ],
+)
+def test_a_store_that_nothing_else_agrees_with_is_told(old: str, new: str, path: str, message: str) -> None:
+    """Unknown slots, wildcards of other kinds and variables that a resume would not keep are errors."""
+    assert WITH_STORE.count(old) == 1
+    error = only(WITH_STORE.replace(old, new))
+    assert (error.path, bool(error.hint)) == (path, True)
+    assert message in error.message
 
 
 def small(edit: Callable[[str], str] = str) -> Contract:
@@ -383,6 +448,24 @@ def test_unknown_engine_names_the_known() -> None:
         load.contract("kodex")
 
 
+LEARNED = """
+from unittest.mock import patch
+from turngate import load
+load.prepare()
+data = load.contract("codex")
+# how msgspec reads what a class holds
+with patch("typing._eval_type", side_effect=AssertionError("a class was learned late")):
+    data.at()
+    load.catalogue.__wrapped__()
+"""
+
+
+def test_classes_are_learned_by_prepare() -> None:
+    """After it no conversion reads a class, which two threads at once would not survive."""
+    done = subprocess.run((sys.executable, "-c", LEARNED), check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_documents_are_the_named_files_or_all_packaged() -> None:
     """Named files are read by their own names, and without any the packaged contracts."""
     assert [name for name, _ in load.documents([PACKAGED])] == [str(PACKAGED)]
@@ -399,3 +482,96 @@ def test_error_at_an_unknown_place_points_at_the_nearest() -> None:
     """What is missing is told where it should stand."""
     error = parse("a:\n  b: 1\n", "f").error(("a", "c", 0), "nothing here")
     assert str(error) == "f:2:3: $.a.c[0]: nothing here"
+
+
+def test_error_points_at_the_innermost_part_that_is_there() -> None:
+    """Of the parts of a path the deepest one in the file gives the line; an empty file is told at its start."""
+    assert str(parse("a:\n  b:\n    c: 1\n", "f").error(("a", "b", "d"), "absent")) == "f:3:5: $.a.b.d: absent"
+    assert str(parse("", "f").error(("a",), "absent")) == "f:1:1: $.a: absent"
+
+
+@pytest.mark.parametrize("key", ["auto", "interactive", "model"])
+def test_token_of_a_launch_is_an_option_by_name_or_alias(key: str) -> None:
+    """Whatever is passed must be declared, under its name or another, with its value glued to it or not."""
+    declared = SMALL.replace("flag: --late,", "flag: --late, aliases: [-l],")
+    for token in ("--late", "-l", "--late=1", "word"):
+        assert found(declared.replace("    model: []", f"    {key}: [{token}]", 1).replace(*_twice(key))) == []
+    broken = declared.replace("    model: []", f"    {key}: [--late, --latest=1]", 1).replace(*_twice(key))
+    error = only(broken)
+    assert (error.path, error.message) == (f"$.launch[0].{key}[1]", "--latest=1 is no declared option")
+
+
+def _twice(key: str) -> tuple[str, str, int]:
+    """Say what to replace in the first launch of the small contract, so that each key stands there once."""
+    old = "    auto: [--auto]\n"
+    return (old, "    model: []\n", 1) if key == "auto" else (old, old + "    model: []\n" * (key != "model"), 1)
+
+
+@pytest.mark.parametrize("dead", ["s00000001", "s12345678"])
+def test_dead_session_id_must_have_room_for_a_number(dead: str) -> None:
+    """An id that recordings can't number is told where it stands; one with six zeros in a row can hold a number."""
+    errors = found(SMALL.replace("dead: s00000000", f"dead: {dead}"))
+    said = [(error.path, error.message, bool(error.hint)) for error in errors]
+    assert said == ([] if "000000" in dead else [("$.handle[0].dead", "no number can stand in it", True)])
+
+
+def test_errors_name_what_they_are_about() -> None:
+    """An unknown engine and an uncovered release are told by name, the latter with its file and all known ranges."""
+    with pytest.raises(ContractError) as unknown:
+        load.contract("kodex")
+    assert str(unknown.value) == f"no contract for engine 'kodex' (known engines: {', '.join(load.engines())})"
+    ranged = SMALL.replace("  - until: 0.140.0\n", "  - since: 0.100.0\n    until: 0.140.0\n")
+    with pytest.raises(NotCoveredError) as raised:
+        Contract(parse(ranged, "small.yaml")).at("0.99.0")
+    assert str(raised.value) == (
+        "small.yaml: $.launch: nothing is said of small 0.99.0: "
+        "launch is known 0.100.0 up to but without 0.140.0, from 0.140.0"
+    )
+
+
+@pytest.mark.parametrize(
+    "shape, message",
+    [
+        ("s0{8}", "no number can stand in it"),
+        ("s[0-9]{8}|--[a-z]", "admits a value that looks like a flag"),
+        ("s[0-9]{8}|--[A-Z]", None),
+    ],
+)
+def test_shape_leaves_room_for_numbers_and_none_for_flags(shape: str, message: str | None) -> None:
+    """The shape of session ids is tried with a numbered id and with a flag, which is written in small letters."""
+    errors = found(SMALL.replace("shape: 's[0-9]{8}'", f"shape: '{shape}'"))
+    assert [error.message for error in errors] == ([message] if message else [])
+
+
+@pytest.mark.parametrize(
+    "old, new, hint",
+    [
+        (
+            "value: none, since: 0.140.0",
+            "value: none, since: 0.140.0, until: 0.1.0",
+            "`until` is the first release that the claim no longer holds for",
+        ),
+        ("until: 0.140.0\n", "until: 0.141.0\n", "give the entries of this section ranges that do not meet"),
+        ("(?P<version>.+)", "(.+)", r"such as (?P<version>\S+)"),
+        ("clause: stdin.open", "clause: stdin.shut", "see clauses.yaml"),
+        ("clause: stdin.open", "clause: handle.present", "a release that misses it is broken"),
+        ("    model: []\n    unverified", "    model: [--x]\n    unverified", "declare it under `options`"),
+        ("dead: s00000000", "dead: s0000000", "s[0-9]{8}"),
+        ("dead: s00000000", "dead: s12345678", "recordings number session ids in its last run of at least six zeros"),
+    ],
+)
+def test_what_is_told_of_a_meaning_comes_with_its_remedy(old: str, new: str, hint: str) -> None:
+    """Each error that no schema finds says what to write instead."""
+    assert SMALL.count(old) == 1
+    assert found(SMALL.replace(old, new))[0].hint == hint
+
+
+def test_contract_without_deviations_is_whole() -> None:
+    """A section that may be empty may be absent."""
+    assert found(SMALL[: SMALL.index("deviations:")]) == []
+
+
+def test_place_of_releases_is_told_where_there_is_one() -> None:
+    """An engine that npm has is installed from there; the small one is nowhere."""
+    assert load.contract("codex").at().npm
+    assert small().at().npm is None

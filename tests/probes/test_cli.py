@@ -78,18 +78,25 @@ def test_installing_without_npm_is_told(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals) -> None:
-    """The first signal calls the interrupt on another thread; from then on the signal has its default action."""
-    before, called = signal.getsignal(number), threading.Event()
-    threads: list[threading.Thread] = []
+def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first signal calls the interrupt, on another thread; the second one ends the process."""
+    called, killed, codes = threading.Event(), threading.Event(), list[int]()
+    interrupts: list[threading.Thread] = []
 
     def interrupt() -> None:
-        threads.append(threading.current_thread())
+        interrupts.append(threading.current_thread())
         called.set()
 
+    def exit_at_once(code: int) -> None:
+        codes.append(code)
+        killed.set()
+
+    monkeypatch.setattr(os, "_exit", exit_at_once)
     with _interrupting(interrupt):
-        os.kill(os.getpid(), number)
-        assert called.wait(10)
-        assert threads[0] is not threading.main_thread()
-        assert signal.getsignal(number) is signal.SIG_DFL
-    assert signal.getsignal(number) is before
+        signal.raise_signal(number)
+        assert called.wait(60)
+        assert codes == []
+        signal.raise_signal(number)
+        assert killed.wait(60)
+    assert codes == [128 + number]
+    assert interrupts[0] is not threading.main_thread()

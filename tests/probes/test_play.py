@@ -5,12 +5,14 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
+from turngate import load
 from turngate.clauses import Result
 from turngate_probes import cases, lab
 from turngate_probes.cases import CASES, Case
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.lab import Lab
+from turngate_probes.play import Stage
 
 
 def _start_alone(played: Lab) -> None:
@@ -21,6 +23,14 @@ def _start_alone(played: Lab) -> None:
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a later minute come at once."""
     monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
+
+
+def test_a_stage_makes_ready_what_threads_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contracts and catalogue can be converted on many threads from then on."""
+    prepared: list[None] = []
+    monkeypatch.setattr(load, "prepare", lambda: prepared.append(None))
+    Stage.of(tmp_path, 1, Interrupt())
+    assert prepared == [None]
 
 
 def test_an_honest_engine_passes_every_clause(tmp_path: Path) -> None:

@@ -1,6 +1,10 @@
 """The probe's own cases, played on the simulator as on any engine: it does what the contract says of the release."""
 
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeGuard, cast
+from unittest.mock import patch
 
 import pytest
 
@@ -13,6 +17,8 @@ from turngate_probes.cases import CASES
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.play import Stage
 from turngate_probes.simulate.process import install
+
+Played = dict[str, Future[Spectator]]
 
 DEADLINE = 2.0
 STARTUP = 10.0
@@ -27,20 +33,34 @@ UNANSWERED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def _short_deadlines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take an engine for hanging after seconds."""
-    monkeypatch.setattr(cases, "_deadline", lambda _: DEADLINE)
-    monkeypatch.setattr(lab, "STARTUP_ALLOWANCE", STARTUP)
+@pytest.fixture(scope="module", name="played")
+def _played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+    """Play what was asked for, all engines at once, since each hangs for a while; take it for hanging after seconds."""
+    asked: list[EngineContract] = [
+        cast(EngineContract, item.callspec.params["contract"]) for item in request.session.items if _asks_for_play(item)
+    ]
+    with (
+        patch.object(cases, "_deadline", lambda _: DEADLINE),
+        patch.object(lab, "STARTUP_ALLOWANCE", STARTUP),
+        ThreadPoolExecutor(len(asked)) as pool,
+    ):
+        yield {each.engine: pool.submit(_play, each, tmp_path_factory.mktemp(each.engine)) for each in asked}
 
 
-def test_the_simulator_keeps_its_contract(contract: EngineContract, tmp_path: Path) -> None:
-    """Every clause passes or deviates exactly as declared, and no declared deviation fails to occur."""
-    executable = install(contract, tmp_path / "bin")
+def _asks_for_play(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    return isinstance(item, pytest.Function) and item.function is test_the_simulator_keeps_its_contract
+
+
+def _play(contract: EngineContract, folder: Path) -> Spectator:
     spectator = Spectator(contract)
-    stage = Stage.of(tmp_path / "sandboxes", 3, Interrupt())
-    stage.play(contract, executable, PLAYED, spectator)
-    results = spectator.judged("everything")
+    stage = Stage.of(folder / "sandboxes", 3, Interrupt())
+    stage.play(contract, install(contract, folder / "bin"), PLAYED, spectator)
+    return spectator
+
+
+def test_the_simulator_keeps_its_contract(contract: EngineContract, played: Played) -> None:
+    """Every clause passes or deviates exactly as declared, and no declared deviation fails to occur."""
+    results = played[contract.engine].result().judged("everything")
     expected = dict.fromkeys(results, Result.PASS)
     expected |= {each.clause: Result.DEVIATES for each in contract.deviations}
     expected |= dict.fromkeys(UNANSWERED.get(contract.engine, ()), Result.NOT_RUN)
