@@ -27,23 +27,25 @@ class Runner(Protocol):
 class Dispatcher:
     """Gives each turn a slot and a thread of its own, for as long as it runs."""
 
-    def __init__(self, store: Store, runner: Runner, slots: int) -> None:
+    def __init__(self, store: Store, slots: int) -> None:
         self.slots = slots
-        self._store, self._runner = store, runner
+        self._store = store
         self._held: dict[str, Stop] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._closed = False
-        self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
+        self._thread: threading.Thread | None = None
 
     @property
     def held(self) -> int:
         """How many slots are held now."""
         return len(self._held)
 
-    def start(self) -> None:
+    def start(self, runner: Runner) -> None:
         """Begin to start what is queued."""
+        self._runner = runner
+        self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
         self._thread.start()
         self.kick()
 
@@ -66,15 +68,16 @@ class Dispatcher:
 
     def close(self) -> None:
         """Start nothing more, end all that runs, and return when it has ended."""
-        with self._lock:
-            self._closed = True
-            stops, threads = list(self._held.values()), list(self._threads)
+        self._closed = True
         self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._lock:
+            stops, threads = list(self._held.values()), list(self._threads)
         for stop in stops:
             stop.set()
-        for thread in (self._thread, *threads):
-            if thread.ident is not None:
-                thread.join()
+        for thread in threads:
+            thread.join()
 
     def _loop(self) -> None:
         """Claim while there are free slots; try again later when the store can't be written."""
@@ -85,7 +88,7 @@ class Dispatcher:
             if self._closed:
                 return
             try:
-                while self.held < self.slots and (run := claim(self._store)) is not None:
+                while not self._closed and self.held < self.slots and (run := claim(self._store)) is not None:
                     self._begin(run)
                 wait = None
             except sqlite3.Error:
@@ -98,8 +101,6 @@ class Dispatcher:
         with self._lock:
             self._held[run.run_id] = stop
             self._threads.add(thread)
-            if self._closed:
-                stop.set()
             thread.start()
         # a cancel that came between the claim and this found nothing to stop
         found = runs.find(self._store, run.run_id)

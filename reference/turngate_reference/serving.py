@@ -7,6 +7,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from turngate import load
+from turngate import load
 from turngate.errors import EnvironmentFailed
 from turngate.runtime import Stop
 from turngate_reference.commands import Commands
@@ -43,6 +45,8 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         """Take the data directory and settle what an earlier server left; EnvironmentFailed if it can't be used."""
+        load.prepare()  # here, since turns and requests read contracts on many threads
+        load.prepare()
         self._stack = ExitStack()
         self._stop = Stop()
         self.ready = False
@@ -61,19 +65,19 @@ class Server:
             raise
         profiles = Profiles(self._stop)
         self.engines = Engines(settings.data, self._stop, profiles.known)
-        self._sticky = Sticky(self.store, lambda run_id: self.dispatcher.release(run_id), settings.observe)
+        self.dispatcher = Dispatcher(self.store, settings.slots)
+        self._sticky = Sticky(self.store, self.dispatcher.release, settings.observe)
         self._runner = TurnRunner(
             self.store, self.engines, profiles, self._sticky, settings.env,
             settings.pass_env, settings.observe,
         )  # fmt: skip
-        self.dispatcher = Dispatcher(self.store, self._runner, settings.slots)
         self.commands = Commands(
             self.store, settings.data, self.engines, self.dispatcher, self._sticky, settings.workspace_root
         )
 
     def start(self) -> None:
         """Begin to work on the queue, and look at what engines there are."""
-        self.dispatcher.start()
+        self.dispatcher.start(self._runner)
         threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
         self.ready = True
 

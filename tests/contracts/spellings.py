@@ -82,6 +82,7 @@ SAFE: dict[str, tuple[tuple[str, ...], ...]] = {
         ("-s=read-only",),
         ("-c", "model_reasoning_effort=high"),
         ("-c", 'sandbox_mode="read-only"'),
+        ("-c", "'sandbox_mode' = 'read-only'"),
         ("--config=approval_policy=on-request",),
         ("-c", "approvals_reviewer='user'"),
         ("--cd", "/w/-y"),

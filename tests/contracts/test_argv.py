@@ -1,12 +1,16 @@
+from copy import deepcopy
+from typing import Literal
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.releases import IDS, NEWEST, RELEASES, name_of, session_of
 from tests.contracts.spellings import SAFE, WIDENING
+from turngate import load
 from turngate.argv import Invocation, read_options, resume, start
 from turngate.contract import EngineContract
-from turngate.errors import RefusedError
+from turngate.errors import ContractError, RefusedError
 from turngate.flags import auto_flags_in
 from turngate.model import Mode
 
@@ -346,3 +350,53 @@ def test_slots_in_values_are_not_filled() -> None:
     )
     assert built.arguments[-2:] == ("--", "{handle}{options}")
     assert {"{prompt}", "{handle}"} < set(built.own_arguments)
+
+
+@pytest.mark.parametrize("build", ["start", "resume"])
+def test_template_that_widens_is_never_filled_in_interactive(build: Literal["start", "resume"]) -> None:
+    """A contract whose own template holds an auto-approve flag is wrong: nothing is built but in mode auto."""
+    document = deepcopy(load.contract("codex").document)
+    for launch in document.data["launch"]:
+        launch[build].insert(1, "--yolo")
+    contract = load.Contract(document).at()
+    given_ = (CODEX.handle.dead,) if build == "resume" else ()
+    made = resume if build == "resume" else start
+    with pytest.raises(ContractError, match="the template of codex passes --yolo in mode interactive"):
+        made(contract, "hello", INTERACTIVE, *given_)
+    assert made(contract, "hello", AUTO, *given_).arguments[1] == "--yolo"
+
+
+def test_option_that_widens_is_refused_by_name() -> None:
+    """The refusal says which option it is about, and what to do."""
+    with pytest.raises(RefusedError) as refused:
+        start(CODEX, "hello", INTERACTIVE, options=["--oss", "-s", "danger-full-access"])
+    assert refused.value.subject == "-s danger-full-access"
+    assert str(refused.value) == (
+        "-s danger-full-access lets codex act without asking (leave it out, or run in mode auto)"
+    )
+
+
+def test_refused_handle_is_told_in_part_with_the_shape_that_is_meant() -> None:
+    """A handle of any length is shown by its first eighty characters, and the hint says what one looks like."""
+    with pytest.raises(RefusedError) as refused:
+        resume(CODEX, "hello", INTERACTIVE, "x" * 100)
+    assert refused.value.what == f"'{'x' * 80}' is no session id of codex"
+    assert refused.value.hint == f"a session id of codex matches {CODEX.handle.shape}"
+    with pytest.raises(RefusedError) as refused:
+        resume(CODEX, "hello", INTERACTIVE, "-" * 100)
+    assert refused.value.what == f"'{'-' * 80}' can't be passed as a session id"
+    assert refused.value.hint
+
+
+def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
+    """Each way says why it does not do, once a way, and an argument holds exactly what it is bounded to."""
+    assert carried(start(IFLOW, "x" * 131_000, INTERACTIVE)) == "x" * 131_000
+    with pytest.raises(RefusedError) as refused:
+        start(OPENCODE, " ", INTERACTIVE)
+    empty = "opencode takes no empty prompt"
+    quoted = "opencode puts quotes round an argument that holds a space"
+    assert refused.value.what == f"opencode can't take this prompt as it is: {empty}; {empty}; {quoted}"
+    assert refused.value.hint == "change the prompt"
+    with pytest.raises(RefusedError) as refused:
+        start(OPENCODE, "\ud800", INTERACTIVE)
+    assert refused.value.hint

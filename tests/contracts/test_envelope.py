@@ -5,7 +5,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.envelope import MAX_DEPTH, MAX_TEXT, BadEnvelope, Envelope, json_object, read_envelope
+from turngate import load
+from turngate.envelope import (
+    KINDS,
+    MAX_DEPTH,
+    MAX_NAMES,
+    MAX_PROMPT,
+    MAX_TEXT,
+    BadEnvelope,
+    Envelope,
+    is_valid,
+    json_object,
+    read_envelope,
+)
 from turngate.model import Interaction, Repair
 
 QUESTION: dict[str, Any] = {
@@ -26,6 +38,14 @@ VALUES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
     max_leaves=5,
 )
+NAMES = st.lists(TEXT | st.just(1), max_size=2) | st.sampled_from((["x"] * MAX_NAMES, ["x"] * (MAX_NAMES + 1)))
+FIELDS = {
+    "kind": st.sampled_from((*KINDS, "choice")) | VALUES,
+    "prompt": st.sampled_from(("Which?", "", "é" * MAX_PROMPT, "x" * (MAX_PROMPT + 1))) | VALUES,
+    "options": NAMES | VALUES,
+    "required_fields": NAMES | VALUES,
+    "context": st.just({}) | VALUES,
+}
 PROSE = st.text(max_size=30).filter(lambda text: "{" not in text)
 
 
@@ -157,6 +177,21 @@ def test_missing_field_of_a_question_is_an_error(field: str) -> None:
     assert f"'{field}' is a required property" in detail(json.dumps(broken))
 
 
+@given(st.data())
+def test_validity_is_that_of_the_schema(data: st.DataObject) -> None:
+    """What needs no validator to be found valid is what the schema admits: no less, and no more."""
+    asked = {**QUESTION["interaction"], "kind": data.draw(st.sampled_from(KINDS))}
+    for field in data.draw(st.sets(st.sampled_from([*FIELDS, "id"]), max_size=2)):
+        asked[field] = data.draw(FIELDS.get(field, VALUES))
+    for field in data.draw(st.sets(st.sampled_from([*FIELDS]), max_size=1)):
+        del asked[field]
+    envelope = {"outcome": data.draw(st.sampled_from(("ask_user", "final")) | VALUES)}
+    parts = {"interaction": st.just(asked) | VALUES, "final_data": st.just({}) | VALUES}
+    for part in data.draw(st.sampled_from((["interaction"], ["final_data"], [*parts], []))):
+        envelope[part] = data.draw(parts[part])
+    assert is_valid(envelope) == (load.first_error("envelope", envelope) is None)
+
+
 @pytest.mark.parametrize("kind", ["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"])
 def test_each_kind_of_question_is_known(kind: str) -> None:
     """All five kinds pass with options and fields."""
@@ -284,3 +319,30 @@ def test_no_text_makes_the_reader_raise(text: str) -> None:
 def test_json_object_is_the_whole_answer(text: str, found: dict[str, int] | None) -> None:
     """An answer that is one JSON object, fenced or not, is that object; anything else is text."""
     assert json_object(text) == found
+
+
+def test_answer_may_be_as_long_as_the_limit() -> None:
+    """An envelope in a text of exactly the allowed length is found, and a character more is too long."""
+    assert isinstance(read_envelope(SAID.ljust(MAX_TEXT)), Envelope)
+    assert detail(SAID.ljust(MAX_TEXT + 1)) == f"an answer of {MAX_TEXT + 1} characters is too long to hold an envelope"
+
+
+@pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"x":', "}")])
+def test_data_may_be_nested_as_deep_as_the_limit(opening: str, closing: str) -> None:
+    """What stands within as many objects or arrays as are allowed is read, and one level more is told."""
+    for levels, deep in ((MAX_DEPTH - 2, False), (MAX_DEPTH - 1, True)):
+        data = f'{{"x": {opening * levels}1{closing * levels}}}'
+        found = read_envelope(f'{{"outcome": "final", "final_data": {data}}}')
+        assert isinstance(found, BadEnvelope) is deep
+
+
+def test_envelope_far_into_a_long_answer_is_found() -> None:
+    """Prose of any length before an envelope, with braces that open nothing, does not hide it."""
+    assert isinstance(read_envelope('{"not json} ' * 5_000 + "so: " + SAID), Envelope)
+
+
+@pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "So: {}"])
+@pytest.mark.parametrize("data", ['{"note": "caf\\u00e9"}', '{"note": "no \\"outcome\\" yet"}'])
+def test_object_without_outcome_is_no_envelope(form: str, data: str) -> None:
+    """Data that only looks as if it could name an outcome is left alone, in a fence or out of it."""
+    assert read_envelope(form.replace("{}", data)) is None

@@ -1,10 +1,10 @@
 from collections import Counter
-from dataclasses import replace
 from itertools import permutations
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.contracts.releases import CODEX_ID
 from turngate.contract import HandlePlace, Stream
@@ -127,3 +127,30 @@ def test_only_the_first_record_can_give_an_id(records: list[dict[str, object]]) 
 def test_numbered_id_keeps_the_shape(dead: str, number: int, made: str | None) -> None:
     """A number is written into the last long run of zeros, so that the id's length stays."""
     assert numbered_like(dead, number) == made
+
+
+@pytest.mark.parametrize(
+    "place, seen, detail",
+    [
+        (FIRST, [("stdout", {})], "no record of stdout has id where type = 'started'"),
+        (EVERY, [("stderr", {"id": 1}), ("stdout", {})], "id stands on stderr, not on stdout"),
+        (FIRST, [("stdout", {})] * 2 + [("stdout", STARTED)], "id stands in record 3, not in the first"),
+        (ONLY, [("stdout", {}), ("stdout", {"session": STARTED})], "session.id stands in record 2, not in the first"),
+        (EVERY, [("stdout", {}), ("stdout", {"id": 1}), ("stdout", {})], "2 records lack id"),
+        (ONLY, [("stdout", {"session": STARTED}), ("stdout", {})], "stdout has 2 records, not one"),
+        (EVERY, [("stdout", {"id": 1}), ("stdout", {"id": 2})], "a second id that differs: 2 after 1"),
+        (EVERY, [("stdout", {"id": 7})], "7 does not match [0-9a-f-]{36}"),
+        (EVERY, [("stdout", {"id": CODEX_ID})] * 2, "id of each record of stdout"),
+    ],
+)
+def test_reading_says_what_was_seen_where(place: HandlePlace, seen: list[Seen], detail: str) -> None:
+    """The detail names field, stream and record as a person counts them."""
+    assert look(place, *seen).detail == detail
+
+
+def test_record_that_does_not_match_lacks_the_id_that_every_one_must_hold() -> None:
+    """Where each record must match and hold the id, one of another kind counts as lacking it, id or not."""
+    place = HandlePlace("session_id", "stdout", "every", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})
+    assert look(place, _said(STARTED)).value == CODEX_ID
+    reading = look(place, _said({"type": "other", "id": CODEX_ID}), _said(STARTED))
+    assert (reading.value, reading.detail) == (None, "1 records lack id")

@@ -168,7 +168,7 @@ def test_noise_is_whole_lines_alone() -> None:
     """A known line means nothing; the same words within another line are no noise."""
     assert read(NOISY, b'WARN old\nWARN old\r\n{"a":1}\n') == ([{"a": 1}], [], "")
     assert len(read(NOISY, b"a WARN old\n")[1]) == 1
-    assert len(read(Framed("ndjson", noise=("exact",)), b"exact\nexact \n")[1]) == 1
+    assert len(read(Framed("ndjson", noise=("exact",)), b"exact\nexact \nexactX\n")[1]) == 2
 
 
 @given(OBJECTS, st.sampled_from((None, 2)), st.sampled_from((b"", b"\n", b" \n\n")))
@@ -278,3 +278,72 @@ def test_text_loses_noise_where_it_begins(stream: bytes, text: str) -> None:
 def test_framer_is_named_by_the_contract(kind: Literal["ndjson", "json_document"]) -> None:
     """One JSON line is a record to both JSON framings."""
     assert read(Framed(kind), b'{"a":1}\n')[0] == [{"a": 1}]
+
+
+LONG = b'{"a":' + b"1" * 300
+
+
+@pytest.mark.parametrize(
+    "framed, stream, told",
+    [
+        (NDJSON, b' {"a":1}\n', """a line holds more than its JSON object: ' {"a":1}'"""),
+        (NDJSON, b"[1]\n", "a line is no JSON object: '[1]'"),
+        (NDJSON, LONG, f"a line is no JSON object: {LONG[:160].decode()!r}"),
+        (DOCUMENT, b"[1]\n", "the document is no JSON object: '[1]'"),
+        (DOCUMENT, b'{\r\n"a":1}\n', """lines end in CRLF: '{\\r\\n"a":1}'"""),
+        (DOCUMENT, b"not\n", "the stream is not one JSON document: 'not'"),
+        (BLOCK, b"<Info>\nnot\n</Info>\n", "the block is not JSON: 'not'"),
+        (BLOCK, b"<Info>\n[1]\n</Info>\n", "the block is no JSON object: '[1]'"),
+        (BLOCK, b"<Info>\n[1]\n", "no </Info> at the end of the stream"),
+    ],
+)
+def test_problem_is_told_with_the_start_of_what_it_is_about(framed: Framed, stream: bytes, told: str) -> None:
+    """What is wrong is said in words, with the first bytes of the line, document or block."""
+    assert read(framed, stream)[1] == [told]
+
+
+@pytest.mark.parametrize(
+    "stream, records",
+    [(b'\x0c{"a":1}\n', []), (b'X{"a":1}X', []), (b'{"a":1} \nbye\n', [{"a": 1}])],
+)
+def test_blanks_and_newlines_alone_may_stand_round_a_document(stream: bytes, records: list[Record]) -> None:
+    """Any other character is a problem, however little it is."""
+    found, problems, _ = read(DOCUMENT, stream)
+    assert (found, len(problems)) == (records, 1)
+
+
+def test_block_is_kept_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that fit the limit are all that is kept of a block that never seems to end."""
+    monkeypatch.setattr(framing, "MAX_TAIL", 20)
+    kept = "\n".join("x" * 20)
+    assert read(BLOCK, b"<Info>\n" + b"x\n" * 50 + b"</Info>\n")[1] == [f"the block is not JSON: {kept!r}"]
+
+
+def test_line_over_the_limit_before_a_block_is_told() -> None:
+    """A stream that ends with a block is cut into lines within the same bounds."""
+    records, problems, _ = read(BLOCK, b"x" * (MAX_LINE + 1) + b"\n" + REAL)
+    assert records == [{"id": "real"}]
+    assert f"a line of {MAX_LINE + 1} bytes" in problems[0]
+
+
+@pytest.mark.parametrize("framed", [DOCUMENT, TEXT])
+def test_stream_may_be_as_long_as_the_limit(framed: Framed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream of exactly the allowed length is whole, and no problem."""
+    stream = b'{"a":1}'
+    monkeypatch.setattr(framing, "MAX_DOCUMENT", len(stream))
+    assert read(framed, stream)[1] == []
+
+
+def test_carriage_return_is_no_part_of_noise_but_at_its_end() -> None:
+    """A line that begins with a carriage return, as a redrawn one does, is not the known line."""
+    assert len(read(NOISY, b"\rWARN old\n")[1]) == 1
+
+
+def test_line_that_is_no_object_hides_nothing_of_its_chunk() -> None:
+    """Records before and after a bad line come through, however many lines arrive at once."""
+    assert read(NDJSON, b'{"a":1}\noops\n{"b":2}\n')[0] == [{"a": 1}, {"b": 2}]
+
+
+def test_no_line_is_under_way_at_the_start() -> None:
+    """Without bytes there is no line, not an empty one."""
+    assert Lines(Problems()).finish() == []

@@ -49,3 +49,13 @@ def test_words_of_a_command_line_are_bounded_and_on_one_line() -> None:
     assert "\n" not in line
     assert "characters left out" in line
     assert len(line) < 120
+
+
+def test_a_line_keeps_its_own_blanks_and_letters_where_it_begins() -> None:
+    """Indents stay, and of a text only the newlines at its ends are dropped."""
+    assert visible_lines("\n  X \n Y\nX\n") == ["  X", " Y", "X"]
+
+
+def test_three_quarters_of_bounded_text_are_its_start() -> None:
+    """What comes first says most: a quarter of what is kept is the end."""
+    assert bounded("a" * 60 + "b" * 40, 40) == "a" * 30 + "[… 60 characters left out …]" + "b" * 10

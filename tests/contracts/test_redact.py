@@ -76,3 +76,8 @@ def test_no_part_of_a_key_is_left(before: str, key: str) -> None:
 def test_long_text_takes_no_longer_than_it_is_long(text: str) -> None:
     """Text made to send the search back and forth comes through."""
     assert redact(text)
+
+
+def test_longest_known_string_comes_first_whatever_it_begins_with() -> None:
+    """A known word does not break up a longer known string that merely holds it."""
+    assert redact("/srv/a", {"srv": "<word>", "/srv/a": "<HOME>"}) == "<HOME>"

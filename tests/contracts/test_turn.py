@@ -1,5 +1,8 @@
 import json
+from collections.abc import Callable
+from copy import deepcopy
 from itertools import cycle
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -7,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines, transcript
+from turngate import load, turn
 from turngate.contract import EngineContract, Stream
 from turngate.extract import HandleProblem
 from turngate.model import AdapterTurnResult, EngineSessionHandle, Mode, Outcome, Repair
@@ -327,3 +331,165 @@ def test_stderr_is_kept_at_its_end() -> None:
     reading = read_turn(CODEX, AUTO, stdout, b"x" * 2**20 + b"\xff the end", 0)
     assert reading.result.stderr.endswith("x\ufffd the end")
     assert len(reading.result.stderr) == 2**16
+
+
+LOST = "SESSION_RESUME_FAILED"
+
+
+def answers(*texts: str) -> bytes:
+    """Write messages of Codex, one after the other."""
+    items = [{"type": "agent_message", "text": text} for text in texts]
+    return lines(*({"type": "item.completed", "item": item} for item in items)).encode()
+
+
+@pytest.mark.parametrize(
+    "contract, streams, told",
+    [
+        (CODEX, (answers("one", "two"), b""), ["one", "two"]),
+        (OPENCODE, transcript(OPENCODE, IDS["opencode"], "three"), ["three"]),
+        (IFLOW, transcript(IFLOW, IDS["iflow"], "four\nfive"), ["four\nfive"]),
+        (IFLOW, (b"\n", b""), []),
+    ],
+)
+def test_texts_are_told_as_they_come(contract: EngineContract, streams: tuple[bytes, bytes], told: list[str]) -> None:
+    """Each text of the agent is handed on once, and nothing is where it says nothing."""
+    heard: list[str] = []
+    reader = TurnReader(contract, AUTO, on_text=heard.append)
+    reader.feed("stdout", streams[0])
+    reader.feed("stderr", streams[1])
+    reader.finish(0)
+    assert heard == told
+
+
+@four
+@pytest.mark.parametrize(
+    "mode, text",
+    [
+        (AUTO, "words"),
+        (AUTO, SAID),
+        (AUTO, "{}"),
+        (INTERACTIVE, ASKED),
+        (INTERACTIVE, "words"),
+        (INTERACTIVE, '{"outcome": 1}'),
+    ],
+)
+def test_stderr_stands_in_every_result(contract: EngineContract, mode: Mode, text: str) -> None:
+    """Whatever a turn came to, what the engine printed beside it is kept; so it is after a bad exit."""
+    stdout, stderr = transcript(contract, IDS[contract.engine], text)
+    for code in (0, 1):
+        assert read_turn(contract, mode, stdout, b"a word\n" + stderr, code).result.stderr.startswith("a word\n")
+
+
+def test_end_of_stderr_is_kept_over_many_chunks() -> None:
+    """The last 64 KiB count however they arrive."""
+    reader = TurnReader(CODEX, AUTO)
+    for _ in range(9):
+        reader.feed("stderr", b"x" * 2**14)
+    reader.feed("stderr", b"end")
+    assert reader.finish(0).result.stderr == "x" * (2**16 - 3) + "end"
+
+
+def test_failures_are_bounded_in_number_and_length() -> None:
+    """An engine that fails a thousand times at length is told of in part."""
+    failed = {"type": "turn.failed", "error": {"message": "x" * 2000}}
+    reading = read_turn(CODEX, AUTO, lines(*[failed] * 150).encode(), b"", 1)
+    assert reading.failures == ("x" * 1000,) * 100
+    assert why(reading) == f"ENGINE_FAILED: the engine exited with 1: {'x' * 1000}"
+
+
+def test_joined_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parts of one message are kept up to the limit."""
+    monkeypatch.setattr(turn, "MAX_FINAL", 7)
+    part = {"type": "text", "sessionID": IDS["opencode"], "part": {"messageID": "m", "text": "four"}}
+    assert read_turn(OPENCODE, AUTO, lines(part, part, part).encode(), b"", 0).final_text == "fourfou"
+
+
+@pytest.mark.parametrize(
+    "stdout, code, late, resumed, said",
+    [
+        (b"", 0, True, None, "TURN_TIMEOUT: the engine was still running at its deadline"),
+        (b"", 0, False, None, "ENGINE_FAILED: nothing on stdout proves that the turn ended"),
+        (b"", 0, False, "x", f"{LOST}: nothing on stdout proves that the turn ended"),
+        (b'{"type":"turn.completed"}', 0, False, None, "ENGINE_FAILED: the engine gave no answer"),
+        (
+            answers(SAID) + b'{"type":"turn.completed"}',
+            0,
+            False,
+            None,
+            f"{LOST}: no session id (missing): no record of stdout has thread_id where type = 'thread.started'",
+        ),
+        (
+            transcript(CODEX, IDS["codex"], SAID)[0],
+            0,
+            False,
+            "x",
+            f"{LOST}: asked for x, came back as {IDS['codex']}",
+        ),
+        (
+            transcript(CODEX, IDS["codex"], '{"outcome": NaN}')[0],
+            0,
+            False,
+            None,
+            "ENVELOPE_INVALID: a number that JSON does not know",
+        ),
+    ],
+)
+def test_reason_says_what_failed(stdout: bytes, code: int, late: bool, resumed: str | None, said: str) -> None:  # noqa: FBT001
+    """The reason is the code of the failure and what was seen, in words."""
+    assert why(read_turn(CODEX, INTERACTIVE, stdout, b"", code, timed_out=late, resumed=resumed)) == said
+
+
+def test_line_that_left_the_framing_is_told_with_its_stream() -> None:
+    """What is wrong with a stream names it, standard output first."""
+    stdout, stderr = transcript(IFLOW, IDS["iflow"], SAID)
+    noisy = read_turn(CODEX, AUTO, b"oops\n", b"", 0)
+    assert noisy.framing == ("stdout: a line is no JSON object: 'oops'",)
+    twice = read_turn(IFLOW, AUTO, stdout, stderr + stderr, 0)
+    assert twice.framing == ("stderr: 2 blocks of <Execution Info>",)
+
+
+def test_block_on_the_wrong_stream_is_told_by_both() -> None:
+    """Where the id strayed to the other stream the reading says where it stands and where it should."""
+    _, stderr = transcript(IFLOW, IDS["iflow"], SAID)
+    handle = read_turn(IFLOW, INTERACTIVE, stderr, b"", 0).handle
+    assert handle.detail == "session-id stands on stdout, not on stderr"
+    assert [(seen.stream, seen.index, seen.value) for seen in handle.sightings] == [("stdout", 0, IDS["iflow"])]
+
+
+def altered(engine: str, edit: Callable[[dict[str, Any]], object]) -> EngineContract:
+    """Resolve the newest claims of a contract that somebody edited."""
+    document = deepcopy(load.contract(engine).document)
+    edit(document.data)
+    return load.Contract(document).at()
+
+
+def test_id_in_a_record_of_another_kind_is_not_taken() -> None:
+    """The field counts in the record that the contract names, on the right stream and on the other one."""
+    stdout = transcript(CODEX, IDS["codex"], SAID)[0].replace(b'"thread.started"', b'"thread.named"')
+    assert read_turn(CODEX, INTERACTIVE, stdout, b"", 0).handle.problem is HandleProblem.MISSING
+    matching = altered("iflow", lambda data: data["handle"][-1].update(match={"kind": "session"}))
+    _, block = transcript(IFLOW, IDS["iflow"], SAID)
+    assert read_turn(matching, INTERACTIVE, block, b"", 0).handle.problem is HandleProblem.MISSING
+    telling = altered("opencode", lambda data: data["handle"][-1].update(match={"type": "text"}))
+    assert read_turn(telling, INTERACTIVE, *transcript(OPENCODE, IDS["opencode"], SAID), 0).handle.detail == (
+        "1 records lack sessionID"
+    )
+
+
+def test_records_of_the_other_stream_are_no_answer_no_end_and_no_failure() -> None:
+    """Where both streams hold records each claim is looked for on its own."""
+    both = altered("codex", lambda data: data["streams"][-1]["stderr"].update(framing="ndjson"))
+    failed = lines({"type": "turn.failed", "error": {"message": "no quota"}}).encode()
+    reading = read_turn(both, AUTO, b"", transcript(CODEX, IDS["codex"], SAID)[0] + failed, 0)
+    assert (reading.final_text, reading.ended, reading.failures, reading.census) == (None, False, (), {})
+
+
+def test_failure_without_a_place_for_its_reason_gives_none() -> None:
+    """A contract may know a sign of failure without knowing where the engine says why."""
+    silent = altered("codex", lambda data: [sign.pop("message") for sign in data["failures"]])
+    assert read_turn(silent, AUTO, lines({"type": "turn.failed"}).encode(), b"", 0).failures == ("no reason given",)
+
+
+def test_empty_answer_is_an_answer() -> None:
+    """An agent that ends with an empty text said just that."""
+    assert read(CODEX, "", AUTO).result.final_data == {"text": ""}

@@ -4,6 +4,7 @@ from itertools import product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from tests.contracts.releases import NEWEST
 from turngate.clauses import Clause, Result, Severity
@@ -26,7 +27,7 @@ def result(severity: Severity, came: Result, id_: str = "resume.dead-handle") ->
 
 def judge(finding: Finding, *declared: Deviation, baseline: bool = False) -> ClauseResult:
     """Judge a finding against declared deviations."""
-    return judged(clause(baseline=baseline), finding, replace(NEWEST["codex"], deviations=declared))
+    return judged(clause(baseline=baseline), finding, structs.replace(NEWEST["codex"], deviations=declared))
 
 
 def fail(*symptoms: str) -> Finding:
@@ -198,3 +199,50 @@ def test_clauses_about_other_things_do_not_decide_on_resume() -> None:
     assert capability([good, bad]).supported
     assert not capability([bad]).supported
     assert profile(capability([])).session_timeout_sec == 1200
+
+
+@pytest.mark.parametrize("declared", [(), (HANG,), (HANG, QUIET)])
+@pytest.mark.parametrize("finding", [fail("hang"), Finding(ok=True, detail="fine", evidence=("good/first",))])
+def test_judgement_keeps_its_clause_and_evidence(finding: Finding, declared: tuple[Deviation, ...]) -> None:
+    """Whatever a finding came to, the turns that show it stand with it, and the clause that it is about."""
+    came = judge(finding, *declared)
+    assert (came.clause, came.evidence) == (clause(), finding.evidence)
+
+
+def test_each_gone_deviation_and_each_symptom_is_told_apart() -> None:
+    """Several of either are listed one after the other, and a failure without a symptom names none."""
+    stale = judge(Finding(ok=True, detail="fine"), HANG, QUIET).detail
+    each = [f"; stale: the declared deviation {symptom} did not occur" for symptom in ("hang", "quiet")]
+    assert stale == "fine" + "".join(each)
+    assert judge(fail("hang", "quiet")).detail == "it hung [hang, quiet]"
+    assert judge(fail()).detail == "it hung"
+
+
+def test_clause_that_is_not_run_is_the_one_that_waits() -> None:
+    """The result that says that a need is not met is that of the clause, not of the need."""
+    dependent = replace(clause(), needs=("handle.present",))
+    found = unmet(dependent, {})
+    assert found
+    assert found.clause is dependent
+
+
+def test_exit_code_is_lenient_unless_asked() -> None:
+    """Without a word about strictness what is degraded is no failure, and nothing is stale."""
+    assert exit_code([Verdict.DEGRADED]) == 0
+    assert exit_code([Verdict.DEGRADED], stale=True) == 0
+    assert exit_code([Verdict.COMPATIBLE], strict=True) == 0
+
+
+@pytest.mark.parametrize(
+    "came, said",
+    [
+        (Result.PASS, "resumed by handle with the context on the wire"),
+        (Result.FAIL, "resume.dead-handle: as seen"),
+        (Result.NOT_RUN, "resume.dead-handle was not answered"),
+        (None, "no clause about resuming was not answered"),
+    ],
+)
+def test_capability_says_how_it_was_found_and_why(came: Result | None, said: str) -> None:
+    """Resume is probed by running the command; the detail is the profile's reason as well."""
+    found = capability([result(BREAKING, came)] if came else [])
+    assert (found.probe_method, found.detail, profile(found).reason) == ("command", said, said)

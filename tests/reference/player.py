@@ -1,7 +1,7 @@
 """An engine that plays what a test wrote: any engine's output, under any engine's name.
 
-It stands on PATH by a link for each engine. `<engine>.json` beside it holds its version, its help and its plays, one a call
-(the last one again when they run out); a play is a list of steps:
+It stands on PATH by a link for each engine. `<engine>.json` beside it holds its version, its help and its plays, one
+a call (the last one again when they run out); a play is a list of steps:
 
 - `["stdout", text]`, `["stderr", text]`: print
 - `["meet"]`: say the pid through the fifo `meeting`, then wait until something comes through the fifo `go`
