@@ -34,6 +34,7 @@ class Dispatcher:
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._wake = threading.Event()
+        self._released = threading.Condition(self._lock)
         self._closed = False
         self._thread: threading.Thread | None = None
 
@@ -64,7 +65,13 @@ class Dispatcher:
         """Free the slot of a run of which no process is left."""
         with self._lock:
             self._held.pop(run_id, None)
+            self._released.notify_all()
         self._wake.set()
+
+    def wait_until_free(self, timeout: float) -> bool:
+        """Block until no slot is held, for `timeout` seconds at most; False: one still is."""
+        with self._released:
+            return self._released.wait_for(lambda: not self._held, timeout)
 
     def close(self) -> None:
         """Start nothing more, end all that runs, and return when it has ended."""

@@ -4,7 +4,6 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -44,7 +43,7 @@ class Engines:
         self._paths: dict[str, Path] = {}
         self._installed: Once[InstalledEngine] = Once(clock)
         self._help: Once[list[str]] = Once(clock)
-        self._collecting = threading.Lock()
+        self._looking: set[str] = set()
         self._news = threading.Condition()
 
     def find(self, engine: str) -> InstalledEngine:
@@ -56,22 +55,21 @@ class Engines:
         key, path = self._place(newest)
 
         def ask() -> tuple[InstalledEngine, float]:
-            version = version_of(newest, path, self._data, _environment(newest), self._stop)
+            version = None
+            # one that can't be started is installed all the same: the run will say what is wrong with it
+            with suppress(EnvironmentFailed, OSError):
+                version = version_of(newest, path, self._data, _environment(newest), self._stop)
             found = InstalledEngine(path, version, covering(contract, newest, version))
             return found, _FOREVER if version else _NO_ANSWER_KEPT
 
         return self._installed.get(key, ask)
 
     def collect(self) -> None:
-        """Ask every installed engine for its version and its help pages; gives up where somebody else is at it."""
-        if not self._collecting.acquire(blocking=False):
-            return
-        try:
-            with ThreadPoolExecutor(thread_name_prefix="turngate-collect") as pool:
-                list(pool.map(self._look, load.engines()))
-        finally:
-            self._collecting.release()
-            self._tell()
+        """Ask every installed engine for its version and its help pages, all at once; returns when that is done."""
+        for engine in load.engines():
+            self._begin(engine)
+        with self._news:
+            self._news.wait_for(lambda: not self._looking)
 
     def every(self, patience: float = 2.0) -> list[dict[str, Any]]:
         """Describe every contracted engine, in the shape of `Engine` in `openapi.yaml`.
@@ -79,18 +77,41 @@ class Engines:
         Where an executable is new it is looked at in the background, and its version waited for no longer than
         `patience` seconds; what is not known by then is null.
         """
-        if not self._all_seen():
-            threading.Thread(target=self.collect, name="turngate-collect", daemon=True).start()
-            with self._news:
-                self._news.wait_for(lambda: self._stop.is_set() or self._all_seen(), timeout=patience)
+        with self._news:
+            self._news.wait_for(lambda: self._stop.is_set() or self._all_seen(), patience)
         return [self._row(engine) for engine in load.engines()]
 
+    def _all_seen(self) -> bool:
+        """Tell whether every installed engine has been asked for its version; begin with those that have not."""
+        seen = True
+        for engine in load.engines():
+            with suppress(EnvironmentFailed):
+                key, _ = self._place(_contract(engine)[1])
+                if self._installed.peek(key) is None:
+                    self._begin(engine)
+                    seen = False
+        return seen
+
+    def _begin(self, engine: str) -> None:
+        """Look at an engine in the background, unless somebody is at it."""
+        with self._news:
+            if engine in self._looking:
+                return
+            self._looking.add(engine)
+        threading.Thread(target=self._look, args=(engine,), name=f"turngate-look-{engine}", daemon=True).start()
+
     def _look(self, engine: str) -> None:
-        with suppress(EnvironmentFailed):
-            found = self.find(engine)
-            self._tell()
-            key, _ = self._place(found.contract)
-            self._help.get(key, lambda: self._help_missing(found))
+        try:
+            with suppress(EnvironmentFailed):
+                found = self.find(engine)
+                with self._news:
+                    self._news.notify_all()
+                key, _ = self._place(found.contract)
+                self._help.get(key, lambda: self._help_missing(found))
+        finally:
+            with self._news:
+                self._looking.discard(engine)
+                self._news.notify_all()
 
     def _help_missing(self, engine: InstalledEngine) -> tuple[list[str], float]:
         """List what the help pages fail to name."""
@@ -145,19 +166,6 @@ class Engines:
             return (engine, str(path), identity(path)), path
         except OSError as gone:
             raise EnvironmentFailed(f"{path} is gone: {gone.strerror}", "install it again") from gone
-
-    def _all_seen(self) -> bool:
-        """Tell whether every installed engine has been asked for its version."""
-        for engine in load.engines():
-            with suppress(EnvironmentFailed):
-                key, _ = self._place(_contract(engine)[1])
-                if self._installed.peek(key) is None:
-                    return False
-        return True
-
-    def _tell(self) -> None:
-        with self._news:
-            self._news.notify_all()
 
 
 @cache

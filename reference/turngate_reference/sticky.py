@@ -188,9 +188,7 @@ class Sticky:
         kept.clock += 1
         asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
         until = self._limit_wait(kept)
-        if not pause(
-            self._store, kept.run, asked, event.request_id, wait_deadline_at=until, process=kept.process
-        ):
+        if not pause(self._store, kept.run, asked, event.request_id, wait_deadline_at=until, process=kept.process):
             self._host.end(kept.run.run_id)
 
     def _deliver(self, run_id: str, question: Question, response: str) -> None:
@@ -213,8 +211,7 @@ class Sticky:
 
         def too_late() -> None:
             if kept.clock == clock and self._is(kept, State.RUNNING):
-                detail = "the engine was still running at its deadline"
-                self._fail(kept, RunErrorCode.TURN_TIMEOUT, detail)
+                self._fail_running(kept, RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
                 self._host.end(kept.run.run_id)
 
         self._after(kept.run.timeout, too_late)
@@ -224,9 +221,9 @@ class Sticky:
         clock = kept.clock
 
         def too_late() -> None:
-            if kept.clock == clock and self._is(kept, State.WAITING_USER):
-                detail = f"no reply came within {kept.run.timeout} seconds"
-                self._fail(kept, RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail)
+            detail = f"no reply came within {kept.run.timeout} seconds"
+            # a reply may come at this very moment: whoever changes the state first has it
+            if kept.clock == clock and self._fail_waiting(kept, RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail):
                 self._host.end(kept.run.run_id)
 
         self._after(kept.run.timeout, too_late)
@@ -234,31 +231,33 @@ class Sticky:
 
     def _settle_lost(self, kept: Kept) -> None:
         """Fail a run whose process is lost, unless it has ended before."""
-        run = runs.find(self._store, kept.run.run_id)
-        if run is None or run.state not in (State.RUNNING, State.WAITING_USER):
+        detail = kept.lost or "the process has ended"
+        if self._fail_waiting(kept, RunErrorCode.INTERACTION_PROCESS_LOST, detail) or not self._is(kept, State.RUNNING):
             return
-        first = run.turn_index == 1 and run.state is State.RUNNING and not run.pending_interaction_id
-        code = RunErrorCode.ENGINE_FAILED if first and not _asked_before(self._store, run) else None
-        detail = kept.lost or "the process that waited has ended"
-        self._fail(kept, code or RunErrorCode.INTERACTION_PROCESS_LOST, detail)
+        waited = self._store.read("SELECT 1 FROM interactions WHERE run_id = ? LIMIT 1", kept.run.run_id)
+        code = RunErrorCode.INTERACTION_PROCESS_LOST if waited else RunErrorCode.ENGINE_FAILED
+        self._fail_running(kept, code, detail)
 
-    def _fail(self, kept: Kept, code: RunErrorCode, detail: str) -> None:
-        run = runs.find(self._store, kept.run.run_id)
-        if run is None:
-            return
-        decision = failed(code, detail)
-        if run.state is State.RUNNING:
-            came = Came(time.monotonic() - kept.turn_began)
-            finish(self._store, run, decision, came)
-            self._observe(run.engine, came.outcome, came.seconds)
-        elif run.state is State.WAITING_USER:
-            with self._store.writing() as connection:
-                runs.transition(
-                    connection, run.run_id, State.WAITING_USER, State.FAILED,
-                    error=decision.error, process=None, pending_interaction_id=None, wait_deadline_at=None,
-                    ended_at=runs.now(),
-                )  # fmt: skip
+    def _fail_running(self, kept: Kept, code: RunErrorCode, detail: str) -> None:
+        """Fail a run that is `running`; nobody but this thread takes it out of that state."""
+        run, decision = runs.find(self._store, kept.run.run_id) or kept.run, failed(code, detail)
+        came = Came(time.monotonic() - kept.turn_began)
+        finish(self._store, run, decision, came)
+        self._observe(run.engine, came.outcome, came.seconds)
         self._record(kept, decision)
+
+    def _fail_waiting(self, kept: Kept, code: RunErrorCode, detail: str) -> bool:
+        """Fail a run if it waits; False: it does not (any more)."""
+        decision = failed(code, detail)
+        with self._store.writing() as connection:
+            done = runs.transition(
+                connection, kept.run.run_id, State.WAITING_USER, State.FAILED,
+                error=decision.error, process=None, pending_interaction_id=None, wait_deadline_at=None,
+                ended_at=runs.now(),
+            )  # fmt: skip
+        if done:
+            self._record(kept, decision)
+        return done
 
     def _is(self, kept: Kept, state: State) -> bool:
         run = runs.find(self._store, kept.run.run_id)
@@ -269,7 +268,3 @@ class Sticky:
             write_record(kept.run, kept.engine, decision, kept.run.session)
         except TurngateError as full:
             log.error("%s", full)  # noqa: TRY400 - it says all there is to say; the store has the run
-
-
-def _asked_before(store: Store, run: Run) -> bool:
-    return bool(store.read("SELECT 1 FROM interactions WHERE run_id = ? LIMIT 1", run.run_id))

@@ -82,6 +82,10 @@ class Desk:
         """Wait for an engine at its step `meet`; gives its pid."""
         return int((self.path / "meeting").read_text())
 
+    def meet_word(self) -> str:
+        """Wait for whatever an engine says through the fifo `meeting`."""
+        return (self.path / "meeting").read_text()
+
     def release(self) -> None:
         """Let the engine that was met go on."""
         (self.path / "go").write_text("go\n")

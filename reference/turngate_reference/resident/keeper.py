@@ -74,6 +74,7 @@ class Keeper:
             try:
                 await self._keep(started)
             finally:
+                started.hurry()
                 self._exit_code = await self._off_loop(started.end)
         except (TurngateError, SpeechError, OSError) as failed:
             self._lose(str(failed))

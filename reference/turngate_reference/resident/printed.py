@@ -1,6 +1,7 @@
 """Speaks to engines that print in a resident process what they print headlessly: `lines` and `stream_json`."""
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import orjson
@@ -24,8 +25,7 @@ class Lines:
         self._reader: TurnReader | None = None
         self._ends = _EndOfTurn(self._contract)
         self._ended: asyncio.Future[None] | None = None
-        around.wire.on_line = self._line
-        around.wire.on_stderr = self._stderr
+        self._listen()
 
     async def open(self) -> None:
         """Nothing is said before the first prompt."""
@@ -57,11 +57,10 @@ class Lines:
     def _prompt(self, text: str) -> bytes:
         return orjson.dumps(text)
 
-    def _line(self, line: bytes) -> None:
-        self._take("stdout", line + b"\n")
-
-    def _stderr(self, chunk: bytes) -> None:
-        self._take("stderr", chunk)
+    def _listen(self) -> None:
+        # uncut, since a document may end without a newline
+        self._around.wire.on_output = partial(self._take, "stdout")
+        self._around.wire.on_stderr = partial(self._take, "stderr")
 
     def _take(self, stream: Stream, data: bytes) -> None:
         if self._reader is None:
@@ -102,6 +101,9 @@ class StreamJson(Lines):
     def _prompt(self, text: str) -> bytes:
         return orjson.dumps({"type": "user", "message": {"role": "user", "content": text}})
 
+    def _listen(self) -> None:
+        self._around.wire.on_line = self._line
+
     def _line(self, line: bytes) -> None:
         try:
             message = orjson.loads(line)
@@ -115,7 +117,7 @@ class StreamJson(Lines):
         elif kind == "control_response":
             self._answered(message.get("response") or {})
         else:
-            super()._line(line)
+            self._take("stdout", line + b"\n")
 
     async def _control(self, request: dict[str, Any]) -> dict[str, Any]:
         self._asked += 1

@@ -1,7 +1,9 @@
-"""Starts a resident process and ends its whole tree; all of it blocks, and belongs on a thread of its own."""
+"""Starts a resident process and ends its whole tree; both block, and belong on a thread of their own."""
 
 import os
+import signal
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
@@ -24,6 +26,11 @@ class Started:
     process: subprocess.Popen[bytes]
     tree: ProcessTree
     started_at: float
+
+    def hurry(self) -> None:
+        """Ask the group of the process to end, at once: many that end together are then found gone by `end`."""
+        with suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGTERM)
 
     def end(self) -> int | None:
         """End the whole tree and give the exit code of the process."""

@@ -14,6 +14,7 @@ from turngate.framing import Lines, Problems
 from turngate_reference.resident.trace import Trace
 
 TAIL = 2**12
+EXITED = "it has exited"
 _LOOK = 0.3  # seconds between two looks at a process where the system can't tell of its end
 _DRAIN = 0.1  # seconds in which the last output may still be read once the process has ended
 
@@ -22,13 +23,15 @@ class Wire:
     """Lines to and from a process, traced; `lost` is done, with the reason, once it can't be talked to any more.
 
     It is lost when the started process exits, whoever else holds its pipes, when a pipe ends, and when it can't
-    be written to. `on_line` and `on_stderr` get what it prints; a line of more than 8 MiB is dropped.
+    be written to. `on_line` and `on_stderr` get what it prints; a line of more than 8 MiB is dropped. With `on_output`
+    that gets it as it comes, uncut.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], traces: Path) -> None:
         self.process = process
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.on_line: Callable[[bytes], None] = _ignore
+        self.on_output: Callable[[bytes], None] | None = None
         self.on_stderr: Callable[[bytes], None] = _ignore
         self.problems = Problems()
         self._protocol, self._stderr = Trace(traces / "protocol"), Trace(traces / "stderr")
@@ -37,6 +40,7 @@ class Wire:
         self._transports: list[asyncio.BaseTransport] = []
         self._stdin: asyncio.WriteTransport | None = None
         self._pidfd: int | None = None
+        self._reasons: list[str] = []
 
     async def connect(self) -> None:
         """Begin to read, and to watch for the end."""
@@ -70,7 +74,8 @@ class Wire:
         """Close the pipes and the traces."""
         loop = asyncio.get_running_loop()
         for transport in self._transports:
-            transport.abort() if isinstance(transport, asyncio.WriteTransport) else transport.close()
+            if not transport.is_closing():
+                transport.abort() if isinstance(transport, asyncio.WriteTransport) else transport.close()
         if self._pidfd is not None:
             loop.remove_reader(self._pidfd)
             os.close(self._pidfd)
@@ -81,6 +86,10 @@ class Wire:
             self.lost.cancel()
 
     def _read(self, chunk: bytes) -> None:
+        if self.on_output:
+            self._protocol.line("<", chunk)
+            self.on_output(chunk)
+            return
         for line in self._lines.feed(chunk):
             self._protocol.line("<", line)
             self.on_line(line)
@@ -106,23 +115,25 @@ class Wire:
         except psutil.NoSuchProcess:
             exited = True
         if exited:
-            self.lose("it has exited")
+            self.lose(EXITED)
         else:
             loop.call_later(_LOOK, self._look, loop)
 
     def _exited(self) -> None:
         if self._pidfd is not None:
             asyncio.get_running_loop().remove_reader(self._pidfd)
-        self.lose("it has exited")
+        self.lose(EXITED)
 
     def lose(self, why: str) -> None:
-        """Give the process up, once what it printed last has been read."""
+        """Give the process up, once what it printed last has been read; its exit is the reason before others."""
         if not self.lost.done():
-            asyncio.get_running_loop().call_later(_DRAIN, self._say_lost, why)
+            self._reasons.append(why)
+            if len(self._reasons) == 1:
+                asyncio.get_running_loop().call_later(_DRAIN, self._say_lost)
 
-    def _say_lost(self, why: str) -> None:
+    def _say_lost(self) -> None:
         if not self.lost.done():
-            words = self.last_words
+            why, words = EXITED if EXITED in self._reasons else self._reasons[0], self.last_words
             self.lost.set_result(f"{why}; it said: {words}" if words else why)
 
 

@@ -12,6 +12,7 @@ from turngate_reference.openapi import Operation
 
 FILE = Path(__file__).parents[3] / "docs" / "api.md"
 BEGIN = "<!-- from openapi.yaml: make no changes below; `python -m tests.reference.server.api_tables` writes it -->\n"
+BOUNDLESS = 2**32
 NEEDLESS = {
     "REQUEST_MALFORMED",
     "UNAUTHORIZED",
@@ -83,9 +84,9 @@ def _type(schema: dict[str, Any]) -> str:
         text = f"list of {found['items']['type']}"
     else:
         text = str(found["type"])
-    bounds = [found.get(name) for name in ("minimum", "maximum")]
-    if None not in bounds and bounds[1] < 2**32:
-        text += f", {bounds[0]} to {bounds[1]}"
+    least, most = found.get("minimum"), found.get("maximum")
+    if least is not None and most is not None and most < BOUNDLESS:
+        text += f", {least} to {most}"
     if "maxLength" in found:
         text += f", {found['maxLength']} characters at most"
     return text + (f"; default `{found['default']}`" if found.get("default") else "")

@@ -34,7 +34,7 @@ def walk(folder: Path) -> str:
     ran = subprocess.run(
         command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=4 * PATIENCE
     )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout + ran.stderr
     return ran.stdout
 
 

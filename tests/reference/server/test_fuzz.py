@@ -8,7 +8,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schemathesis import Case, GenerationMode
+from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
@@ -40,7 +40,7 @@ class Fuzzed:
     runs: tuple[str, ...]
     ended: str
 
-    def cases(self, operation_id: str) -> st.SearchStrategy[Case]:
+    def cases(self, operation_id: str) -> st.SearchStrategy[Any]:
         """Invent requests of an operation, valid and not, for runs that there are and others."""
         operation = self.schema.find_operation_by_label(_label(operation_id))
         assert operation
@@ -55,7 +55,7 @@ class Fuzzed:
         return st.one_of(found)
 
 
-def _with(case: Case, known: dict[str, str]) -> Case:
+def _with(case: Any, known: dict[str, str]) -> Any:
     """Lead an invented request past the first door, behind which the rest of it is looked at."""
     case.body.update(known)
     return case

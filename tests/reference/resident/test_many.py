@@ -1,0 +1,40 @@
+import threading
+from pathlib import Path
+
+import psutil
+
+from tests.reference.resident.stage import Heard, Stage, contract, is_alive
+from turngate.model import Mode
+from turngate_reference.resident import Gone, Opened, ResidentHost, TurnEnded
+from turngate_reference.resident.host import WORKERS
+
+MANY = 100
+ANSWER = """#!/bin/sh
+while read -r line; do
+  echo '{"type": "thread.started", "thread_id": "01a20100-15f2-7892-83a8-645205010f39"}'
+  echo '{"type": "item.completed", "item": {"type": "agent_message", "text": "'$$'"}}'
+  echo '{"type": "turn.completed"}'
+done
+"""
+
+
+def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) -> None:
+    """All answer, two turns each; threads do not grow with processes, and none of these, nor a file, is left."""
+    us = psutil.Process()
+    threads, files = threading.active_count(), us.num_fds()
+    stage = Stage(ResidentHost(), tmp_path)
+    (tmp_path / "fake").write_text(ANSWER)
+    (tmp_path / "fake").chmod(0o755)
+    known, runs = contract("lines"), [f"run-{number}" for number in range(MANY)]
+    heard: dict[str, Heard] = {run: stage.open(known, run, Mode.AUTO) for run in runs}
+    pids = {run: heard[run].until(Opened).pid for run in runs}
+    for _ in range(2):
+        for run in runs:
+            stage.host.prompt(run, "go on")
+        assert {run: int(heard[run].until(TurnEnded).final_text or 0) for run in runs} == pids
+    assert threading.active_count() <= threads + 1 + WORKERS
+    stage.host.close()
+    for run in runs:
+        heard[run].until(Gone)
+    assert not [pid for pid in pids.values() if is_alive(pid)]
+    assert (threading.active_count(), us.num_fds()) == (threads, files)

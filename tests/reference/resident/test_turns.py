@@ -1,0 +1,99 @@
+import dataclasses
+from pathlib import Path
+
+import psutil
+import pytest
+from msgspec.structs import replace
+
+from tests.reference.resident.stage import Heard, Stage, contract
+from turngate import load
+from turngate.contract import Resident
+from turngate.model import Mode
+from turngate_probes.simulate.process import install
+from turngate_reference.resident import Gone, Lost, Opened, Said
+
+TRANSPORTS = ["acp", "app_server", "stream_json", "lines"]
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_three_turns_run_in_one_process(stage: Stage, transport: str) -> None:
+    """Each turn is answered by the process that was opened, and its texts are told before its end."""
+    heard, opened = stage.opened(contract(transport))
+    assert opened.started_at == psutil.Process(opened.pid).create_time()
+    for number in (1, 2, 3):
+        ended = stage.turn(heard, "go on")
+        assert ended.final_text == f"turn {number} of {opened.pid}"
+        assert ended.failure is None
+        assert not ended.declined
+        assert "".join(each.text for each in heard.past if isinstance(each, Said)) == ended.final_text
+        heard.past.clear()
+    assert ended.session_id == {"acp": "s-1", "app_server": "t-1"}.get(transport, ended.session_id)
+    assert ended.session_id
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_banner_is_passed_over(stage: Stage, transport: str) -> None:
+    """Lines that are no message, before the first one, change nothing."""
+    heard = stage.open(contract(transport), flaws="banner")
+    heard.until(Opened)
+    assert stage.turn(heard, "go on").failure is None
+
+
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_a_failure_is_told_and_the_process_goes_on(stage: Stage, transport: str) -> None:
+    """What the engine says went wrong ends the turn, and the next one runs."""
+    heard, opened = stage.opened(contract(transport))
+    assert "key refused" in (stage.turn(heard, "fail").failure or "")
+    assert stage.turn(heard, "go on").final_text == f"turn 2 of {opened.pid}"
+
+
+@pytest.mark.parametrize("transport", ["acp", "app_server", "stream_json"])
+def test_an_oversized_line_is_dropped(stage: Stage, transport: str) -> None:
+    """A line of more than 8 MiB is no message, and the one after it is."""
+    heard, opened = stage.opened(contract(transport))
+    assert stage.turn(heard, "flood").final_text == f"turn 1 of {opened.pid}"
+
+
+def test_the_traces_hold_both_directions(stage: Stage) -> None:
+    """What was written and read is kept, in order, beside the run."""
+    heard, _ = stage.opened(contract("acp"))
+    stage.turn(heard, "go on")
+    lines = (stage.folder / "run/protocol").read_text().splitlines()
+    directions = [line.split()[1] for line in lines]
+    assert directions[0] == ">"
+    assert "<" in directions
+    assert any('"go on"' in line for line in lines)
+
+
+def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
+    """The model stands among the arguments where the contract says so; an unknown option is refused with a reason."""
+    heard = Heard()
+    known = contract("acp")
+    known = replace(known, resident=replace(known.resident, argv=("acp", "{options}")))
+    request = stage.request(known, "run", Mode.INTERACTIVE, {})
+    stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
+    opened = heard.until(Opened)
+    assert psutil.Process(opened.pid).cmdline()[-2:] == ["--model", "m-1"]
+    refused = Heard()
+    stage.host.open("other", dataclasses.replace(request, options=("--debug",)), refused)
+    assert "--debug" in refused.until(Lost).detail
+    assert refused.until(Gone).exit_code is None
+
+
+@pytest.mark.parametrize("engine", ["codex", "gemini", "qwen", "iflow"])
+def test_a_simulated_engine_speaks_lines(stage: Stage, tmp_path: Path, engine: str) -> None:
+    """Whatever its framing, it asks first and ends in the second turn, in one session."""
+    released = {"codex": "0.169.0", "gemini": "0.61.0", "qwen": "0.24.4", "iflow": "0.5.19"}[engine]
+    known = load.contract(engine).at(released)
+    known = replace(known, resident=Resident("lines", argv=("--lines", "{options}")))
+    env = {"HOME": str(tmp_path)}
+    request = stage.request(known, "run", Mode.INTERACTIVE, env)
+    heard = Heard()
+    executable = install(known, tmp_path / "bin")
+    stage.host.open("run", dataclasses.replace(request, executable=executable), heard)
+    heard.until(Opened)
+    first = stage.turn(heard, "line one\nline two")
+    assert '"ask_user"' in (first.final_text or "")
+    second = stage.turn(heard, "blue")
+    assert '"final"' in (second.final_text or "")
+    assert first.session_id == second.session_id is not None

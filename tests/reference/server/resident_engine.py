@@ -1,0 +1,42 @@
+"""Codex with an app server whose agent does what the line `do: …` of a prompt says.
+
+`say TEXT` answers so, `allow TEXT` asks for one permission before (the answer ends with what was decided), `twice`
+asks for two at once; everything else is for the fake engine of the resident tests.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+sys.path.insert(0, "FOLDER")
+import fake_engine
+
+whole_play = fake_engine.Engine.play
+
+
+def play(self, prompt):
+    """Do what the prompt says."""
+    word, _, rest = re.search(r"^do: (.*)$", prompt, re.MULTILINE)[1].partition(" ")
+    match word:
+        case "say":
+            return rest
+        case "allow":
+            (decision,) = self.ask(1)
+            return rest.replace("DECISION", decision)
+        case "twice":
+            decisions = self.ask(2)
+            return rest.replace("DECISION", "+".join(decisions))
+        case "hang":
+            Path(sys.argv[0]).with_name("meeting").write_text("hangs\n")
+            fake_engine.get()
+    return whole_play(self, f"{word} {rest}".strip())
+
+
+if sys.argv[1:] == ["--version"]:
+    print("codex-cli 0.169.0")
+elif "--help" in sys.argv:
+    print("HELP")
+else:
+    fake_engine.Engine.play = play
+    sys.argv[1] = sys.argv[1].replace("app-server", "app_server")
+    fake_engine.main()
