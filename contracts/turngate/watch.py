@@ -50,12 +50,14 @@ class Watch:
         self.seen += len(records)
 
     def _meet(self, kind: str) -> list[Call]:
-        """Work out who is interested in a kind that is seen for the first time."""
-        if len(self._by_kind) >= MAX_KINDS:
-            kind = "…"
-        self.census[kind] = self.census.get(kind, 0) + 1
+        """Work out who is interested in a kind that is seen for the first time; too many are not remembered."""
         calls = [call for look in self._looks if (call := self._for_kind(look, kind))]
-        self._by_kind[kind] = calls
+        counted = kind
+        if len(self._by_kind) >= MAX_KINDS:
+            counted = "…"
+        else:
+            self._by_kind[kind] = calls
+        self.census[counted] = self.census.get(counted, 0) + 1
         return calls
 
     def _for_kind(self, look: Look, kind: str) -> Call | None:

@@ -35,7 +35,7 @@ class Dispatcher:
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._released = threading.Condition(self._lock)
-        self._closed = False
+        self._closing = threading.Event()
         self._thread: threading.Thread | None = None
 
     @property
@@ -75,7 +75,7 @@ class Dispatcher:
 
     def close(self) -> None:
         """Start nothing more, end all that runs, and return when it has ended."""
-        self._closed = True
+        self._closing.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join()
@@ -92,10 +92,10 @@ class Dispatcher:
         while True:
             self._wake.wait(wait)
             self._wake.clear()
-            if self._closed:
+            if self._closing.is_set():
                 return
             try:
-                while not self._closed and self.held < self.slots and (run := claim(self._store)) is not None:
+                while not self._closing.is_set() and self.held < self.slots and (run := claim(self._store)) is not None:
                     self._begin(run)
                 wait = None
             except sqlite3.Error:

@@ -32,6 +32,14 @@ def begin(connection: sqlite3.Connection, run_id: str, turn_index: int) -> None:
     add_event(connection, run_id, "turn.started", {"turn_index": turn_index})
 
 
+def note_argv(connection: sqlite3.Connection, run: Run, argv: tuple[str, ...]) -> None:
+    """Note what the turn's process was started with."""
+    connection.execute(
+        "UPDATE turns SET argv_json = ? WHERE run_id = ? AND turn_index = ?",
+        (runs.as_json(argv), run.run_id, run.turn_index),
+    )
+
+
 def finish(store: Store, run: Run, decision: Decision, came: Came, **columns: Any) -> State:
     """End the running turn of a run; gives the state it went to, which is `canceled` if anybody asked for that.
 

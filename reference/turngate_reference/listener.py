@@ -101,9 +101,10 @@ class Listener:
         wasyncore.close_all(self._map)
 
     def stop(self) -> None:
-        """Have `run` return."""
-        self._stopping = True
-        self._server.pull_trigger()
+        """Have `run` return; once is enough, and more does nothing."""
+        if not self._stopping:
+            self._stopping = True
+            self._server.pull_trigger()
 
     def _turn(self, timeout: float) -> None:
         wasyncore.loop(timeout, use_poll=True, map=self._map, count=1)

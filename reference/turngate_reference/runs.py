@@ -67,7 +67,8 @@ class Run:
     @property
     def locations(self) -> dict[str, str | None]:
         """The variables that decide where the engine keeps its sessions, as they were on turn 1 (None: unset)."""
-        return (self.recovery or {}).get("locations", {})
+        found: dict[str, str | None] = (self.recovery or {}).get("locations", {})
+        return found
 
 
 @dataclass(frozen=True, slots=True)

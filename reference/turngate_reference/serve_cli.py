@@ -96,7 +96,7 @@ def serve(
     # bound first: a server that finds its port taken must not have begun to work on the queue
     with bound(family, address) as listening, _running(settings) as core:
         listener = Listener(create_app(core, guarding, open_streams, metrics), listening, open_streams)
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in _ending():
             signal.signal(number, lambda *_: listener.stop())
         core.start()
         click.echo(_started(core, url(listening), settings))
@@ -114,13 +114,15 @@ def _running(settings: Settings) -> Iterator[Server]:
 
 
 def _started(core: Server, at: str, settings: Settings) -> str:
-    found = [
-        f"{each['engine']} {each['version'] or '(version unknown)'}"
-        for each in core.engines.every()
-        if each["executable"]
-    ]
+    found = [each["engine"] for each in core.engines.every(patience=0) if each["executable"]]
     slots = f"{settings.slots} slot{'s' if settings.slots > 1 else ''}"
     return f"turngate serves {at} (data: {settings.data.root}; {slots}; engines: {', '.join(found) or 'none on PATH'})"
+
+
+def _ending() -> tuple[signal.Signals, ...]:
+    """Name the signals that end the server; not a hang-up where that is ignored, as nohup asks for."""
+    hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+    return (signal.SIGTERM, signal.SIGINT, *hang_up)
 
 
 def _log(level: str) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from turngate import load
-from turngate import load
 from turngate.errors import EnvironmentFailed
 from turngate.runtime import Stop
 from turngate_reference.commands import Commands

@@ -17,11 +17,10 @@ from turngate.errors import EnvironmentFailed, RefusedError
 from turngate.model import EngineSessionHandle, Mode
 from turngate.runtime import Ended, Stop, session_exists, start_time
 from turngate.turn import TurnReader
-from turngate_reference import runs, workspaces
+from turngate_reference import finish, runs, workspaces
 from turngate_reference.attempt import Attempt, Terms, attempt, traces
 from turngate_reference.decide import Decision, decide, failed
 from turngate_reference.engines import Engines
-from turngate_reference.finish import Came, finish
 from turngate_reference.installed import InstalledEngine
 from turngate_reference.profiles import Profiles
 from turngate_reference.prompts import first_prompt, reply_prompt
@@ -66,14 +65,14 @@ class TurnRunner:
                 return False
             decision, came = self._turn(run, engine, stop, start)
         except _FailedError as known:
-            decision, came = known.decision, Came(time.monotonic() - start)
+            decision, came = known.decision, finish.Came(time.monotonic() - start)
         except EnvironmentFailed as lacking:
             decision = failed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking))
-            came = Came(time.monotonic() - start)
+            came = finish.Came(time.monotonic() - start)
         except Exception as ours:
             log.exception("turn %s of %s failed in turngate itself", run.turn_index, run.run_id)
             decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(ours).__name__}: {ours}")
-            came = Came(time.monotonic() - start)
+            came = finish.Came(time.monotonic() - start)
         self._write(run, decision, came)
         self.observe(run.engine, came.outcome, came.seconds)
         return True
@@ -89,10 +88,10 @@ class TurnRunner:
         )  # fmt: skip
         self.sticky.begin(Kept(run, engine, _first_prompt(run), _Texts(self.store, run)), request)
 
-    def _turn(self, run: Run, engine: InstalledEngine, stop: Stop, start: float) -> tuple[Decision, Came]:
+    def _turn(self, run: Run, engine: InstalledEngine, stop: Stop, start: float) -> tuple[Decision, finish.Came]:
         resumed = self._checked_session(run, engine) if run.turn_index > 1 else None
         built = self._invocation(run, engine, resumed)
-        self._note_argv(run, built)
+        log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, " ".join(built.own_arguments))
         done = self._attempt(run, engine, built, resumed, stop)
         result = done.reading.result
         decision = decide(
@@ -101,8 +100,8 @@ class TurnRunner:
         )  # fmt: skip
         if done.ended is Ended.STOPPED:
             decision = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
-        session = done.reading.session and _session(run, done.reading.session)
-        came = Came(time.monotonic() - start, result.outcome, done.exit_code, result.repair_level, session)
+        session = _session(run, done.reading.session) if done.reading.session else None
+        came = finish.Came(time.monotonic() - start, result.outcome, done.exit_code, result.repair_level, session)
         try:
             write_record(run, engine, decision, session or run.session)
         except EnvironmentFailed as full:
@@ -151,14 +150,6 @@ class TurnRunner:
         except RefusedError as refused:
             raise _FailedError(failed(RunErrorCode.PROMPT_REFUSED, str(refused))) from refused
 
-    def _note_argv(self, run: Run, built: Invocation) -> None:
-        log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, " ".join(built.own_arguments))
-        with self.store.writing() as connection:
-            connection.execute(
-                "UPDATE turns SET argv_json = ? WHERE run_id = ? AND turn_index = ?",
-                (runs.as_json(built.own_arguments), run.run_id, run.turn_index),
-            )
-
     def _attempt(
         self, run: Run, engine: InstalledEngine, built: Invocation, resumed: str | None, stop: Stop
     ) -> Attempt:
@@ -168,9 +159,11 @@ class TurnRunner:
         )  # fmt: skip
 
         def note_process(pid: int) -> None:
-            with suppress(ProcessLookupError), self.store.writing() as connection:
+            with suppress(ProcessLookupError):
                 noted = (run.process or {}) | {"pid": pid, "started_at": start_time(pid)}
-                runs.change(connection, run.run_id, process=noted)
+                with self.store.writing() as connection:
+                    runs.change(connection, run.run_id, process=noted)
+                    finish.note_argv(connection, run, built.own_arguments)
 
         terms = Terms(
             run.cwd, self._env(engine, run.locations), stop,
@@ -181,11 +174,11 @@ class TurnRunner:
     def _env(self, engine: InstalledEngine, locations: Mapping[str, str | None]) -> dict[str, str]:
         return engine_environment(engine.contract, self.server_env, locations, self.pass_env)
 
-    def _write(self, run: Run, decision: Decision, came: Came) -> None:
+    def _write(self, run: Run, decision: Decision, came: finish.Came) -> None:
         """End the turn in the store, as soon as it can be written; until the server ends, that is."""
         while True:
             try:
-                finish(self.store, run, decision, came)
+                finish.finish(self.store, run, decision, came)
             except sqlite3.Error:
                 log.exception("the end of turn %s of %s can't be written yet", run.turn_index, run.run_id)
                 if self.closing.wait(RETRY_SECONDS):

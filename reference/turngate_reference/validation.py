@@ -39,12 +39,11 @@ def body(name: str) -> dict[str, Any]:
     value = parse(request.get_data(cache=False))
     _refuse(_errors(_validator(name), value, "$"))
     found: dict[str, Any] = value
-    # JSON Schema takes 5.0 for an integer
-    return {key: int(v) if isinstance(v, float) and v.is_integer() else v for key, v in found.items()}
+    return found
 
 
 def query(path: str) -> dict[str, Any]:
-    """Give the query parameters and headers that a GET of the document takes; Refusal if one is unknown or wrong."""
+    """Give the query parameters of a GET of the document; Refusal if one is unknown or wrong."""
     known = {p["name"]: p for p in openapi.operation(path, "get").parameters if p["in"] == "query"}
     errors = [(f"query.{name}", "is not known") for name in request.args if name not in known]
     found: dict[str, Any] = {}

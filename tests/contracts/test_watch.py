@@ -53,3 +53,10 @@ def test_census_of_endless_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(watch, "MAX_KINDS", 2)
     _, made = looked(None, [{"type": kind} for kind in "abcdaca"], field="type", counted=True)
     assert made.census == {"a": 3, "b": 1, "…": 3}
+
+
+def test_a_kind_beyond_the_limit_is_still_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many kinds came before, a record is handed to whom it interests."""
+    monkeypatch.setattr(watch, "MAX_KINDS", 2)
+    seen, _ = looked({"type": "d"}, [{"type": kind} for kind in "abcdd"], field="type", counted=True)
+    assert [index for index, _ in seen] == [3, 4]

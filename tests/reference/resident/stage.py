@@ -64,7 +64,7 @@ class Stage:
         """Give the fake as an executable file."""
         path = self.folder / "fake"
         if not path.exists():
-            path.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I "{FAKE}" "$@"\n')
+            path.write_text(f'#!/bin/sh\nPYTHONPATH="{FAKE.parents[3]}" exec "{sys.executable}" "{FAKE}" "$@"\n')
             path.chmod(0o755)
         return path
 

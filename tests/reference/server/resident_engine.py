@@ -1,3 +1,4 @@
+# ruff: noqa: T201 - engines print
 """Codex with an app server whose agent does what the line `do: …` of a prompt says.
 
 `say TEXT` answers so, `allow TEXT` asks for one permission before (the answer ends with what was decided), `twice`
@@ -7,16 +8,18 @@ asks for two at once; everything else is for the fake engine of the resident tes
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, "FOLDER")
-import fake_engine
+import fake_engine  # type: ignore[import-not-found]
 
 whole_play = fake_engine.Engine.play
 
 
-def play(self, prompt):
+def play(self: Any, prompt: str) -> Any:
     """Do what the prompt says."""
-    word, _, rest = re.search(r"^do: (.*)$", prompt, re.MULTILINE)[1].partition(" ")
+    ((order,),) = [re.findall(r"^do: (.*)$", prompt, re.MULTILINE)]
+    word, _, rest = order.partition(" ")
     match word:
         case "say":
             return rest

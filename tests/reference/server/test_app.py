@@ -151,6 +151,13 @@ def _faulty() -> None:
     raise KeyError("secret")
 
 
+def test_a_failing_machine_is_told_as_such(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the system refuses in the midst of a request is a 503, since it may be granted later."""
+    monkeypatch.setattr(caller.core.engines, "every", _full)
+    answer = caller.get("/v1/engines")
+    assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
+
+
 def _full(*_: object, **__: object) -> None:
     raise OSError(28, "No space left on device")
 

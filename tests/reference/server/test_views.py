@@ -227,8 +227,7 @@ def test_a_question_is_shown_only_while_it_is_open(open_house: House) -> None:
     caller = Caller(open_house.server)
     run_id = caller.post("/v1/runs", ASKS).json["run_id"]
     question = open_house.question(run_id)
-    pending = caller.get(f"/v1/runs/{run_id}/interaction").json["pending"]
-    assert pending == {
+    assert caller.get(f"/v1/runs/{run_id}/interaction").json["pending"] == {
         "interaction_id": question.interaction_id,
         "kind": "choose_one",
         "prompt": "Which colour?",
@@ -242,7 +241,7 @@ def test_a_question_is_shown_only_while_it_is_open(open_house: House) -> None:
 
 
 def test_old_timeout_keys_lose_to_the_new_one(open_house: House) -> None:
-    """They are accepted with a note in the run, as the number of whole seconds that they are."""
+    """They are accepted with a note in the run; 7.0 is the integer that JSON Schema takes it for."""
     caller = Caller(open_house.server)
     old = {"engine": "codex", "prompt": "x", "wait_timeout_sec": 7.0}
     for more, seconds in (({}, 7), ({"session_timeout_sec": 9}, 9)):

@@ -28,6 +28,7 @@ def served(caller: Caller) -> Iterator[int]:
             listener.stop()
             thread.join(PATIENCE)
             assert not thread.is_alive()
+            listener.stop()  # as a second signal would
 
 
 def exchange(port: int, data: bytes) -> Answer:

@@ -1,0 +1,119 @@
+"""A `turngate serve` of its own for a bench, with an engine that does next to nothing, and a client of both."""
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+TURNGATE = str(Path(sys.executable).with_name("turngate"))
+ASK = json.dumps(
+    {
+        "outcome": "ask_user",
+        "interaction": {"kind": "open_text", "prompt": "?", "options": [], "required_fields": [], "context": {}},
+    }
+)
+FINAL = json.dumps({"outcome": "final", "final_data": {"x": 1}})
+ENGINE = f"""#!/bin/sh
+[ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
+case "$*" in *--help*) echo "SESSION_ID PROMPT"; exit;; esac
+cat > /dev/null
+echo turn >> "$HOME/turns"
+case "$*" in
+*" resume "*)
+  id=${{*#* resume }}; id=${{id%% *}}; text='{FINAL}';;
+*)
+  read -r id < /proc/sys/kernel/random/uuid; text='{ASK}'
+  : > "$HOME/.codex/sessions/2026/01/01/rollout-x-$id.jsonl";;
+esac
+text=$(printf %s "$text" | sed 's/"/\\\\"/g')
+echo '{{"type": "thread.started", "thread_id": "'"$id"'"}}'
+echo '{{"type": "item.completed", "item": {{"type": "agent_message", "text": "'"$text"'"}}}}'
+echo '{{"type": "turn.completed"}}'
+"""
+
+
+def make_home(folder: Path) -> dict[str, str]:
+    """Make a home with the engine on PATH; gives the environment for it."""
+    (folder / "bin").mkdir()
+    engine = folder / "bin" / "codex"
+    engine.write_text(ENGINE)
+    engine.chmod(0o755)
+    (folder / ".codex" / "sessions" / "2026" / "01" / "01").mkdir(parents=True)
+    path = f"{folder / 'bin'}:{os.environ['PATH']}"
+    return os.environ | {"HOME": str(folder), "PATH": path, "TURNGATE_CACHE_DIR": str(folder / "cache")}
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running server; `seconds` from its start to ready."""
+
+    port: int
+    process: subprocess.Popen[str]
+    seconds: float
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None, **headers: str) -> tuple[int, Any]:
+        """Make one request; gives status and document."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        sent = json.dumps(body) if body is not None else None
+        connection.request(method, path, sent, {"Content-Type": "application/json", **headers})
+        answer = connection.getresponse()
+        found = answer.status, json.loads(answer.read() or b"null")
+        connection.close()
+        return found
+
+    def until(self, run_id: str, *states: str) -> None:
+        """Follow a run's events until it is in one of these states."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection.request("GET", f"/v1/runs/{run_id}/events")
+        answer = connection.getresponse()
+        while line := answer.readline():
+            if line.startswith(b"data: ") and json.loads(line[6:]).get("state") in states:
+                break
+        connection.close()
+
+    @property
+    def memory(self) -> int:
+        """Resident memory in bytes."""
+        return int(psutil.Process(self.process.pid).memory_info().rss)
+
+    @property
+    def children(self) -> int:
+        """How many processes it has."""
+        return len(psutil.Process(self.process.pid).children(recursive=True))
+
+    @property
+    def threads(self) -> int:
+        """How many threads it has."""
+        return int(psutil.Process(self.process.pid).num_threads())
+
+
+@contextmanager
+def serving(data: Path, env: dict[str, str], *options: str) -> Iterator[Served]:
+    """Run a server on a free port."""
+    argv = [TURNGATE, "serve", "--port", "0", "--data-dir", str(data), *options]
+    start = time.perf_counter()
+    process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
+    try:
+        said = process.stdout.readline() if process.stdout else ""
+        found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
+        if found is None:
+            raise RuntimeError("the server did not start")
+        served = Served(int(found[1]), process, 0.0)
+        while served.ask("GET", "/readyz")[0] != 200:
+            time.sleep(0.01)
+        yield Served(int(found[1]), process, time.perf_counter() - start)
+    finally:
+        process.terminate()
+        process.wait(60)
+        if process.stdout:
+            process.stdout.close()

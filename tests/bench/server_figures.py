@@ -1,0 +1,137 @@
+"""What the reference server adds to its engines, and what waiting runs cost it."""
+
+import statistics
+import subprocess
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from tests.bench.served import Served, make_home, serving
+from turngate_reference import runs
+from turngate_reference.states import State
+from turngate_reference.store import Store
+
+RUNS = 20
+MANY, FEW = 10_000, 10
+REPLIES = 200
+SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
+CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive"}
+
+
+def bench() -> None:
+    """Print what a turn costs through the server, what waiting runs cost, and how replies are counted."""
+    for part in (_added, _waiting, _replies):
+        with tempfile.TemporaryDirectory() as folder:
+            part(Path(folder))
+
+
+def _added(folder: Path) -> None:
+    """Compare two turns through the server with the same two calls from a shell loop."""
+    env = make_home(folder)
+    loop = f"codex exec - < /dev/null; codex exec resume {SESSION} - < /dev/null"
+    direct, served_times = [], []
+    with serving(folder / "data", env) as served:
+        for number in range(RUNS + 1):
+            start = time.perf_counter()
+            subprocess.run(["/bin/sh", "-c", loop], env=env, check=True, capture_output=True)
+            middle = time.perf_counter()
+            _two_turns(served)
+            if number:  # the first one warms up
+                direct.append(middle - start)
+                served_times.append(time.perf_counter() - middle)
+    alone, through = statistics.median(direct) * 500, statistics.median(served_times) * 500
+    print(f"  a turn of a trivial engine: {alone:.1f} ms from a shell loop, {through:.1f} ms through the server")
+    print(f"  added: {through - alone:.1f} ms a turn, median of {RUNS} runs of two turns (aim: at most 25 ms)")
+
+
+def _two_turns(served: Served) -> None:
+    _, run = served.ask("POST", "/v1/runs", CREATE)
+    served.until(run["run_id"], "waiting_user")
+    _reply(served, run["run_id"])
+    served.until(run["run_id"], "succeeded")
+
+
+def _reply(served: Served, run_id: str) -> None:
+    _, asked = served.ask("GET", f"/v1/runs/{run_id}/interaction")
+    body = {"interaction_id": asked["pending"]["interaction_id"], "response": "red"}
+    served.ask("POST", f"/v1/runs/{run_id}/interaction/reply", body)
+
+
+def _waiting(folder: Path) -> None:
+    """Compare a server with 10,000 waiting runs with one that has ten."""
+    found = {}
+    for count in (FEW, MANY):
+        home = folder / str(count)
+        home.mkdir()
+        env = make_home(home)
+        with serving(home / "data", env) as served:
+            _two_turns(served)
+        _fill(home / "data" / "turngate.db", count)
+        with serving(home / "data", env) as served:
+            children = served.children
+            taken = []
+            for number in range(300):
+                path = f"/v1/runs/filled-{number * 7919 % count:08}"
+                start = time.perf_counter()
+                status, _ = served.ask("GET", path)
+                taken.append(time.perf_counter() - start)
+                if status != 200:
+                    raise RuntimeError(f"GET {path}: {status}")
+            found[count] = (served.seconds, served.memory, served.threads, children, statistics.median(taken) * 1000)
+    (few_ready, few_bytes, few_threads, _, few_get), (ready, many_bytes, threads, children, get) = found.values()
+    each = (many_bytes - few_bytes) / (MANY - FEW)
+    print(f"  {MANY} waiting runs: {children} processes, {threads - few_threads:+d} threads, {each:.0f} bytes each")
+    print(f"  GET of a run: {get:.2f} ms, with {FEW} runs {few_get:.2f} ms: {get / few_get:.2f} x (aim: as fast)")
+    print(f"  restart to ready: {ready:.2f} s, with {FEW} runs {few_ready:.2f} s (aim: under 2 s)")
+
+
+def _fill(file: Path, count: int) -> None:
+    """Add waiting runs like the one that is there."""
+    store = Store(file)
+    (like,) = runs.page(store, limit=1)
+    with store.writing() as connection:
+        for number in range(count):
+            run_id = f"filled-{number:08}"
+            runs.insert(
+                connection, run_id=run_id, handle=f"{number:08}", run_directory=like.run_directory / run_id,
+                engine="codex", request=like.request,
+            )  # fmt: skip
+            settled: dict[str, Any] = {
+                "profile": like.profile,
+                "session": like.session,
+                "turn_index": 1,
+                "engine_version": "0.169.0",
+            }
+            runs.transition(connection, run_id, State.QUEUED, State.RUNNING, **settled)
+            runs.transition(connection, run_id, State.RUNNING, State.WAITING_USER, pending_interaction_id=f"q-{number}")
+    store.close()
+
+
+def _replies(folder: Path) -> None:
+    """Send a reply to each of 200 runs three times, all at once; count the resumes."""
+    env = make_home(folder)
+    with serving(folder / "data", env, "--slots", "8") as served, ThreadPoolExecutor(40) as pool:
+        made = [served.ask("POST", "/v1/runs", CREATE)[1]["run_id"] for _ in range(REPLIES)]
+        for run_id in made:
+            served.until(run_id, "waiting_user")
+        turns = (folder / "turns").read_text().count("turn")
+        bodies = {}
+        for run_id in made:
+            _, asked = served.ask("GET", f"/v1/runs/{run_id}/interaction")
+            bodies[run_id] = {"interaction_id": asked["pending"]["interaction_id"], "response": "red"}
+
+        def reply(run_id: str) -> int:
+            path = f"/v1/runs/{run_id}/interaction/reply"
+            return served.ask("POST", path, bodies[run_id], **{"Idempotency-Key": run_id})[0]
+
+        start = time.perf_counter()
+        statuses = list(pool.map(reply, made * 3))
+        answered = time.perf_counter() - start
+        for run_id in made:
+            served.until(run_id, "succeeded")
+        seconds = time.perf_counter() - start
+    resumes = (folder / "turns").read_text().count("turn") - turns
+    print(f"  {REPLIES} replies, each sent three times: {resumes} resumes (aim: exactly {REPLIES})")
+    print(f"  answered {statuses.count(202)} times 202 in {answered:.2f} s; all runs ended after {seconds:.2f} s")

@@ -1,0 +1,100 @@
+"""The fake engine's JSON-RPC transports: the Agent Client Protocol, and the app server's protocol."""
+
+from typing import Any
+
+from tests.reference.resident.fake_prompts import FLAWS, OPTIONS, Engine, Message, put
+
+
+class Acp(Engine):
+    """The Agent Client Protocol."""
+
+    mode = "yolo"
+
+    def answer(self, message: Any) -> None:
+        """Answer one request of the client."""
+        params = message.get("params") or {}
+        result: Message = {}
+        match message["method"]:
+            case "initialize":
+                result = {"protocolVersion": 1}
+            case "session/new":
+                modes = {"currentModeId": self.mode, "availableModes": [{"id": "default"}, {"id": "yolo"}]}
+                option = {"id": "m", "category": "mode", "currentValue": self.mode}
+                result = {"sessionId": "s-1", "modes": modes, "configOptions": [option]}
+                result = {} if "no-session" in FLAWS else result
+            case "session/set_config_option":
+                self.mode = self.mode if "deaf-to-mode" in FLAWS else params["value"]
+                result = {"configOptions": [{"id": "m", "category": "mode", "currentValue": self.mode}]}
+            case "session/prompt":
+                said = self.play(params["prompt"][0]["text"])
+                if said is None:
+                    put({"jsonrpc": "2.0", "id": message["id"], "error": {"code": 401, "message": "key refused"}})
+                    return
+                self.say(said[:3])
+                self.say(said[3:])
+                result = {"stopReason": "end_turn"}
+        put({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def say(self, text: str) -> None:
+        """Say a piece of the answer."""
+        self.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+
+    def drift(self) -> None:
+        """Leave the mode."""
+        self.update({"sessionUpdate": "current_mode_update", "currentModeId": "yolo"})
+
+    def update(self, update: Message) -> None:
+        """Send an update of the session."""
+        put({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s-1", "update": update}})
+
+    def send_ask(self, title: str) -> int | str:
+        """Ask for permission."""
+        call = {"toolCallId": title, "title": title, "kind": "edit", "rawInput": {"path": "x"}}
+        return self.send("session/request_permission", {"sessionId": "s-1", "toolCall": call, "options": OPTIONS})
+
+    def read_answer(self, message: Message) -> str:
+        """Give the option that was selected, or how it was refused."""
+        outcome = message["result"]["outcome"]
+        return str(outcome.get("optionId") or outcome["outcome"])
+
+
+class AppServer(Engine):
+    """The app server's protocol."""
+
+    def answer(self, message: Any) -> None:
+        """Answer one request of the client."""
+        params = message.get("params") or {}
+        if "id" not in message:
+            return
+        result: Message = {}
+        if message["method"] == "thread/start":
+            policy = "never" if "widened" in FLAWS else params["approvalPolicy"]
+            sandbox = {"read-only": "readOnly", "workspace-write": "workspaceWrite"}[params["sandbox"]]
+            result = {"thread": {"id": "t-1"}, "approvalPolicy": policy, "approvalsReviewer": "user"}
+            result["sandbox"] = {"type": sandbox}
+        put({"id": message["id"], "result": result})
+        if message["method"] == "turn/start":
+            self.end(self.play(params["input"][0]["text"]))
+
+    def end(self, text: str | None) -> None:
+        """Tell the text, and the end of the turn."""
+        if text is None:
+            turn = {"status": "failed", "error": {"message": "key refused"}}
+        else:
+            item = {"type": "agentMessage", "id": str(self.turns), "text": text}
+            self.tell("item/completed", {"item": item})
+            turn = {"status": "completed"}
+        self.tell("turn/completed", {"turn": turn})
+
+    def tell(self, method: str, params: Message) -> None:
+        """Send a notification of the thread."""
+        put({"method": method, "params": {"threadId": "t-1", **params}})
+
+    def send_ask(self, title: str) -> int | str:
+        """Ask for permission."""
+        params = {"threadId": "t-1", "command": title, "availableDecisions": ["accept", "acceptForSession"]}
+        return self.send("item/commandExecution/requestApproval", params)
+
+    def read_answer(self, message: Message) -> str:
+        """Give the decision."""
+        return str(message["result"]["decision"])
