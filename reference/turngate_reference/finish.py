@@ -15,13 +15,17 @@ from turngate_reference.store import Store
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """What a turn came to, apart from what becomes of its run (None: the engine never ran)."""
+    """What a turn came to, apart from what becomes of its run (None: the engine never ran).
+
+    `session_seen` says whether the engine's session store held the session right after the turn that made it.
+    """
 
     seconds: float
     outcome: str = "error"
     exit_code: int | None = None
     repair_level: str | None = None
     session: dict[str, Any] | None = None
+    session_seen: bool | None = None
 
 
 def begin(connection: sqlite3.Connection, run_id: str, turn_index: int) -> None:
@@ -46,8 +50,11 @@ def finish(store: Store, run: Run, decision: Decision, came: Came, **columns: An
     `columns` are further ones of the run that are written with the transition.
     """
     with store.writing() as connection:
-        if runs.get(connection, run.run_id).cancel_requested:
+        current = runs.get(connection, run.run_id)
+        if current.cancel_requested:
             decision = Decision(State.CANCELED)
+        if came.session_seen is not None:
+            columns["recovery"] = {**(current.recovery or {}), "session_seen": came.session_seen}
         if decision.interaction is not None:
             columns["pending_interaction_id"] = _ask(connection, run, decision.interaction)
         columns |= {"error": decision.error, "final_data": decision.final_data}

@@ -17,6 +17,7 @@ from turngate_reference.engines import Engines
 from turngate_reference.lock import locked
 from turngate_reference.profiles import Profiles
 from turngate_reference.recovery import recover
+from turngate_reference.resident import ResidentHost
 from turngate_reference.sticky import Sticky
 from turngate_reference.store import Store
 from turngate_reference.turns import TurnRunner
@@ -65,7 +66,7 @@ class Server:
         profiles = Profiles(self._stop)
         self.engines = Engines(settings.data, self._stop, profiles.known)
         self.dispatcher = Dispatcher(self.store, settings.slots)
-        self._sticky = Sticky(self.store, self.dispatcher.release, settings.observe)
+        self._sticky = Sticky(self.store, ResidentHost(), self.dispatcher.release, settings.observe)
         self._runner = TurnRunner(
             self.store, self.engines, profiles, self._sticky, settings.env,
             settings.pass_env, settings.observe,

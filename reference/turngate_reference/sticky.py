@@ -12,6 +12,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -57,20 +58,27 @@ class Kept:
     engine: InstalledEngine
     prompt: str
     texts: Callable[[str], None]
-    turn_began: float = field(default_factory=time.monotonic)
+    turn_began: float = 0.0
     clock: int = 0
     process: dict[str, Any] = field(default_factory=dict)
     lost: str | None = None
 
 
 class Sticky:
-    """Keeps the processes of sticky runs; `release` frees a run's slot, `observe` hears of each turn."""
+    """Keeps the processes of sticky runs; `release` frees a run's slot, `observe` hears of each turn.
+
+    `clock` gives seconds that no change of the wall clock touches.
+    """
 
     def __init__(
-        self, store: Store, release: Callable[[str], None], observe: Callable[[str, str, float], None]
+        self,
+        store: Store,
+        host: ResidentHost,
+        release: Callable[[str], None],
+        observe: Callable[[str, str, float], None],
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._release, self._observe = store, release, observe
-        self._host = ResidentHost()
+        self._store, self._host, self._release, self._observe, self._clock = store, host, release, observe, clock
         self._kept: dict[str, Kept] = {}
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._due: list[tuple[float, int, Callable[[], None]]] = []
@@ -85,7 +93,11 @@ class Sticky:
             self._inbox.put(lambda: self._on(kept, event))
 
         def start() -> None:
-            self._kept[kept.run.run_id] = kept
+            if self._is_canceled(kept):
+                finish(self._store, kept.run, failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled"), Came(0.0))
+                self._release(kept.run.run_id)
+                return
+            self._kept[kept.run.run_id], kept.turn_began = kept, self._clock()
             self._limit_turn(kept)
             self._host.open(kept.run.run_id, request, listener)
 
@@ -97,7 +109,8 @@ class Sticky:
 
     def end(self, run_id: str) -> None:
         """End the process of a run, if it has one; its slot is free when the whole tree is gone."""
-        self._host.end(run_id)
+        # in turn, so that a process that is yet to be started is not missed
+        self._inbox.put(lambda: self._host.end(run_id))
 
     def close(self) -> None:
         """End every process, write what became of their runs, and return."""
@@ -107,14 +120,14 @@ class Sticky:
 
     def _loop(self) -> None:
         while True:
-            timeout = max(0.0, self._due[0][0] - time.monotonic()) if self._due else None
-            try:
-                todo = self._inbox.get(timeout=timeout)
-            except queue.Empty:
-                todo = heapq.heappop(self._due)[2]
-            if todo is None:
-                return
-            self._do(todo)
+            while self._due and self._due[0][0] <= self._clock():
+                self._do(heapq.heappop(self._due)[2])
+            timeout = self._due[0][0] - self._clock() if self._due else None
+            with suppress(queue.Empty):
+                todo = self._inbox.get(timeout=max(0.0, timeout) if timeout is not None else None)
+                if todo is None:
+                    return
+                self._do(todo)
 
     def _do(self, todo: Callable[[], None]) -> None:
         """Do one thing; what the store can't take now is done again later."""
@@ -127,7 +140,7 @@ class Sticky:
             log.exception("a sticky run failed in turngate itself")
 
     def _after(self, seconds: float, what: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (time.monotonic() + seconds, next(self._number), what))
+        heapq.heappush(self._due, (self._clock() + seconds, next(self._number), what))
 
     def _on(self, kept: Kept, event: ResidentEvent) -> None:
         match event:
@@ -161,7 +174,7 @@ class Sticky:
         kept.clock += 1
         kept.process["transport_session_id"] = event.session_id
         decision, outcome, repair = self._decided(kept, event)
-        came = Came(time.monotonic() - kept.turn_began, outcome, None, repair)
+        came = Came(self._clock() - kept.turn_began, outcome, None, repair)
         more = {}
         if decision.state is State.WAITING_USER:
             more = {"process": kept.process, "wait_deadline_at": self._limit_wait(kept)}
@@ -200,7 +213,7 @@ class Sticky:
         if question.request_id is not None:
             self._host.decide(run_id, question.request_id, response)
             return
-        kept.turn_began = time.monotonic()
+        kept.turn_began = self._clock()
         prompt = reply_prompt(response, run.mode, output_schema=run.request.get("output_schema"))
         self._host.prompt(run_id, prompt)
 
@@ -241,7 +254,7 @@ class Sticky:
     def _fail_running(self, kept: Kept, code: RunErrorCode, detail: str) -> None:
         """Fail a run that is `running`; nobody but this thread takes it out of that state."""
         run, decision = runs.find(self._store, kept.run.run_id) or kept.run, failed(code, detail)
-        came = Came(time.monotonic() - kept.turn_began)
+        came = Came(self._clock() - kept.turn_began)
         finish(self._store, run, decision, came)
         self._observe(run.engine, came.outcome, came.seconds)
         self._record(kept, decision)
@@ -262,6 +275,10 @@ class Sticky:
     def _is(self, kept: Kept, state: State) -> bool:
         run = runs.find(self._store, kept.run.run_id)
         return run is not None and run.state is state
+
+    def _is_canceled(self, kept: Kept) -> bool:
+        run = runs.find(self._store, kept.run.run_id)
+        return run is not None and run.cancel_requested
 
     def _record(self, kept: Kept, decision: Decision) -> None:
         try:

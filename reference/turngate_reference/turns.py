@@ -27,7 +27,7 @@ from turngate_reference.prompts import first_prompt, reply_prompt
 from turngate_reference.resident import ResidentRequest
 from turngate_reference.run_record import write_record
 from turngate_reference.runs import Run
-from turngate_reference.states import RunErrorCode
+from turngate_reference.states import RunErrorCode, State
 from turngate_reference.sticky import Kept, Sticky
 from turngate_reference.store import Store
 
@@ -101,7 +101,8 @@ class TurnRunner:
         if done.ended is Ended.STOPPED:
             decision = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
         session = _session(run, done.reading.session) if done.reading.session else None
-        came = finish.Came(time.monotonic() - start, result.outcome, done.exit_code, result.repair_level, session)
+        seen = self._is_seen(run, engine, session) if session and decision.state is State.WAITING_USER else None
+        came = finish.Came(time.monotonic() - start, result.outcome, done.exit_code, result.repair_level, session, seen)
         try:
             write_record(run, engine, decision, session or run.session)
         except EnvironmentFailed as full:
@@ -126,6 +127,10 @@ class TurnRunner:
             runs.change(connection, run.run_id, **settled)
             return runs.get(connection, run.run_id)
 
+    def _is_seen(self, run: Run, engine: InstalledEngine, session: dict[str, Any]) -> bool:
+        value = session["handle_value"]
+        return session_exists(engine.contract.store, value, run.locations, run.cwd) is True
+
     def _checked_session(self, run: Run, engine: InstalledEngine) -> str:
         """Give the session id to resume, after all checks that are possible before a process starts."""
         if why := workspaces.lost(run):
@@ -135,7 +140,9 @@ class TurnRunner:
             raise _resume_failed("before the resume: no session id was kept")
         if not re.fullmatch(engine.contract.handle.shape, value):
             raise _resume_failed(f"before the resume: {value[:100]!r} has not the shape of a session id")
-        if session_exists(engine.contract.store, value, run.locations, run.cwd) is False:
+        # a store that did not hold the session right after it was made is not where the engine keeps it
+        seen = (run.recovery or {}).get("session_seen")
+        if seen and session_exists(engine.contract.store, value, run.locations, run.cwd) is False:
             raise _resume_failed(f"before the resume: the engine's session store does not hold {value}")
         return str(value)
 

@@ -74,6 +74,7 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
     heard, _ = stage.opened(contract(transport), mode=mode)
     answer = json.loads(stage.turn(heard, "unknown").final_text or "")
     assert answer["error"] == "files/grant_everything is not supported" or answer["error"]["code"] == -32601
+    assert answer.get("subtype", "error") == "error"
     assert not {"result", "response"} & set(answer)
 
 

@@ -20,7 +20,7 @@ from turngate_reference.streams import Stream, Streams, as_lines
 class Watched(Streams):
     """Streams that tell when one has been left."""
 
-    def __init__(self, limit: int = 4, heartbeat: float = 15.0) -> None:
+    def __init__(self, limit: int = 4, heartbeat: float = 1000.0) -> None:
         super().__init__(limit, heartbeat=heartbeat, tick=0.02)
         self.left = threading.Event()
 
@@ -129,6 +129,7 @@ def test_streams_are_bounded(caller: Caller) -> None:
         open_ones = [Following(port, path) for _ in range(caller.streams.limit)]
         assert [each.response.status for each in open_ones] == [200] * caller.streams.limit
         with following(port, path) as refused:
+            assert refused.response.status == 503
             answer = json.loads(refused.response.read())
             assert (answer["code"], refused.response.headers["Retry-After"]) == ("TOO_MANY_STREAMS", "2")
         health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

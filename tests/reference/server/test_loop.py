@@ -139,6 +139,15 @@ def test_a_session_that_is_gone_is_noticed_before_a_process_starts(house: House)
     assert len(house.desk.calls()) == 1
 
 
+def test_a_store_that_never_held_the_session_is_not_believed(house: House) -> None:
+    """Where the engine keeps its sessions elsewhere, only the resume itself can tell."""
+    house.keep_session().unlink()
+    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = house.ask()
+    house.reply(run_id, question)
+    house.wait(run_id, State.SUCCEEDED)
+
+
 def test_an_engine_that_exits_badly_fails_the_run(house: House) -> None:
     """On turn 1 it is the engine that failed."""
     house.desk.engine("codex", d.codex(ASK, more=[["exit", 3]]))
