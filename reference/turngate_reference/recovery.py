@@ -21,9 +21,11 @@ def recover(store: Store) -> None:
     running = runs.in_state(store, State.RUNNING)
     waiting = runs.in_state(store, State.WAITING_USER)
     lost = [(run, why) for run in waiting if (why := _lost(run)) is not None]
-    left = end_orphans(_noted(run) for run in (*running, *(run for run, _ in lost)) if run.process)
+    left = end_orphans(_noted(run) for run in runs.with_process(store))
     if left:
         log.error("these processes of an earlier server could not be ended: %s", ", ".join(map(str, left)))
+    with store.writing() as connection:
+        connection.execute("UPDATE runs SET process_json = NULL WHERE process_json IS NOT NULL")
     for run in running:
         _interrupted(store, run)
     for run, (code, detail) in lost:
@@ -34,7 +36,7 @@ def _interrupted(store: Store, run: Run) -> None:
     if run.cancel_requested:
         with store.writing() as connection:
             runs.transition(
-                connection, run.run_id, State.RUNNING, State.CANCELED, process=None, ended_at=runs.now()
+                connection, run.run_id, State.RUNNING, State.CANCELED, ended_at=runs.now()
             )  # fmt: skip
             _end_turn(connection, run)
         return
@@ -69,7 +71,7 @@ def _fail(store: Store, run: Run, code: RunErrorCode, detail: str) -> None:
         error = {"code": code.value, "detail": detail}
         runs.transition(
             connection, run.run_id, run.state, State.FAILED,
-            error=error, process=None, pending_interaction_id=None, wait_deadline_at=None, ended_at=runs.now(),
+            error=error, pending_interaction_id=None, wait_deadline_at=None, ended_at=runs.now(),
         )  # fmt: skip
         if run.state is State.RUNNING:
             _end_turn(connection, run, error)

@@ -196,6 +196,11 @@ def in_state(store: Store, state: State) -> list[Run]:
     return [_run(row) for row in store.read("SELECT * FROM runs WHERE state = ? ORDER BY queue_place", state)]
 
 
+def with_process(store: Store) -> list[Run]:
+    """Read every run of which a process was noted that was not seen to be gone."""
+    return [_run(row) for row in store.read("SELECT * FROM runs WHERE process_json IS NOT NULL")]
+
+
 def counts(store: Store) -> dict[State, int]:
     """Count the runs in each state."""
     found = {State(row["state"]): row["n"] for row in store.read("SELECT state, count(*) n FROM runs GROUP BY state")}

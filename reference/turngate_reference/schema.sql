@@ -32,6 +32,7 @@ CREATE TABLE runs (
 
 CREATE INDEX runs_by_state ON runs (state, queue_place);
 CREATE INDEX runs_by_engine ON runs (engine, seq);
+CREATE INDEX runs_with_process ON runs (seq) WHERE process_json IS NOT NULL;
 CREATE UNIQUE INDEX one_unfinished_run_a_workspace ON runs (workspace)
     WHERE workspace IS NOT NULL AND state IN ('queued', 'running', 'waiting_user');
 

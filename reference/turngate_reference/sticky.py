@@ -158,6 +158,8 @@ class Sticky:
             case Gone():
                 self._settle_lost(kept)
                 self._kept.pop(kept.run.run_id, None)
+                with self._store.writing() as connection:
+                    runs.change(connection, kept.run.run_id, process=None)
                 self._release(kept.run.run_id)
 
     def _opened(self, kept: Kept, event: Opened) -> None:
@@ -175,10 +177,9 @@ class Sticky:
         kept.process["transport_session_id"] = event.session_id
         decision, outcome, repair = self._decided(kept, event)
         came = Came(self._clock() - kept.turn_began, outcome, None, repair)
-        more = {}
-        if decision.state is State.WAITING_USER:
-            more = {"process": kept.process, "wait_deadline_at": self._limit_wait(kept)}
-        state = finish(self._store, kept.run, decision, came, **more)
+        until = self._limit_wait(kept) if decision.state is State.WAITING_USER else None
+        # what is noted of the process stays until it is gone, so that a restart finds it
+        state = finish(self._store, kept.run, decision, came, process=kept.process, wait_deadline_at=until)
         self._observe(kept.run.engine, outcome, came.seconds)
         self._record(kept, decision)
         if state is not State.WAITING_USER:
@@ -255,7 +256,7 @@ class Sticky:
         """Fail a run that is `running`; nobody but this thread takes it out of that state."""
         run, decision = runs.find(self._store, kept.run.run_id) or kept.run, failed(code, detail)
         came = Came(self._clock() - kept.turn_began)
-        finish(self._store, run, decision, came)
+        finish(self._store, run, decision, came, process=run.process)
         self._observe(run.engine, came.outcome, came.seconds)
         self._record(kept, decision)
 
@@ -265,7 +266,7 @@ class Sticky:
         with self._store.writing() as connection:
             done = runs.transition(
                 connection, kept.run.run_id, State.WAITING_USER, State.FAILED,
-                error=decision.error, process=None, pending_interaction_id=None, wait_deadline_at=None,
+                error=decision.error, pending_interaction_id=None, wait_deadline_at=None,
                 ended_at=runs.now(),
             )  # fmt: skip
         if done:

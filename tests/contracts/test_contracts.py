@@ -26,7 +26,21 @@ BASELINES = {
     "resume.context-carried",
     "interactive.no-auto-flags",
 }
-BREAKING = {
+# breaking, since the loop is the server's whole use, and a server that does not even start would pass else
+ORCHESTRATED = {
+    "orchestrated.waits",
+    "orchestrated.survives-kill",
+    "orchestrated.context-carried",
+    "orchestrated.final-data",
+    "orchestrated.no-auto-flags",
+    "orchestrated.dead-handle",
+    "orchestrated.missing-handle",
+    "orchestrated.engine-failure",
+    "orchestrated.bad-envelope",
+    "orchestrated.cancel",
+    "orchestrated.one-reply",
+}
+BREAKING = ORCHESTRATED | {
     "version.readable",
     "handle.present",
     "handle.place",
@@ -273,8 +287,9 @@ def test_levels_of_the_fixed_clauses() -> None:
     """Only version and help are asked without running a turn."""
     assert {clause.id for clause in CLAUSES if clause.level == "static"} == STATIC
     assert {clause.id for clause in CLAUSES if clause.level == "hermetic"} >= (
-        BREAKING | DEGRADED | INFORMATIVE
-    ) - STATIC
+        (BREAKING | DEGRADED | INFORMATIVE) - STATIC - ORCHESTRATED
+    )
+    assert {clause.id for clause in CLAUSES if clause.level == "orchestrated"} == ORCHESTRATED
 
 
 @each_clause

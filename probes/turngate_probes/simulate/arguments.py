@@ -1,11 +1,14 @@
 """Reads the arguments of an engine by its contract: the reverse of `turngate.argv`."""
 
+import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from turngate.contract import EngineContract, PromptChannel
 from turngate.flags import auto_flags_in
+
+LINES = "--lines"  # a simulated engine that is started with it, and options, speaks `lines`
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +102,25 @@ def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
             furthest = max(furthest, reader.at)
     unread = f"unexpected argument {argv[furthest]!r}" if furthest < len(argv) else "arguments are missing"
     raise UsageProblem(unread)
+
+
+def read_kept(contract: EngineContract, argv: Sequence[str]) -> Asked:
+    """Read the arguments of a process that is kept over several turns; UsageProblem if it takes them not."""
+    reader = _Reader(contract, argv, contract.launch.prompt[0])
+    if not reader.read((LINES, "{options}")):
+        raise UsageProblem(f"unexpected argument {argv[reader.at]!r}")
+    return reader.asked()
+
+
+def read_line(line: bytes) -> str:
+    """Read a prompt that is a JSON string on a line; UsageProblem if it is none."""
+    try:
+        prompt = json.loads(line)
+    except ValueError:
+        prompt = None
+    if not isinstance(prompt, str):
+        raise UsageProblem("a line is no JSON string")
+    return prompt
 
 
 def refusal(channel: PromptChannel, prompt: str) -> str | None:

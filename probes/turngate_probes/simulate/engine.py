@@ -1,17 +1,17 @@
 """One call of a simulated engine: from its arguments to what it prints and its exit code."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NoReturn, Protocol
 
-from turngate.contract import Ending, EngineContract, Line, Simulation, Stream
+from turngate.contract import Ending, EngineContract, Line, Simulation
 from turngate.errors import EnvironmentFailed
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.arguments import Asked, UsageProblem
-from turngate_probes.simulate.backend import Answer, Backend, Called, Failed, Message, Request, Said
+from turngate_probes.simulate.backend import Answer, Called, Failed, Message, Request, Said
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.store import Session, shelf
+from turngate_probes.simulate.world import World
 
 MAX_CALLS = 20
 TOOL_RESULT = "the simulation runs no tools"
@@ -34,26 +34,6 @@ PLAYED = frozenset(
 )
 
 
-class Input(Protocol):
-    """Standard input."""
-
-    def read(self) -> bytes:
-        """Read to the end."""
-
-
-@dataclass(frozen=True, slots=True)
-class World:
-    """What surrounds the engine: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds."""
-
-    env: Mapping[str, str]
-    cwd: str
-    stdin: Input
-    write: Callable[[Stream, bytes], None]
-    hang: Callable[[], NoReturn]
-    clock: Callable[[], float]
-    backend: Backend
-
-
 def run(contract: EngineContract, argv: tuple[str, ...], world: World) -> int:
     """Run the simulated release and give its exit code; EnvironmentFailed if the contract does not describe it."""
     simulation = contract.simulation
@@ -69,7 +49,8 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: World) -> int:
             words = "".join(f"  {name}\n" for name in page.names)
             world.write(page.stream, f"{contract.title} (simulated)\n\n{words}".encode())
             return 0
-    return _Call(contract, simulation, world).run(argv)
+    call = _Call(contract, simulation, world)
+    return call.keep(argv) if argv[:1] == (arguments.LINES,) else call.run(argv)
 
 
 @dataclass
@@ -84,16 +65,36 @@ class _Call:
 
     def run(self, argv: tuple[str, ...]) -> int:
         """Read the arguments and the prompt, then run the turn."""
-        self.slots |= {"version": self.contract.version or "0.0.0", "cwd": self.world.cwd, "handle": "", "status": 1}
         try:
             asked = arguments.read(self.contract, argv)
             prompt = self._prompt(asked)
         except UsageProblem as problem:
-            self.slots["error"] = str(problem)
-            return self._end(self.simulation.usage)
-        self.facts = {"start" if asked.handle is None else "resume", "auto" if asked.auto else "interactive"}
-        self.slots |= {"model": asked.model, "prompt": prompt}
+            return self._misused(problem)
+        self._begin(asked, prompt)
         return self._open(asked, prompt)
+
+    def keep(self, argv: tuple[str, ...]) -> int:
+        """Run a turn in the same session for each line of standard input, a JSON string; one that fails is the last."""
+        code, session = 0, self._fresh()
+        try:
+            asked = arguments.read_kept(self.contract, argv)
+            while code == 0 and (line := self.world.stdin.readline()):
+                prompt = arguments.read_line(line)
+                self._begin(asked, prompt)
+                code = self._turn(session, asked, prompt)
+        except UsageProblem as problem:
+            return self._misused(problem)
+        return code
+
+    def _begin(self, asked: Asked, prompt: str) -> None:
+        """Note what the arguments ask for."""
+        self.slots |= {"version": self.contract.version or "0.0.0", "cwd": self.world.cwd, "handle": "", "status": 1}
+        self.slots |= {"model": asked.model, "prompt": prompt}
+        self.facts = {"start" if asked.handle is None else "resume", "auto" if asked.auto else "interactive"}
+
+    def _misused(self, problem: UsageProblem) -> int:
+        self.slots |= {"cwd": self.world.cwd, "handle": "", "error": str(problem)}
+        return self._end(self.simulation.usage)
 
     def _prompt(self, asked: Asked) -> str:
         """Take the prompt from where it is; some releases read standard input whatever the arguments hold."""

@@ -12,7 +12,8 @@ from turngate import load
 from turngate.contract import EngineContract, Stream
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate_probes.simulate.backend import backend
-from turngate_probes.simulate.engine import World, run
+from turngate_probes.simulate.engine import run
+from turngate_probes.simulate.world import World
 
 USAGE = 2
 

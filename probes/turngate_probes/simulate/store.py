@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from turngate.contract import EngineContract, StoreCheck
 from turngate.errors import ContractError
+from turngate.session_paths import filled, folder_word, slots
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
 
-_SHORTENED = re.compile(r"\{handle:([0-9]+)\}")
 _QUERY = re.compile(r"SELECT 1 FROM (?P<table>\w+) WHERE (?P<key>\w+) = \?")
 _ELSEWHERE = "{HOME}/.turngate-simulated/sessions/{handle}.jsonl"
 
@@ -54,14 +54,14 @@ class Shelf(Protocol):
 
 def shelf(contract: EngineContract, env: Mapping[str, str], cwd: str) -> Shelf:
     """Give the store of a release; one whose contract knows of none keeps its sessions in a folder of ours."""
-    home = {"HOME": env.get("HOME", "/"), "cwd": re.sub(r"[^A-Za-z0-9]", "-", cwd)}
+    locations = contract.store.locations if contract.store else {}
+    places = slots(locations, {"HOME": "/", **env}) | {"cwd": folder_word(cwd)}
     if contract.store is None:
-        return _Files(_ELSEWHERE, home)
-    places = {name: env.get(name) or _filled(default, home) for name, default in contract.store.locations.items()}
+        return _Files(_ELSEWHERE, places)
     check = contract.store.check
     if check.kind == "glob":
-        return _Files(check.pattern, home | places)
-    return _Table.of(check, Path(_filled(check.file, home | places)))
+        return _Files(check.pattern, places)
+    return _Table.of(check, Path(filled(check.file, places)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,21 +95,16 @@ class _Files:
                 yield each
 
     def _matching(self, handle: str | None) -> Iterator[Session]:
-        pattern = _filled(self.pattern, {name: escape(value) for name, value in self.places.items()} | {"cwd": "*"})
-        for path in sorted(glob(_named(pattern, handle and escape(handle)))):  # noqa: PTH207 - the pattern is absolute
+        places = {name: escape(value) for name, value in self.places.items()}
+        pattern = filled(self.pattern, places | {"cwd": "*", "handle": escape(handle) if handle else "*"})
+        for path in sorted(glob(pattern)):  # noqa: PTH207 - the pattern is absolute
             about, *messages = map(json.loads, Path(path).read_text("utf-8").splitlines())
             yield Session(**about, messages=messages)
 
     def _path(self, session: Session) -> Path:
         word = f"{zlib.crc32(session.cwd.encode()):08x}"
         pattern = re.sub(r"\*(?=.)", word, self.pattern).removesuffix("*")
-        return Path(_filled(_named(pattern, session.handle), self.places))
-
-
-def _named(pattern: str, handle: str | None) -> str:
-    """Fill the slots of the session id, with a wildcard if it may be any."""
-    shortened = _SHORTENED.sub(lambda cut: handle[: int(cut[1])] if handle else "*", pattern)
-    return shortened.replace("{handle}", handle or "*")
+        return Path(filled(pattern, {**self.places, "handle": session.handle}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,10 +150,3 @@ class _Table:
         with closing(sqlite3.connect(self.file, timeout=30)) as connection, connection:
             connection.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({self.key} TEXT PRIMARY KEY, session TEXT)")
             yield connection
-
-
-def _filled(text: str, values: Mapping[str, str]) -> str:
-    """Fill variables and directory; the slots of the session id stay."""
-    for name, value in values.items():
-        text = text.replace(f"{{{name}}}", value)
-    return text

@@ -13,8 +13,9 @@ from turngate.model import Mode
 class ResidentRequest:
     """A process to keep: `env` is complete, `tag` marks its whole tree, `traces` is the folder of its traces.
 
-    `options` are the caller's, as for a headless turn; those that the contract does not name for a resident process
-    are refused. `traces` gets `stderr`, and as `protocol` all lines in both directions, both bounded.
+    No two processes may have the same `tag`, since all that carry it are ended together. `options` are the caller's,
+    as for a headless turn; those that the contract does not name for a resident process are refused. `traces`
+    gets `stderr`, and as `protocol` all lines in both directions, both bounded.
     """
 
     executable: Path

@@ -13,7 +13,8 @@ from turngate.turn import TurnReading, read_turn
 from turngate_probes import recordings
 from turngate_probes.releases import pinned_version
 from turngate_probes.simulate.backend import Answer, Request, Said
-from turngate_probes.simulate.engine import Input, World, run
+from turngate_probes.simulate.engine import run
+from turngate_probes.simulate.world import Input, World
 
 
 class HungError(Exception):
@@ -94,6 +95,10 @@ class Unclosed:
     """Standard input that nobody closes."""
 
     def read(self) -> bytes:
+        """Wait for ever."""
+        hang()
+
+    def readline(self) -> bytes:
         """Wait for ever."""
         hang()
 

@@ -1,7 +1,7 @@
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes.simulate.played import Machine, Played, Unclosed, at_known_release, simulated
 from turngate import argv, load

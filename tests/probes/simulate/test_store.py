@@ -1,5 +1,3 @@
-import sqlite3
-from glob import glob
 from pathlib import Path
 
 import pytest
@@ -9,6 +7,7 @@ from turngate import argv
 from turngate.contract import EngineContract, StoreCheck
 from turngate.errors import ContractError
 from turngate.model import Mode
+from turngate.runtime import session_exists
 from turngate_probes.simulate.store import Session, _Table, shelf
 
 
@@ -20,7 +19,7 @@ def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract
     if contract.store is None:
         return
     assert _is_there(contract, machine, session)
-    assert not _is_there(contract, machine, contract.handle.dead)
+    assert _is_there(contract, machine, contract.handle.dead) is False
 
 
 def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -> None:
@@ -64,16 +63,5 @@ def test_a_query_that_names_no_table_is_an_error_of_the_contract() -> None:
         _Table.of(StoreCheck("sqlite", file="f", query="SELECT 1"), Path("f"))
 
 
-def _is_there(contract: EngineContract, machine: Machine, handle: str) -> bool:
-    assert contract.store is not None
-    check, home = contract.store.check, str(machine.root / "home")
-    places = {name: default.replace("{HOME}", home) for name, default in contract.store.locations.items()}
-    text = check.pattern or check.file
-    for slot, value in {**places, "handle": handle, "handle:8": handle[:8], "cwd": "*"}.items():
-        text = text.replace(f"{{{slot}}}", value)
-    if check.kind == "glob":
-        return bool(glob(text))  # noqa: PTH207
-    with sqlite3.connect(text) as database:
-        row = database.execute(check.query, (handle,)).fetchone()
-    database.close()
-    return row is not None
+def _is_there(contract: EngineContract, machine: Machine, handle: str) -> bool | None:
+    return session_exists(contract.store, handle, {"HOME": str(machine.root / "home")}, machine.root / machine.work)

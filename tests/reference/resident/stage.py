@@ -4,6 +4,7 @@ import os
 import queue
 import sys
 import time
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -71,7 +72,7 @@ class Stage:
     def request(self, known: EngineContract, run: str, mode: Mode, env: Mapping[str, str]) -> ResidentRequest:
         """Ask for a process."""
         path = {"PATH": os.environ["PATH"], **env}
-        return ResidentRequest(self.executable(), known, self.folder, path, mode, f"tag-{run}", self.folder / run)
+        return ResidentRequest(self.executable(), known, self.folder, path, mode, uuid.uuid4().hex, self.folder / run)
 
     def open(self, known: EngineContract, run: str = "run", mode: Mode = Mode.INTERACTIVE, flaws: str = "") -> Heard:
         """Open a process; what comes of it is heard."""

@@ -150,6 +150,7 @@ class Interleavings(RuleBasedStateMachine):
         for run in self._runs():
             with suppress(Refusal):
                 self.world.commands.cancel(run.run_id)
+            self._until(run.run_id, State.RUNNING)
         assert self.world.dispatcher.wait_until_free(PATIENCE)
         self.world.settle()
         self._check_ended()
@@ -307,7 +308,7 @@ class Interleavings(RuleBasedStateMachine):
 
 
 Interleavings.TestCase.settings = settings(
-    max_examples=300,
+    max_examples=30,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),
