@@ -18,6 +18,7 @@ from turngate_reference.documents import links
 from turngate_reference.engines import Engines
 from turngate_reference.idempotency import Once
 from turngate_reference.installed import InstalledEngine
+from turngate_reference.profiles import STICKY
 from turngate_reference.prompts import first_prompt, reply_prompt
 from turngate_reference.refusals import Refusal
 from turngate_reference.runs import Question, Run
@@ -147,6 +148,8 @@ class Commands:
         )  # fmt: skip
         try:
             argv.start(engine.contract, prompt, mode, options=options, model=request.get("model"))
+            if request.get("interactive_profile") == STICKY and engine.contract.resident.transport != "none":
+                argv.resident(engine.contract, mode, options=options, model=request.get("model"))
         except RefusedError as refused:
             code = "OPTION_REFUSED" if refused.subject else "PROMPT_REFUSED"
             raise Refusal(code, refused.what, refused.hint) from refused

@@ -30,7 +30,8 @@ class Dispatcher:
     def __init__(self, store: Store, slots: int) -> None:
         self.slots = slots
         self._store = store
-        self._held: dict[str, Stop] = {}
+        # by the tag of the claim: a run may be claimed anew while the thread of its last turn is still ending
+        self._held: dict[str, tuple[str, Stop]] = {}
         self._threads: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -57,14 +58,17 @@ class Dispatcher:
     def stop(self, run_id: str) -> None:
         """End the process of a run, if one runs; its slot is free when the whole tree is gone."""
         with self._lock:
-            stop = self._held.get(run_id)
-        if stop is not None:
+            stops = [stop for held, stop in self._held.values() if held == run_id]
+        for stop in stops:
             stop.set()
 
-    def release(self, run_id: str) -> None:
-        """Free the slot of a run of which no process is left."""
+    def release(self, run: Run) -> None:
+        """Free the slot that was taken with the claim of a run; no process of that claim is left."""
+        self._release(str((run.process or {})["tag"]))
+
+    def _release(self, tag: str) -> None:
         with self._lock:
-            self._held.pop(run_id, None)
+            self._held.pop(tag, None)
             self._released.notify_all()
         self._wake.set()
 
@@ -80,7 +84,7 @@ class Dispatcher:
         if self._thread is not None:
             self._thread.join()
         with self._lock:
-            stops, threads = list(self._held.values()), list(self._threads)
+            stops, threads = [stop for _, stop in self._held.values()], list(self._threads)
         for stop in stops:
             stop.set()
         for thread in threads:
@@ -95,18 +99,29 @@ class Dispatcher:
             if self._closing.is_set():
                 return
             try:
-                while not self._closing.is_set() and self.held < self.slots and (run := claim(self._store)) is not None:
-                    self._begin(run)
+                while not self._closing.is_set() and self.held < self.slots and is_queued(self._store):
+                    self._begin()
                 wait = None
             except sqlite3.Error:
                 log.exception("the queue can't be read or written yet")
                 wait = RETRY_SECONDS
 
-    def _begin(self, run: Run) -> None:
-        stop = Stop()
+    def _begin(self) -> None:
+        """Take a slot, then a run for it."""
+        tag, stop = uuid.uuid4().hex, Stop()
+        with self._lock:
+            self._held[tag] = "", stop
+        run = None
+        try:
+            run = claim(self._store, tag)
+        finally:
+            if run is None:
+                self._release(tag)
+        if run is None:
+            return
         thread = threading.Thread(target=self._work, args=(run, stop), name=f"turngate-{run.handle}", daemon=True)
         with self._lock:
-            self._held[run.run_id] = stop
+            self._held[tag] = run.run_id, stop
             self._threads.add(thread)
             thread.start()
         # a cancel that came between the claim and this found nothing to stop
@@ -122,16 +137,19 @@ class Dispatcher:
             with self._lock:
                 self._threads.discard(threading.current_thread())
             if done:
-                self.release(run.run_id)
+                self.release(run)
 
 
-def claim(store: Store) -> Run | None:
+def is_queued(store: Store) -> bool:
+    """Tell whether any run waits for a slot."""
+    return bool(store.read("SELECT 1 FROM runs WHERE state = ? LIMIT 1", State.QUEUED))
+
+
+def claim(store: Store, tag: str) -> Run | None:
     """Take the first run of the queue and begin its next turn; None: nothing is queued.
 
     The tag that its processes will carry is written with it, so that they are found even if we die at once.
     """
-    if not store.read("SELECT 1 FROM runs WHERE state = ? LIMIT 1", State.QUEUED):
-        return None
     with store.writing() as connection:
         row = connection.execute(
             "SELECT run_id, turn_index, started_at FROM runs WHERE state = ? ORDER BY queue_place LIMIT 1",
@@ -141,7 +159,7 @@ def claim(store: Store) -> Run | None:
             return None
         runs.transition(
             connection, row["run_id"], State.QUEUED, State.RUNNING,
-            turn_index=row["turn_index"] + 1, process={"tag": uuid.uuid4().hex},
+            turn_index=row["turn_index"] + 1, process={"tag": tag},
             started_at=row["started_at"] or runs.now(),
         )  # fmt: skip
         finish.begin(connection, row["run_id"], row["turn_index"] + 1)

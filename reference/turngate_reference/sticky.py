@@ -6,19 +6,21 @@ of the run's state in the store; whoever comes second finds another state, and d
 
 import heapq
 import itertools
+import json
 import logging
 import queue
+import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from turngate.errors import TurngateError
-from turngate.model import AdapterTurnResult, Interaction, Outcome
+from turngate.model import AdapterTurnResult, EngineSessionHandle, Interaction, Outcome
 from turngate.turn import read_answer
 from turngate_reference import runs
 from turngate_reference.decide import Decision, decide, failed
@@ -44,24 +46,30 @@ from turngate_reference.store import Store
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
+MAX_CONTEXT = 64 * 2**10
 REFUSED = Interaction("open_text", "The engine ended its turn after an action was refused. What should it do instead?")
 
 
 @dataclass(slots=True)
 class Kept:
-    """A run with a process: `run` as of its turn, `turn_began` in seconds of the monotonic clock, `clock` counts up.
+    """A run with a process: `claimed` as it got its slot, `run` as of its turn.
 
-    A deadline that was set under another value of `clock` is void.
+    `turn_began` is in seconds of the clock. A deadline that was set under another value of `clock_count` is void.
     """
 
-    run: Run
+    claimed: Run
     engine: InstalledEngine
     prompt: str
     texts: Callable[[str], None]
     turn_began: float = 0.0
-    clock: int = 0
+    clock_count: int = 0
     process: dict[str, Any] = field(default_factory=dict)
     lost: str | None = None
+    run: Run = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with the run as it was claimed."""
+        self.run = self.claimed
 
 
 class Sticky:
@@ -74,7 +82,7 @@ class Sticky:
         self,
         store: Store,
         host: ResidentHost,
-        release: Callable[[str], None],
+        release: Callable[[Run], None],
         observe: Callable[[str, str, float], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -95,7 +103,7 @@ class Sticky:
         def start() -> None:
             if self._is_canceled(kept):
                 finish(self._store, kept.run, failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled"), Came(0.0))
-                self._release(kept.run.run_id)
+                self._release(kept.claimed)
                 return
             self._kept[kept.run.run_id], kept.turn_began = kept, self._clock()
             self._limit_turn(kept)
@@ -160,7 +168,7 @@ class Sticky:
                 self._kept.pop(kept.run.run_id, None)
                 with self._store.writing() as connection:
                     runs.change(connection, kept.run.run_id, process=None)
-                self._release(kept.run.run_id)
+                self._release(kept.claimed)
 
     def _opened(self, kept: Kept, event: Opened) -> None:
         kept.process = (kept.run.process or {}) | {
@@ -173,10 +181,10 @@ class Sticky:
     def _turn_ended(self, kept: Kept, event: TurnEnded) -> None:
         if not self._is(kept, State.RUNNING):
             return
-        kept.clock += 1
+        kept.clock_count += 1
         kept.process["transport_session_id"] = event.session_id
         decision, outcome, repair = self._decided(kept, event)
-        came = Came(self._clock() - kept.turn_began, outcome, None, repair)
+        came = Came(self._clock() - kept.turn_began, outcome, None, repair, _session(kept, event.session_id))
         until = self._limit_wait(kept) if decision.state is State.WAITING_USER else None
         # what is noted of the process stays until it is gone, so that a restart finds it
         state = finish(self._store, kept.run, decision, came, process=kept.process, wait_deadline_at=until)
@@ -199,8 +207,8 @@ class Sticky:
     def _asked(self, kept: Kept, event: PermissionAsked) -> None:
         if not self._is(kept, State.RUNNING):
             return
-        kept.clock += 1
-        asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
+        kept.clock_count += 1
+        asked = Interaction("risk_ack", event.prompt, event.options, (), _bounded(event.context))
         until = self._limit_wait(kept)
         if not pause(self._store, kept.run, asked, event.request_id, wait_deadline_at=until, process=kept.process):
             self._host.end(kept.run.run_id)
@@ -220,11 +228,11 @@ class Sticky:
 
     def _limit_turn(self, kept: Kept) -> None:
         """Bound the turn afresh: from its start, or from the user's answer to an action."""
-        kept.clock += 1
-        clock = kept.clock
+        kept.clock_count += 1
+        clock = kept.clock_count
 
         def too_late() -> None:
-            if kept.clock == clock and self._is(kept, State.RUNNING):
+            if kept.clock_count == clock and self._is(kept, State.RUNNING):
                 self._fail_running(kept, RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
                 self._host.end(kept.run.run_id)
 
@@ -232,12 +240,12 @@ class Sticky:
 
     def _limit_wait(self, kept: Kept) -> str:
         """Bound the wait for the user; gives when it ends, by the wall clock."""
-        clock = kept.clock
+        clock = kept.clock_count
 
         def too_late() -> None:
             detail = f"no reply came within {kept.run.timeout} seconds"
             # a reply may come at this very moment: whoever changes the state first has it
-            if kept.clock == clock and self._fail_waiting(kept, RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail):
+            if kept.clock_count == clock and self._fail_waiting(kept, RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail):
                 self._host.end(kept.run.run_id)
 
         self._after(kept.run.timeout, too_late)
@@ -286,3 +294,18 @@ class Sticky:
             write_record(kept.run, kept.engine, decision, kept.run.session)
         except TurngateError as full:
             log.error("%s", full)  # noqa: TRY400 - it says all there is to say; the store has the run
+
+
+def _session(kept: Kept, session_id: str | None) -> dict[str, Any] | None:
+    """Give the session's handle, if a headless resume would take the transport's id too."""
+    contract = kept.engine.contract
+    known = kept.run.session is not None or session_id is None or not contract.resident.same_id
+    if known or not re.fullmatch(contract.handle.shape, session_id or ""):
+        return None
+    return asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id or "", 1))
+
+
+def _bounded(context: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Cut the context of an action to what can be kept and shown."""
+    text = json.dumps(context)
+    return context if len(text) <= MAX_CONTEXT else {"excerpt": text[:MAX_CONTEXT]}

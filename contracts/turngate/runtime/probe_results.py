@@ -55,6 +55,10 @@ class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     turngate: _Word
 
 
+# made by the import, since msgspec 0.22 crashes where two threads are the first to decode to a class
+_RESULT = msgspec.json.Decoder(ProbeResult)
+
+
 def keep_result(result: ProbeResult, cache: Path) -> None:
     """Write a result in the place of the one before it, and drop the oldest of all; a cache may always be lost."""
     with suppress(OSError):
@@ -76,7 +80,7 @@ def keep_result(result: ProbeResult, cache: Path) -> None:
 def last_result(engine: str, executable: Path, cache: Path) -> ProbeResult | None:
     """Read what the last probe said of an executable as it is now; None if there is nothing that can be trusted."""
     with suppress(OSError, ValueError, RecursionError):
-        found = msgspec.json.decode(_read(_place(engine, executable, cache)), type=ProbeResult)
+        found = _RESULT.decode(_read(_place(engine, executable, cache)))
         about = (found.engine, found.executable, found.identity)
         if about == (engine, os.path.realpath(executable), identity(executable)):
             return found

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, "FOLDER")
-import fake_engine  # type: ignore[import-not-found]
+from tests.reference.resident import fake_engine, fake_prompts
 
-whole_play = fake_engine.Engine.play
+whole_play = fake_prompts.Engine.play
 
 
 def play(self: Any, prompt: str) -> Any:
@@ -31,7 +31,7 @@ def play(self: Any, prompt: str) -> Any:
             return rest.replace("DECISION", "+".join(decisions))
         case "hang":
             Path(sys.argv[0]).with_name("meeting").write_text("hangs\n")
-            fake_engine.get()
+            fake_prompts.get()
     return whole_play(self, f"{word} {rest}".strip())
 
 
@@ -40,6 +40,6 @@ if sys.argv[1:] == ["--version"]:
 elif "--help" in sys.argv:
     print("HELP")
 else:
-    fake_engine.Engine.play = play
+    setattr(fake_prompts.Engine, "play", play)  # noqa: B010 - a method is replaced
     sys.argv[1] = sys.argv[1].replace("app-server", "app_server")
     fake_engine.main()

@@ -114,12 +114,17 @@ class World:
         done = threading.Event()
         self.sticky._inbox.put(done.set)
         assert done.wait(PATIENCE)
-        free = self.dispatcher.held < SLOTS
-        if free and runs.counts(self.store)[State.QUEUED]:
-            after = max((row["id"] for row in self.store.read("SELECT max(id) id FROM events")), default=0)
+        (newest,) = self.store.read("SELECT coalesce(max(id), 0) id FROM events")
+        after = int(newest["id"])
+        if runs.counts(self.store)[State.QUEUED] and len(self.holding()) < SLOTS:
             with self.store._changed:
                 self.store._changed.wait_for(lambda: self._moved(after), PATIENCE)
             self.settle()
+
+    def holding(self) -> list[Run]:
+        """List the runs that need a slot."""
+        with_process = [run for run in runs.in_state(self.store, State.WAITING_USER) if run.process]
+        return [*runs.in_state(self.store, State.RUNNING), *with_process]
 
     def _moved(self, after: int) -> bool:
         return bool(self.store.read("SELECT 1 FROM events WHERE id > ?", after))
@@ -297,8 +302,7 @@ class Interleavings(RuleBasedStateMachine):
     def slots_balance(self) -> None:
         """A slot is held for what runs and for what waits with a process, and for nothing else."""
         self.world.settle()
-        holding = [r for r in self._runs() if r.state is State.RUNNING or (r.state is State.WAITING_USER and r.process)]
-        assert len(holding) <= self.world.dispatcher.held <= SLOTS
+        assert len(self.world.holding()) <= self.world.dispatcher.held <= SLOTS
 
     @invariant()
     def nothing_is_prompted_twice(self) -> None:
@@ -308,7 +312,7 @@ class Interleavings(RuleBasedStateMachine):
 
 
 Interleavings.TestCase.settings = settings(
-    max_examples=30,
+    max_examples=25,
     stateful_step_count=25,
     deadline=None,
     suppress_health_check=list(HealthCheck),

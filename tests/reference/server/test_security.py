@@ -10,6 +10,7 @@ from werkzeug.test import EnvironBuilder
 from tests.reference.desk import Desk
 from tests.reference.server.caller import TOKEN
 from turngate.errors import EnvironmentFailed
+from turngate_reference import serve_cli
 from turngate_reference.refusals import Refusal
 from turngate_reference.security import Guard, guard, read_token
 
@@ -141,8 +142,9 @@ def test_a_poor_token_is_refused(tmp_path: Path, content: bytes) -> None:
         read_token(file)
 
 
-def test_serve_refuses_what_is_unsafe_or_impossible(desk: Desk) -> None:
+def test_serve_refuses_what_is_unsafe_or_impossible(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """It exits with 2 and says what to do, before anything is made."""
+    monkeypatch.delattr(serve_cli, "Server")  # it gets no further than that
     short = desk.root / "token"
     short.write_text("short")
     for words, said in (

@@ -31,7 +31,7 @@ def put_engine(house: House) -> None:
     """Put the resident codex on PATH."""
     words = " ".join(word for page in load.contract("codex").at().help.pages for word in page.names)
     source = (HERE / "resident_engine.py").read_text()
-    source = source.replace("FOLDER", str(HERE.parent / "resident")).replace('"HELP"', repr(words))
+    source = source.replace("FOLDER", str(ROOT)).replace('"HELP"', repr(words))
     house.desk.path.mkdir(exist_ok=True)
     executable = house.desk.path / "codex"
     executable.write_text(f"#!{sys.executable} -IS\n{source}")
@@ -233,3 +233,9 @@ def test_a_restart_ends_what_was_kept(closed_house: House, do: str, code: str) -
         assert not psutil.pid_exists(orphan) or is_gone(psutil.Process(orphan))
         (run,) = runs.page(house.server.store)
         assert house.failed(run.run_id)["code"] == code
+
+
+def test_options_that_a_resident_process_does_not_take_are_refused(house: House) -> None:
+    """They are refused before anything is made, though a headless turn would take them."""
+    with pytest.raises(Refusal, match="OPTION_REFUSED"):
+        create(house, f"say {ASK}", engine_options=["--cd", "/tmp"])
