@@ -10,10 +10,10 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test drift check probe acceptance engines bench record serve lock clean
+.PHONY: help setup test drift check probe orchestrated browser acceptance engines bench record serve lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv from the locked requirements
 
@@ -43,6 +43,12 @@ check: setup ## Lint, formatting, types, import rules
 
 probe: setup ## Probe the engines; ARGS='codex@0.169.0 --json -' and the like
 	@$(BIN)/turngate probe $(ARGS)
+
+orchestrated: setup ## Drive real engines through the reference server; ARGS='qwen --json -' and the like
+	@$(BIN)/turngate probe --level orchestrated $(or $(ARGS),codex gemini opencode)
+
+browser: setup ## Run the tests of the HTML report, which need Chromium
+	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)
 
 acceptance: setup ## Run the tests that need a real engine, installed where it is missing
 	@$(BIN)/python -m pytest -q -m engines tests/acceptance $(ARGS)

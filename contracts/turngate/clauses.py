@@ -33,7 +33,7 @@ class Clause:
     id: str
     sentence: str
     why: str
-    level: Literal["static", "hermetic", "live", "orchestrated"]
+    level: Literal["static", "hermetic", "live", "orchestrated", "gate"]
     severity: Severity
     needs: tuple[str, ...] = ()
     baseline: bool = False

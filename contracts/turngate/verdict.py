@@ -8,7 +8,7 @@ from turngate.clauses import Clause, Result, Severity
 from turngate.contract import EngineContract
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 
-RESUMABLE_NEEDS = ("handle.", "resume.")
+RESUMABLE_NEEDS = ("handle.", "resume.", "orchestrated.context-carried")
 
 
 class Verdict(StrEnum):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from turngate.runtime import Ended
 from turngate.verdict import Finding
-from turngate_probes.observe import Seen, Turn
+from turngate_probes.observe import Call, Seen, Turn
 
 EXCERPT = 200
 _WORD = re.compile(r"[A-Za-z]{2}")
@@ -37,18 +37,18 @@ def check(clause_id: str, *cases: str) -> Callable[[Callable[[Seen], Finding]], 
     return register
 
 
-def passed(detail: str, *turns: Turn) -> Finding:
-    """Say that the clause held in these turns."""
-    return Finding(ok=True, detail=detail, evidence=tuple(turn.name for turn in turns))
+def passed(detail: str, *shown: Turn | Call) -> Finding:
+    """Say that the clause held, as these turns and calls show."""
+    return Finding(ok=True, detail=detail, evidence=tuple(each.name for each in shown))
 
 
-def failed(detail: str, *turns: Turn, symptom: str = "") -> Finding:
-    """Say that the clause did not hold in these turns, and name the symptom that a deviation may excuse."""
+def failed(detail: str, *shown: Turn | Call, symptom: str = "") -> Finding:
+    """Say that the clause did not hold, as these show, and name the symptom that a deviation may excuse."""
     return Finding(
         ok=False,
         detail=detail,
         symptoms=(symptom,) if symptom else (),
-        evidence=tuple(turn.name for turn in turns),
+        evidence=tuple(each.name for each in shown),
     )
 
 

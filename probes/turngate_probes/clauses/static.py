@@ -3,6 +3,7 @@
 import re
 
 from turngate import versions
+from turngate.help_page import missing
 from turngate.runtime import Ended
 from turngate.verdict import Finding
 from turngate_probes.clauses.registry import check, failed, passed
@@ -30,13 +31,12 @@ def version_readable(seen: Seen) -> Finding:
 @check("help.surface", "static")
 def help_surface(seen: Seen) -> Finding:
     """Each help page names, as whole words, all that the contract uses."""
-    missing = []
+    absent: list[str] = []
     for i, wanted in enumerate(seen.contract.help.pages):
         page = seen.page(f"static/help-{i + 1}")
-        text = _text(page, wanted.stream)
-        missing += [f"{name} ({' '.join(wanted.argv)})" for name in wanted.names if not _names(text, name)]
+        absent += [f"{name} ({' '.join(wanted.argv)})" for name in missing(wanted, _text(page, wanted.stream))]
     count = sum(len(page.names) for page in seen.contract.help.pages)
-    return failed("not named: " + ", ".join(missing)) if missing else passed(f"{count} names found")
+    return failed("not named: " + ", ".join(absent)) if absent else passed(f"{count} names found")
 
 
 def _is_version(text: str) -> bool:
@@ -49,7 +49,3 @@ def _is_version(text: str) -> bool:
 
 def _text(page: Page, stream: str) -> str:
     return (page.stdout if stream == "stdout" else page.stderr).decode("utf-8", "replace")
-
-
-def _names(text: str, name: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None

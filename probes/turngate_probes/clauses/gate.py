@@ -1,0 +1,41 @@
+"""Checks of one release in the place of another, on the same home: what open sessions become."""
+
+from turngate.runtime import Ended
+from turngate.verdict import Finding
+from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
+from turngate_probes.observe import Seen, Turn
+
+CASE = "crossing"
+
+
+@check("upgrade.resume", CASE)
+def upgrade_resume(seen: Seen) -> Finding:
+    """The newer release resumed a session of the older one, under its id, with the older turn's nonce on the wire."""
+    return _carried(seen.turn(f"{CASE}/old-first"), seen.turn(f"{CASE}/new-again"))
+
+
+@check("rollback.resume", CASE)
+def rollback_resume(seen: Seen) -> Finding:
+    """The older release resumed a session of the newer one, under its id, with the newer turn's nonce on the wire."""
+    return _carried(seen.turn(f"{CASE}/new-first"), seen.turn(f"{CASE}/old-again"))
+
+
+@check("rollback.touched", CASE)
+def rollback_touched(seen: Seen) -> Finding:
+    """The older release resumed its own session after the newer one had added a turn, with both nonces on the wire."""
+    first, again, third = (seen.turn(f"{CASE}/{step}") for step in ("old-first", "new-again", "old-third"))
+    return _carried(first, third, again)
+
+
+def _carried(first: Turn, turn: Turn, *more: Turn) -> Finding:
+    """Say whether the turn went well, under the first one's session id, and was sent all that came before."""
+    if turn.ended is not Ended.EXIT:
+        return failed(how_it_ended(turn), turn, symptom="hang")
+    if not went_well(turn):
+        return failed(how_it_ended(turn), turn, symptom="refused")
+    wanted = {first.nonce, *(each.nonce for each in more)}
+    if not any(wanted <= set(request.nonces) for request in turn.sent()):
+        return failed("what was said before is not sent to the model, with exit code 0", turn, symptom="fresh-session")
+    if turn.session != turn.resumed:
+        return failed(f"asked for {turn.resumed}, came back as {turn.session}", turn, symptom="new-handle")
+    return passed(f"{', '.join(sorted(wanted))} sent again", first, *more, turn)

@@ -1,0 +1,77 @@
+"""Joins the results of plans, be they shards or a whole matrix, into one report."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from semver import Version
+
+from turngate.errors import EnvironmentFailed
+from turngate_probes.journal import Event, read
+from turngate_probes.matrix.results import Plan
+from turngate_probes.report.build import INTERRUPTED_CODE, SCHEMA, Report, build, code_of
+
+NOT_PROBED = "it was not probed: the run of its shard ended before its turn"
+INTERRUPTED = "interrupted"
+
+
+def joined(
+    plans: Sequence[Plan], folders: Sequence[Path], *, strict: bool = False, interrupted: bool = False,
+    merging: bool = False,
+    failed: Mapping[str, str] | None = None,
+) -> Report:  # fmt: skip
+    """Build the report of all that was planned; what no folder holds is unanswered.
+
+    With `merging` that is what all shards were to do, else those of the plans alone.
+    `failed` says why of releases that could not even leave a journal. EnvironmentFailed if the plans don't fit
+    together, or a journal can't be read.
+    """
+    first = plans[0]
+    if any((plan.level, plan.clauses) != (first.level, first.clauses) for plan in plans):
+        raise EnvironmentFailed("the shards were asked different questions", "merge those of one level and its clauses")
+    why = INTERRUPTED if interrupted else NOT_PROBED
+    whys = dict(failed or {})
+    found: dict[str, Report] = {}
+    for plan in plans:
+        for version in plan.files if merging else plan.mine:
+            release = _release(plan, folders, version, whys.get(version, why))
+            name = f"{plan.engine}@{version}"
+            if name not in found or found[name]["verdict"] == "unanswered":
+                found[name] = release
+    releases = sorted(found.values(), key=lambda each: (each["engine"], Version.parse(each["version"])))
+    totals = [plan.totals for plan in plans if plan.totals]
+    return {
+        "schema": SCHEMA, "turngate": first.turngate, "started_at": min(plan.at for plan in plans),
+        "machine": first.machine, "level": first.level, "strict": strict, "clauses": list(first.clauses),
+        "cores": first.machine["cores"], "interrupted": interrupted,
+        "seconds": max((each.seconds for each in totals), default=0.0),
+        "engine_seconds": round(sum(each.engine_seconds for each in totals), 3),
+        "peaks": {
+            "cache_bytes": max((each.cache_bytes for each in totals), default=0),
+            "memory_bytes": max((each.memory_bytes for each in totals), default=0),
+        },
+        "exit_code": INTERRUPTED_CODE if interrupted else code_of(releases, strict=strict),
+        "releases": releases,
+    }  # fmt: skip
+
+
+def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> Report:
+    for place in (plan.answered, plan.failed):
+        for folder in folders:
+            path = place(folder, version)
+            if path.exists() and (listed := build(read(path))["releases"]):
+                found: Report = listed[0]
+                return found
+    return _absent(plan, version, why)
+
+
+def _absent(plan: Plan, version: str, why: str) -> Report:
+    release, at = f"{plan.engine}@{version}", plan.at
+    events: list[Event] = [
+        {"event": "probe.started", "at": at, "turngate": plan.turngate, "machine": plan.machine, "level": plan.level,
+         "strict": False, "cores": 1, "clauses": list(plan.clauses)},
+        {"event": "release.planned", "at": at, "release": release, "engine": plan.engine, "version": version,
+         "executable": None, "source": plan.source, "contract_version": plan.contract_version, "turns": 0, "note": ""},
+        {"event": "release.failed", "at": at, "release": release, "what": why, "hint": "run the matrix again"},
+    ]  # fmt: skip
+    report: Report = build(events)["releases"][0]
+    return report

@@ -1,0 +1,121 @@
+"""What a matrix leaves on disk: a plan, and the journal of each release, found again by what decided it.
+
+A folder holds `plan-<key>.json` for each order (what was asked for, and how its last run ended), and for each
+release `<engine>@<version>-<key>.ndjson` once it is answered, or `….failed.ndjson` when it could not be. The key
+is of the release's content, turngate's version, contract and clauses, and what was asked: if any of it changes the
+release is asked again. A file that ends in `.part` is of a run that was killed, and counts nothing.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from turngate import load
+from turngate.errors import EnvironmentFailed
+from turngate_probes.matrix.published import Source
+from turngate_probes.report.output import write_atomically
+from turngate_probes.selection import sharded
+
+SCHEMA = "turngate.matrix-plan/1"
+KEY_LENGTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """How a run of a matrix ended; what was kept from earlier runs is not in it."""
+
+    seconds: float
+    engine_seconds: float
+    cache_bytes: int
+    memory_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """An order as it stands on disk: `files` gives the stem of each release's journal, of all shards."""
+
+    engine: str
+    source: str
+    level: str
+    clauses: tuple[str, ...]
+    shard: tuple[int, int]
+    files: dict[str, str]
+    turngate: str
+    contract_version: str
+    at: str
+    machine: dict[str, Any]
+    totals: Totals | None = None
+
+    @classmethod
+    def of(
+        cls, source: Source, versions: Iterable[str], level: str, clauses: tuple[str, ...],
+        shard: tuple[int, int] = (1, 1), *, at: str = "", machine: dict[str, Any] | None = None,
+    ) -> "Plan":  # fmt: skip
+        """Plan the releases of a source."""
+        contract, version = load.contract(source.contract.engine), metadata.version("turngate")
+        asked = [contract.document.data, repr(load.catalogue()), version, level, sorted(clauses)]
+        files = {}
+        for each in versions:
+            key = _digest([*asked, source.identity(each)])
+            files[each] = f"{contract.engine}@{each}-{key}"
+        return cls(
+            contract.engine, source.registry, level, clauses, shard, files, version,
+            source.contract.contract_version, at, machine or {},
+        )  # fmt: skip
+
+    @property
+    def mine(self) -> tuple[str, ...]:
+        """The versions of this shard."""
+        return sharded(tuple(self.files), self.shard)
+
+    def path(self, folder: Path) -> Path:
+        """Name the plan's own file."""
+        return folder / f"plan-{_digest([self.files, self.shard])}.json"
+
+    def write(self, folder: Path, totals: Totals | None = None) -> None:
+        """Write the plan, whole or not at all; EnvironmentFailed if it can't be."""
+        data = {"schema": SCHEMA} | asdict(replace(self, totals=totals))
+        try:
+            write_atomically(self.path(folder), json.dumps(data, indent=1) + "\n")
+        except OSError as error:
+            raise EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "choose another place") from error
+
+    def answered(self, folder: Path, version: str) -> Path:
+        """Name the journal of a release that was answered."""
+        return folder / f"{self.files[version]}.ndjson"
+
+    def failed(self, folder: Path, version: str) -> Path:
+        """Name the journal of a release that could not be."""
+        return folder / f"{self.files[version]}.failed.ndjson"
+
+    def part(self, folder: Path, version: str) -> Path:
+        """Name the journal of a release that is being asked."""
+        return folder / f"{self.files[version]}.part"
+
+
+def plans(folder: Path) -> list[Plan]:
+    """Read every plan in a folder; EnvironmentFailed if there is none, or one can't be read."""
+    found = sorted(folder.glob("plan-*.json"))
+    if not found:
+        raise EnvironmentFailed(f"{folder} holds no results of a matrix", "give the --results of each shard")
+    return [_read(path) for path in found]
+
+
+def _read(path: Path) -> Plan:
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        if data.pop("schema") != SCHEMA:
+            raise EnvironmentFailed(f"{path} is of another turngate", "merge with the one that made it")
+        data |= {"clauses": tuple(data["clauses"]), "shard": tuple(data["shard"])}
+        totals = data.pop("totals")
+        return Plan(**data, totals=totals and Totals(**totals))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EnvironmentFailed(f"the plan {path} can't be read: {error}", "run that shard again") from error
+
+
+def _digest(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]

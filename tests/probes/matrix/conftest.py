@@ -1,0 +1,84 @@
+"""A registry of fake codex releases, and the command that probes them."""
+
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probes import engines, fake_npm
+from turngate import cli
+
+VERSIONS = ("0.160.0", "0.161.0", "0.162.0-beta", "0.162.0", "0.163.0")
+
+
+@dataclass
+class Shop:
+    """The played registry below `folder`, and what the command said last."""
+
+    folder: Path
+    capsys: pytest.CaptureFixture[str]
+    err: str = ""
+
+    def publish(self, *versions: str) -> None:
+        """Have these versions."""
+        (self.folder / "published.json").write_text(json.dumps(versions))
+
+    def lies(self, version: str, *lies: str) -> None:
+        """Let the engine of a version lie."""
+        (self.folder / f"lies-{version}").write_text(" ".join(lies))
+
+    def fails(self, command: str, code: str) -> None:
+        """Let an npm command fail with this code of npm."""
+        (self.folder / f"fail-{command}").write_text(f"npm error code {code}\nnpm error the reason itself")
+
+    def mended(self, command: str) -> None:
+        """Let it work again."""
+        (self.folder / f"fail-{command}").unlink()
+
+    def installed(self) -> list[str]:
+        """List the versions that npm was made to install, in order."""
+        calls = [json.loads(line) for line in (self.folder / "calls").read_text().splitlines()]
+        return [call[0] for call in calls if call[0] == "install"]
+
+    def root(self, version: str) -> Path:
+        """Name the place of a release in the cache."""
+        return self.folder / "cache/engines/codex" / version
+
+    def run(self, *args: str | Path) -> tuple[int, Any]:
+        """Run the command with `--json -`; gives exit code and report (None: there was none)."""
+        code = cli.run([*map(str, args), "--json", "-"])
+        said = self.capsys.readouterr()
+        self.err = said.err
+        return code, json.loads(said.out) if said.out else None
+
+    def matrix(self, versions: str, *args: str | Path) -> tuple[int, Any]:
+        """Run a matrix at level static unless `args` name another, with results in `folder/results`."""
+        usual = ("--level", "static") if "--level" not in args else ()
+        where = ("--results", self.folder / "results") if "--results" not in args else ()
+        return self.run("matrix", "codex", "--versions", versions, *usual, *where, *args)
+
+
+def verdicts(report: Any) -> dict[str, str]:
+    """Give the verdict of each version."""
+    return {release["version"]: release["verdict"] for release in report["releases"]}
+
+
+@pytest.fixture(name="shop")
+def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shop:
+    """Put the fake npm, and nothing else, on PATH, with a cache of its own."""
+    program = tmp_path / "bin" / "npm"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable} -IS\n{Path(fake_npm.__file__).read_text()}")
+    program.chmod(0o755)
+    (tmp_path / "engine").write_text(f"#!{sys.executable} -IS\n{engines.SOURCE.read_text()}")
+    (tmp_path / "without").write_text("")
+    (tmp_path / "calls").write_text("")
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setenv("FAKE_NPM", str(tmp_path))
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    shop = Shop(tmp_path, capsys)
+    shop.publish(*VERSIONS)
+    return shop

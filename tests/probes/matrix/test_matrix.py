@@ -1,0 +1,289 @@
+"""Probing many releases of a played registry: outcomes, restarts, room, shards."""
+
+import json
+import os
+import shutil
+import signal
+import threading
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from tests.probes.matrix.conftest import Shop, verdicts
+from turngate.load import first_error
+from turngate_probes.cache import in_use
+from turngate_probes.matrix import run as run_module
+
+Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
+
+
+def test_all_releases_are_probed_and_reported_oldest_first(shop: Shop) -> None:
+    """Every release but pre-releases has a verdict, in a report that keeps its schema and states the peaks."""
+    code, report = shop.matrix("all")
+    assert code == 0
+    assert list(verdicts(report).items()) == [(v, "compatible") for v in ("0.160.0", "0.161.0", "0.162.0", "0.163.0")]
+    assert first_error("probe-report", report) is None
+    assert report["peaks"]["cache_bytes"] > 0
+    assert report["peaks"]["memory_bytes"] > 2**20
+    assert "at most at one time" in shop.err
+    assert "4 of 4 releases done, 0 running, 0 left" in shop.err
+
+
+def test_what_was_answered_is_not_asked_again(shop: Shop) -> None:
+    """A second run takes the answers from the first, and asks only what is new."""
+    shop.matrix("0.160.0,0.161.0")
+    assert len(shop.installed()) == 2
+    code, report = shop.matrix("all")
+    assert code == 0
+    assert len(shop.installed()) == 4
+    assert set(verdicts(report).values()) == {"compatible"}
+    assert "2 of them earlier" in shop.err
+
+
+def test_another_question_or_contract_is_asked_anew(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer counts for its clauses and for the turngate that gave it."""
+    shop.matrix("0.160.0")
+    shop.matrix("0.160.0", "--clause", "version.readable")
+    assert "0 running, 0 left" in shop.err
+    assert "earlier" not in shop.err
+    monkeypatch.setattr("turngate_probes.matrix.results.metadata.version", lambda _: "99")
+    shop.matrix("0.160.0")
+    assert "earlier" not in shop.err
+
+
+def test_a_killed_run_goes_on_where_it_was(shop: Shop) -> None:
+    """What a killed run left half written is not taken for an answer."""
+    shop.matrix("0.160.0")
+    results = shop.folder / "results"
+    (answer,) = results.glob("codex@*.ndjson")
+    half = answer.read_bytes()[:400]
+    answer.with_suffix(".part").write_bytes(half)
+    answer.unlink()
+    assert verdicts(shop.matrix("0.160.0")[1]) == {"0.160.0": "compatible"}
+    assert not list(results.glob("*.part"))
+
+
+def test_a_broken_release_is_told_and_the_others_are_probed(shop: Shop) -> None:
+    """A release that says no version breaks the matrix, and no other release."""
+    shop.lies("0.161.0", "no-version")
+    code, report = shop.matrix("all")
+    assert code == 1
+    assert [version for version, verdict in verdicts(report).items() if verdict == "broken"] == ["0.161.0"]
+
+
+def test_a_release_that_crashes_at_start_is_broken_with_its_reason(shop: Shop) -> None:
+    """What can't even say its version is broken, and the detail tells how it ended."""
+    (shop.folder / "engine").write_text("#!/bin/sh\nexit 134\n")
+    code, report = shop.matrix("0.160.0")
+    assert code == 1
+    assert verdicts(report) == {"0.160.0": "broken"}
+    assert "134" in report["releases"][0]["clauses"][0]["detail"]
+
+
+def test_a_binary_of_another_platform_is_unanswered(shop: Shop) -> None:
+    """An executable that this system can't run is no verdict about the engine."""
+    (shop.folder / "engine").write_text("\x7fELF of another world")
+    code, report = shop.matrix("0.160.0")
+    assert (code, verdicts(report)) == (2, {"0.160.0": "unanswered"})
+    assert report["releases"][0]["clauses"][0]["detail"]
+
+
+def test_a_release_without_a_build_for_this_platform_is_unanswered(shop: Shop) -> None:
+    """What installs no executable is told with the platform."""
+    (shop.folder / "engine").unlink()
+    code, report = shop.matrix("0.160.0")
+    assert (code, verdicts(report)) == (2, {"0.160.0": "unanswered"})
+    assert "installs no executable for" in report["releases"][0]["failed"]["what"]
+
+
+def test_an_unknown_version_is_unanswered_beside_those_that_are_known(shop: Shop) -> None:
+    """A version that is not published is told with its neighbours."""
+    code, report = shop.matrix("0.160.0,0.160.5")
+    assert (code, verdicts(report)) == (2, {"0.160.0": "compatible", "0.160.5": "unanswered"})
+    assert report["releases"][1]["failed"]["hint"] == "nearest: 0.160.0, 0.161.0"
+
+
+def test_a_listed_pre_release_is_probed(shop: Shop) -> None:
+    """A pre-release that is named is installed as published."""
+    code, report = shop.matrix("0.162.0-beta")
+    assert (code, verdicts(report)) == (0, {"0.162.0-beta": "compatible"})
+
+
+def test_an_unreachable_registry_is_told_before_anything_is_probed(shop: Shop) -> None:
+    """Without the list of releases there is nothing to say, and the exit code is 2."""
+    shop.fails("view", "ENOTFOUND")
+    assert shop.matrix("all") == (2, None)
+    assert "the package registry cannot be reached" in shop.err
+
+
+@pytest.mark.parametrize(
+    "code, what",
+    [("ENOSPC", "the disk is full"), ("ECONNRESET", "the package registry cannot"), ("EINTEGRITY", "not what was")],
+)
+def test_a_failed_download_is_unanswered_and_tried_again_the_next_time(shop: Shop, code: str, what: str) -> None:
+    """A full disk, a torn download and a wrong content are told, kept for a merge, and never taken for an answer."""
+    shop.fails("install", code)
+    assert verdicts(shop.matrix("0.160.0")[1]) == {"0.160.0": "unanswered"}
+    assert what in shop.err
+    assert verdicts(shop.run("matrix", "--merge", shop.folder / "results")[1]) == {"0.160.0": "unanswered"}
+    shop.mended("install")
+    assert verdicts(shop.matrix("0.160.0")[1]) == {"0.160.0": "compatible"}
+    assert verdicts(shop.run("matrix", "--merge", shop.folder / "results")[1]) == {"0.160.0": "compatible"}
+
+
+def test_content_other_than_published_is_refused(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What npm installs must have the integrity that the registry told beforehand."""
+    npm = shop.folder / "bin/npm"
+    npm.write_text(npm.read_text().replace('{"integrity": integrity(version)}', '{"integrity": "sha512-other"}'))
+    code, report = shop.matrix("0.160.0")
+    assert code == 2
+    assert "is not what npm published" in report["releases"][0]["failed"]["what"]
+
+
+def test_a_disk_that_is_nearly_full_is_told(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither an installation nor an engine is started on a disk that it would fill."""
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 1000))
+    code, report = shop.matrix("0.160.0")
+    assert (code, verdicts(report)) == (2, {"0.160.0": "unanswered"})
+    assert "the disk is full" in report["releases"][0]["failed"]["what"]
+
+
+def test_an_error_of_the_system_while_probing_is_unanswered(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write that fails in the middle of a probe is told, without a traceback."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("turngate_probes.probe.fingerprint", full)
+    code, report = shop.matrix("0.160.0")
+    assert (code, verdicts(report)) == (2, {"0.160.0": "unanswered"})
+    assert "No space left on device" in report["releases"][0]["failed"]["what"]
+
+
+def test_no_place_for_results_is_told(shop: Shop) -> None:
+    """A results folder that can't be made ends with exit code 2."""
+    (shop.folder / "file").write_text("")
+    assert shop.matrix("0.160.0", "--results", shop.folder / "file/results") == (2, None)
+    assert "can't be written" in shop.err
+
+
+def test_the_cache_is_kept_within_its_limit(shop: Shop) -> None:
+    """With room for one release each makes room for the next, and the last stays."""
+    code, report = shop.matrix("all", "--cache-limit", "40KB")
+    assert code == 0
+    assert set(verdicts(report).values()) == {"compatible"}
+    assert len([v for v in verdicts(report) if shop.root(v).exists()]) == 1
+    assert report["peaks"]["cache_bytes"] <= 40_000
+
+
+def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
+    """What another process probes stays, and what finds no room beside it says so."""
+    shop.matrix("0.160.0")
+    with in_use(shop.root("0.160.0")):
+        code, report = shop.matrix("0.161.0", "--cache-limit", "40KB")
+    assert shop.root("0.160.0").exists()
+    assert (code, verdicts(report)) == (2, {"0.161.0": "unanswered"})
+    assert "has no room" in report["releases"][0]["failed"]["what"]
+
+
+def test_shards_are_joined(shop: Shop) -> None:
+    """Shards planned for a job matrix probe all releases between them, and merge into one report."""
+    code, include = shop.run("matrix", "codex", "--versions", "all", "--plan", "github", "--shards", "2")
+    assert code == 0
+    assert [entry["shard"] for entry in include] == ["1/2", "2/2"]
+    folders = [shop.folder / f"shard-{i}" for i in range(2)]
+    for entry, folder in zip(include, folders, strict=True):
+        _, part = shop.matrix(entry["versions"], "--shard", entry["shard"], "--results", folder)
+        assert len(part["releases"]) == 2
+    code, report = shop.run("matrix", "--merge", *folders)
+    assert code == 0
+    assert list(verdicts(report)) == ["0.160.0", "0.161.0", "0.162.0", "0.163.0"]
+    assert first_error("probe-report", report) is None
+    assert report["engine_seconds"] > 0
+
+
+def test_a_lost_shard_is_not_taken_for_a_pass(shop: Shop) -> None:
+    """What a shard that left nothing was to probe is unanswered."""
+    shop.matrix("all", "--shard", "1/2")
+    code, report = shop.run("matrix", "--merge", shop.folder / "results")
+    assert code == 2
+    assert verdicts(report) == {
+        "0.160.0": "compatible", "0.161.0": "unanswered", "0.162.0": "compatible", "0.163.0": "unanswered",
+    }  # fmt: skip
+    assert "it was not probed" in report["releases"][1]["failed"]["what"]
+
+
+def test_shards_of_different_questions_are_not_joined(shop: Shop) -> None:
+    """Results of other clauses don't fit together, and a folder without any is told."""
+    shop.matrix("0.160.0")
+    shop.matrix("0.161.0", "--clause", "version.readable")
+    assert shop.run("matrix", "--merge", shop.folder / "results") == (2, None)
+    assert "different questions" in shop.err
+    assert shop.run("matrix", "--merge", shop.folder) == (2, None)
+    assert "holds no results" in shop.err
+    (shop.folder / "results/plan-1.json").write_text("{}")
+    assert shop.run("matrix", "--merge", shop.folder / "results") == (2, None)
+    assert "can't be read" in shop.err
+
+
+@pytest.mark.parametrize(
+    "args, what",
+    [
+        (("--versions", "newest"), "names no versions"),
+        (("--versions", ">=9"), "no published release"),
+        (("--versions", "all", "--shard", "3/2"), "is no shard"),
+        (("--versions", "0.160.0", "--shard", "2/2"), "is empty"),
+        (("--versions", "all", "--cache-limit", "much"), "is no size"),
+        (("--versions", "all", "--clause", "resume.acepted"), "resume.accepted"),
+        ((), "--versions"),
+    ],
+)
+def test_bad_input_is_told(shop: Shop, args: tuple[str, ...], what: str) -> None:
+    """Each mistake has its message, and exit code 2."""
+    assert shop.run("matrix", "codex", *args, "--results", shop.folder / "results") == (2, None)
+    assert what in shop.err
+
+
+def test_an_engine_that_is_published_nowhere_is_told(shop: Shop) -> None:
+    """A withdrawn engine has no releases to choose from, and a release is no engine."""
+    assert shop.run("matrix", "iflow", "--versions", "all") == (2, None)
+    assert "no release of iflow is published" in shop.err
+    assert shop.run("matrix", "codex@0.160.0", "--versions", "all") == (2, None)
+    assert "more than an engine" in shop.err
+
+
+def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a signal the answers so far are reported, and the rest is asked the next time."""
+    monkeypatch.setattr(run_module, "AT_ONCE", 1)
+    shop.matrix("0.160.0")
+    shop.lies("0.161.0", "hangs-at-version")
+    shop.folder.joinpath("cache").mkdir(exist_ok=True)
+    meeting = shop.folder / "meeting"
+    os.mkfifo(meeting)
+    engine = shop.folder / "engine"
+    engine.write_text(engine.read_text().replace('(ME.parent / "meeting")', f"Path({str(meeting)!r})"))
+
+    def interrupt() -> None:
+        meeting.read_text()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    meeter = threading.Thread(target=interrupt)
+    meeter.start()
+    code, report = shop.matrix("0.160.0,0.161.0,0.162.0")
+    meeter.join(30)
+    assert code == 130
+    assert report["interrupted"]
+    assert verdicts(report) == {"0.160.0": "compatible", "0.161.0": "unanswered", "0.162.0": "unanswered"}
+    shutil.rmtree(shop.root("0.161.0"))
+    shop.lies("0.161.0")
+    assert shop.matrix("0.160.0,0.161.0,0.162.0")[0] == 0
+    assert "1 of them earlier" in shop.err
+
+
+def test_a_pipe_gets_the_plan_as_json(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a number of shards there is one for ten releases."""
+    _, include = shop.run("matrix", "codex", "--versions", "latest:2", "--plan", "github")
+    assert include == [{"engine": "codex", "shard": "1/1", "versions": "0.162.0,0.163.0"}]
+    assert json.dumps(include)
+    assert not Path(shop.folder / "results").exists()
