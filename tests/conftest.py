@@ -8,6 +8,7 @@ FIRST = (
     "drift/test_drifts.py",
     "reference/test_resume.py",
     "probes/test_play.py",
+    "probes/orchestrated/test_played.py",
     "acceptance/test_probe.py",
     "probes/simulate/test_cases.py",
     "reference/test_start.py",

@@ -113,14 +113,13 @@ def resident(
     kept = contract.resident
     if kept.transport == "none":
         raise RefusedError(f"{contract.engine} can't be kept over several turns", "its contract names no transport")
+    chosen = _chosen(contract, mode, options, model if kept.model == "argument" else None, ())
     for placed in read_options(contract, options):
         if placed.option.flag not in kept.options:
             hint = "leave it out, or run in the profile resumable"
             raise RefusedError(f"{placed.tokens[0]} is no option of a kept {contract.engine}", hint, placed.tokens[0])
-    own = model if kept.model == "argument" else None
-    widened = [t for p in _chosen(contract, mode, options, own, ()) for t in p.tokens]
     stance = kept.interactive if mode is Mode.INTERACTIVE else kept.auto
-    filling = {"{options}": (*(stance.options if stance else ()), *widened)}
+    filling = {"{options}": (*(stance.options if stance else ()), *(t for p in chosen for t in p.tokens))}
     built = tuple(part for token in kept.argv for part in filling.get(token, (token,)))
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(built, contract)):
         raise ContractError(f"a kept {contract.engine} would be passed {widening[0]} in mode interactive")

@@ -204,10 +204,11 @@ class SetupFile(Struct, frozen=True):
 
 
 class ToolUse(Struct, frozen=True):
-    """A tool that acts on files, and arguments with which a model may ask for it."""
+    """A tool that acts on files, arguments with which a model may ask for it, and the file that this leaves."""
 
     name: str
     arguments: Mapping[str, Any]
+    leaves: str = "touched.txt"
 
 
 class Hermetic(Struct, frozen=True):

@@ -11,6 +11,7 @@ from turngate.extract import numbered_like
 from turngate.load import ALL_OF, ONE_OF, Document, catalogue, claim_range, schema_errors
 from turngate.session_paths import names_in
 
+_LASTING = re.compile(r"always|session|amendment", re.IGNORECASE)
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 _IN_CHECKS = {"HOME", "handle", "cwd"}
 
@@ -29,6 +30,7 @@ def meaning_errors(document: Document, clauses: Catalogue) -> Iterator[ContractE
     yield from _deviation_errors(document, clauses)
     yield from _flag_errors(document)
     yield from _handle_errors(document)
+    yield from _resident_errors(document)
     yield from _store_errors(document)
     yield from _environment_errors(document)
     yield from _resume_probe_errors(document)
@@ -110,6 +112,23 @@ def _handle_errors(document: Document) -> Iterator[ContractError]:
             yield document.error(("handle", i, "dead"), "no number can stand in it", hint)
         if re.fullmatch(handle["shape"], "--x"):
             yield document.error(("handle", i, "shape"), "admits a value that looks like a flag")
+
+
+def _resident_errors(document: Document) -> Iterator[ContractError]:
+    """Find options that nobody declared or placed, and words that grant more than one action."""
+    flags = {option["flag"] for option in document.data["options"]}
+    for i, kept in enumerate(document.data["resident"]):
+        for j, flag in enumerate(kept.get("options", ())):
+            if flag not in flags:
+                hint = "declare it under `options`"
+                yield document.error(("resident", i, "options", j), f"{flag} is no declared option", hint)
+        stances = [kept.get(mode, {}) for mode in ("interactive", "auto")]
+        if any(each.get("options") for each in (kept, *stances)) and "{options}" not in kept.get("argv", ()):
+            yield document.error(("resident", i, "argv"), "has no place for options", "put {options} where they stand")
+        for key, word in kept.get("once", {}).items():
+            if _LASTING.search(word):
+                hint = "name the word that is for one action alone"
+                yield document.error(("resident", i, "once", key), f"{word} lasts for more than one action", hint)
 
 
 def _store_errors(document: Document) -> Iterator[ContractError]:

@@ -29,6 +29,7 @@ QUESTION = json.dumps(
 ANSWER = json.dumps({"outcome": "final", "final_data": {"colour": "blue"}})
 ASK, FINAL = Text(QUESTION), Text(ANSWER)
 LARGE_PROMPT = 200_000
+TOOL_PATIENCE = 45.0
 FILLER = "All work and no play makes a dull prompt. "
 MALFORMED = "not-a-session-id"
 FORGED = "11111111-1111-4111-8111-111111111111"
@@ -68,31 +69,31 @@ def _static(lab: Lab) -> None:
 
 
 def _main(lab: Lab) -> None:
-    first = lab.start("first", _ask(ASK))
-    lab.resume("again", first.session, _ask(ASK, turn_index=2))
-    lab.resume("third", first.session, _ask(FINAL, turn_index=3))
-    elsewhere = replace(_ask(FINAL, turn_index=4), cwd=lab.sandbox.other, patience=_deadline("resume.other-cwd"))
+    first = lab.start("first", ask(ASK))
+    lab.resume("again", first.session, ask(ASK, turn_index=2))
+    lab.resume("third", first.session, ask(FINAL, turn_index=3))
+    elsewhere = replace(ask(FINAL, turn_index=4), cwd=lab.sandbox.other, patience=_deadline("resume.other-cwd"))
     lab.resume("elsewhere", first.session, elsewhere)
 
 
 def _later_minute(lab: Lab) -> None:
-    a = lab.start("a-first", _ask(ASK))
+    a = lab.start("a-first", ask(ASK))
     lab.until_later_minute(a.finished_at)
-    lab.resume("a-again", a.session, _ask(ASK, turn_index=2))
-    b = lab.start("b-first", _ask(ASK))
-    lab.resume("a-third", a.session, _ask(FINAL, turn_index=3))
-    lab.resume("b-again", b.session, _ask(FINAL, turn_index=2))
+    lab.resume("a-again", a.session, ask(ASK, turn_index=2))
+    b = lab.start("b-first", ask(ASK))
+    lab.resume("a-third", a.session, ask(FINAL, turn_index=3))
+    lab.resume("b-again", b.session, ask(FINAL, turn_index=2))
 
 
 def _bad_handles(lab: Lab) -> None:
-    lab.start("first", _ask(ASK))
-    lab.resume("dead", lab.contract.handle.dead, _ask(FINAL, turn_index=2))
-    lab.resume("malformed", MALFORMED, replace(_ask(FINAL, turn_index=2), check_shape=False))
+    lab.start("first", ask(ASK))
+    lab.resume("dead", lab.contract.handle.dead, ask(FINAL, turn_index=2))
+    lab.resume("malformed", MALFORMED, replace(ask(FINAL, turn_index=2), check_shape=False))
 
 
 def _auto(lab: Lab) -> None:
-    first = lab.start("first", _ask(FINAL, mode=Mode.AUTO))
-    lab.resume("again", first.session, _ask(FINAL, mode=Mode.AUTO, turn_index=2))
+    first = lab.start("first", ask(FINAL, mode=Mode.AUTO))
+    lab.resume("again", first.session, ask(FINAL, mode=Mode.AUTO, turn_index=2))
 
 
 def _flag_prompts(lab: Lab) -> None:
@@ -116,23 +117,23 @@ def _open_stdin(lab: Lab) -> None:
 
 
 def _imitation(lab: Lab) -> None:
-    lab.start("first", _ask(Text(IMITATION)))
+    lab.start("first", ask(Text(IMITATION)))
 
 
 def _failing(reply: Reply) -> Callable[[Lab], None]:
     def play(lab: Lab) -> None:
-        lab.start("first", replace(_ask(reply), patience=_deadline("backend.failure-told")))
+        lab.start("first", replace(ask(reply), patience=_deadline("backend.failure-told")))
 
     return play
 
 
 def _final(lab: Lab) -> None:
-    lab.start("first", _ask(FINAL))
+    lab.start("first", ask(FINAL))
 
 
 def _signalled(number: Signals) -> Callable[[Lab], None]:
     def play(lab: Lab) -> None:
-        lab.start("first", replace(_ask(Hang()), patience=_deadline("backend.failure-told"), signal=number))
+        lab.start("first", replace(ask(Hang()), patience=_deadline("backend.failure-told"), signal=number))
 
     return play
 
@@ -141,10 +142,13 @@ def _tool_call(lab: Lab) -> None:
     asked = lab.contract.hermetic.tool_call
     if asked is None:
         raise CaseStoppedError("the contract names no tool that the model could ask for")
-    lab.start("first", replace(_ask(FINAL), tool_call=ToolCall(asked.name, asked.arguments)))
+    call = ToolCall(asked.name, asked.arguments)
+    for step, mode in (("first", Mode.INTERACTIVE), ("auto", Mode.AUTO)):
+        lab.start(step, replace(ask(FINAL, mode=mode), tool_call=call, patience=TOOL_PATIENCE))
 
 
-def _ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
+def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
+    """Ask something with a nonce of its own, to which the model gives this reply."""
     nonce = new_nonce()
     said = "Ask me which colour I like." if turn_index == 1 else "blue"
     return Ask(f"{said} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)
@@ -154,13 +158,14 @@ def _deadline(clause_id: str) -> float | None:
     return load.catalogue()[clause_id].deadline
 
 
+# what may wait longest comes first
 CASES = (
     Case("later-minute", _later_minute, 5, waits=True),
-    Case("backend-500", _failing(Refuse(500)), 1, waits=True),
+    Case("stdin-open", _open_stdin, 1, waits=True),
     Case("backend-away", _failing(Text("")), 1, waits=True, backend_away=True),
+    Case("backend-500", _failing(Refuse(500)), 1, waits=True),
     Case("backend-cut", _failing(Cut()), 1, waits=True),
     Case("backend-401", _failing(Refuse(401)), 1, waits=True),
-    Case("stdin-open", _open_stdin, 1, waits=True),
     Case("static", _static, 0, level="static"),
     Case("main", _main, 4),
     Case("bad-handles", _bad_handles, 3),
@@ -168,6 +173,7 @@ CASES = (
     Case("flag-prompts", _flag_prompts, 2),
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _imitation, 1),
+    Case("tool-call", _tool_call, 2),  # no clause reads it: it shows the price of not acting unasked
 )
 # played for recordings, besides those above; no clause reads them
 RECORDED_ONLY = (
@@ -176,7 +182,6 @@ RECORDED_ONLY = (
     Case("interrupted", _signalled(Signals.SIGINT), 1, waits=True),
     Case("killed", _signalled(Signals.SIGKILL), 1, waits=True),
     Case("final", _final, 1),
-    Case("tool-call", _tool_call, 1),
 )
 RECORDED = tuple(case for case in CASES if case.level == "hermetic") + RECORDED_ONLY
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

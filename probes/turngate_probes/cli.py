@@ -3,27 +3,32 @@
 The first line of each function's docstring is what `turngate --help` shows, read without importing this.
 """
 
+import os
 import signal
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import click
+
+from turngate_probes.report_option import report_option
+
+SIGNALLED = 128  # and the number of the signal: the exit code of what died of one
 
 
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option(
     "--level",
-    type=click.Choice(["static", "hermetic"]),
+    type=click.Choice(["static", "hermetic", "orchestrated"]),
     default="hermetic",
     show_default=True,
-    help="static: version and help text alone; hermetic: the real CLI against a stub model backend.",
+    help="static: version and help text alone; hermetic: the real CLI against a stub model backend; "
+    "orchestrated: the same through the reference server, and that alone.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: one a core, and one more]")
 @click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
+@report_option
 @click.option("--strict", is_flag=True, help="Degraded releases and stale deviations fail too.")
 @click.option(
     "--keep",
@@ -31,6 +36,7 @@ import click
     metavar="DIR",
     help="Keep every sandbox and the journal in DIR.",
 )
+@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Ask this clause alone, and what it needs.")
 def probe(
     targets: tuple[str, ...],
     level: str,
@@ -38,6 +44,8 @@ def probe(
     json_to: str | None,
     strict: bool,
     keep: Path | None,
+    clauses: tuple[str, ...],
+    reports: tuple[Path, ...],
 ) -> int:
     r"""Run real engines against their contracts, without account or network.
 
@@ -47,8 +55,9 @@ def probe(
 
     \b
     turngate probe
-    turngate probe codex@0.169.0 --json report.json
+    turngate probe codex@0.169.0 --json report.json --report report.html
     turngate probe gemini=./node_modules/.bin/gemini --strict
+    turngate probe --level orchestrated codex gemini opencode
 
     Exit codes: 0 all compatible or degraded; 1 some release is broken; 2 some question was not
     answered, or could not be asked; 130 interrupted. With --strict, degraded is 1.
@@ -57,10 +66,12 @@ def probe(
     from turngate_probes import report  # noqa: PLC0415
     from turngate_probes.journal import Journal  # noqa: PLC0415
     from turngate_probes.probe import Probe, Settings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
+    from turngate_probes.selection import known_clauses  # noqa: PLC0415
     from turngate_probes.targets import parse_target  # noqa: PLC0415
 
     asked = [parse_target(text) for text in targets or load.engines()]
-    settings = Settings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict)
+    only = known_clauses(clauses, level)
+    settings = Settings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict, only)
     console = report.console_for(json_to)
     path = journal_path(keep)
     with report.live(console) as listener:
@@ -71,7 +82,7 @@ def probe(
                 running.run(asked)
         finally:
             journal.close()
-    return report.publish(path, console, json_to)
+    return report.publish(path, console, json_to, reports)
 
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -123,6 +134,33 @@ def validate(files: Sequence[Path]) -> int:
             click.echo(str(problem), err=True)
         if not found:
             click.echo(f"{name}: valid")
+    return 2 if wrong else 0
+
+
+@contracts.command("lint")
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]...")
+@click.option(
+    "--fixtures", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    help="Hold the contracts against the recordings in DIR.",
+)  # fmt: skip
+@click.option("--broken", multiple=True, metavar="ENGINE@VERSION", help="Excuse a release that is known to be broken.")
+def lint_contracts(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:
+    """Validate contract files, and find evidence that shows nothing, overlaps, and what recordings contradict.
+
+    Exit codes: 0 nothing is wrong; 2 something is, each with line and column. Unverified claims are told only.
+    """
+    from turngate import load  # noqa: PLC0415 - as above
+    from turngate_probes import lint  # noqa: PLC0415
+
+    wrong = 0
+    for name, document in load.documents(files):
+        found = list(lint.findings(document, fixtures, broken))
+        wrong += len(found)
+        for problem in found:
+            click.echo(str(problem), err=True)
+        if not found:
+            doubted = lint.unverified(document)
+            click.echo(f"{name}: clean" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
     return 2 if wrong else 0
 
 
@@ -183,15 +221,15 @@ def install_engines(names: tuple[str, ...]) -> int:
 @contextmanager
 def _interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
     """Call `interrupt` at the first SIGINT or SIGTERM; the second one kills."""
+    from turngate.runtime.signals import heard  # noqa: PLC0415 - as above
 
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        signal.signal(number, signal.SIG_DFL)
-        # on a thread of its own, since what it locks may be held by the code that was interrupted
-        threading.Thread(target=interrupt, daemon=True).start()
+    heard_before: list[signal.Signals] = []
 
-    before = {number: signal.signal(number, on_signal) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    def tell(number: signal.Signals) -> None:
+        if heard_before:
+            os._exit(SIGNALLED + number)
+        heard_before.append(number)
+        interrupt()
+
+    with heard((signal.SIGINT, signal.SIGTERM), tell):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

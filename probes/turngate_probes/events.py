@@ -1,16 +1,30 @@
 """Turns what was seen and judged into journal events: plain data, bounded, without paths of this machine."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from turngate.plain import bounded
 from turngate.redact import redact
 from turngate.verdict import ClauseResult
-from turngate_probes.observe import Page, Turn
+from turngate_probes.observe import Call, Page, Sight, Turn
+from turngate_probes.price import told
 from turngate_probes.stub_model import Exchange
 
 MAX_EXCERPT = 4000
 MAX_ARGUMENT = 300
 MAX_REQUESTS = 12
+
+
+def sight_event(item: Sight, places: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """Give the kind of the event that tells of what was seen, and its fields."""
+    match item:
+        case Turn():
+            return "turn", turn_event(item, places)
+        case Page():
+            return "page", page_event(item, places)
+        case Call():
+            return "call", call_event(item, places)
 
 
 def turn_event(turn: Turn, places: Mapping[str, str]) -> dict[str, Any]:
@@ -27,12 +41,26 @@ def turn_event(turn: Turn, places: Mapping[str, str]) -> dict[str, Any]:
         "outcome": turn.reading.result.outcome.value,
         "failure_reason": turn.reading.result.failure_reason and redact(turn.reading.result.failure_reason, places),
         "leftovers": [" ".join(each.argv)[:MAX_ARGUMENT] for each in turn.leftovers],
-    }
+    } | _acted(turn, places)
 
 
 def page_event(page: Page, places: Mapping[str, str]) -> dict[str, Any]:
     """Describe a plain command."""
     return _command(page, page.argv, places)
+
+
+def call_event(call: Call, places: Mapping[str, str]) -> dict[str, Any]:
+    """Describe a request to the reference server."""
+    case, _, step = call.name.partition("/")
+    return {
+        "case": case,
+        "step": step,
+        "method": call.method,
+        "path": call.path,
+        "status": call.status,
+        "sent": None if call.sent is None else _json(call.sent, places),
+        "answer": _json(call.answer, places),
+    }
 
 
 def clause_event(found: ClauseResult) -> dict[str, Any]:
@@ -46,6 +74,14 @@ def clause_event(found: ClauseResult) -> dict[str, Any]:
         "stale": found.stale,
         "evidence": list(found.evidence),
     }
+
+
+def _acted(turn: Turn, places: Mapping[str, str]) -> dict[str, Any]:
+    """Describe what became of the tool that the model asked for, if it asked for one."""
+    if turn.acted is None:
+        return {}
+    said = told(turn.requests or ())
+    return {"acted": turn.acted, "told": said and redact(said, places)}
 
 
 def _command(item: Turn | Page, argv: tuple[str, ...], places: Mapping[str, str]) -> dict[str, Any]:
@@ -66,6 +102,10 @@ def _command(item: Turn | Page, argv: tuple[str, ...], places: Mapping[str, str]
 def _stream(data: bytes, places: Mapping[str, str]) -> dict[str, Any]:
     kept = data if len(data) <= MAX_EXCERPT else data[: MAX_EXCERPT // 2] + b"\n[...]\n" + data[-MAX_EXCERPT // 2 :]
     return {"bytes": len(data), "excerpt": redact(kept.decode("utf-8", "backslashreplace"), places)}
+
+
+def _json(value: Any, places: Mapping[str, str]) -> str:
+    return bounded(redact(json.dumps(value, ensure_ascii=False), places), MAX_EXCERPT)
 
 
 def _request(exchange: Exchange, places: Mapping[str, str]) -> dict[str, Any]:

@@ -4,13 +4,15 @@ Every report is rendered from it.
 
 Events, each with `event` (its kind) and `at` (ISO 8601, UTC, milliseconds):
 
-- `probe.started`: schema, turngate, machine, level, strict, cores
+- `probe.started`: schema, turngate, machine, level, strict, cores, clauses (those that were asked; none: all)
 - `release.planned`: release (the key that later events name), engine, version, executable, source,
   contract_version, turns (how many are expected), note
 - `install.progress`: release, text
 - `turn`: release, case, step, argv, cwd, exit_code, ended, seconds, cpu_seconds, stdout and stderr (bytes,
   excerpt), requests, handle, outcome, failure_reason, leftovers
-- `page`: release, case, step, argv, exit_code, ended, cpu_seconds, stdout and stderr: of a plain command
+  where the streams were read: kinds of records and key paths in them; where the model asked for a tool: acted, told
+- `page`: release, case, step, argv, exit_code, ended, cpu_seconds, stdout, stderr and names: of a plain command
+- `call`: release, case, step, method, path, status, sent and answer (JSON as text): of the reference server
 - `clause`: release, id, level, severity, result, detail, stale, evidence (turns, as `case/step`)
 - `release.finished`: release, verdict, profile, capability, handle, seconds, engine_seconds, turns,
   unverified

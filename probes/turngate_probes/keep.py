@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
-from turngate_probes.observe import Page, Turn
+from turngate_probes.observe import Call, Sight, Turn
 
 
-def keep_streams(item: Turn | Page, root: Path) -> None:
-    """Write argv, stdout, stderr and (of a turn) each request under `turns/<step>` of a kept sandbox."""
+def keep_streams(item: Sight, root: Path) -> None:
+    """Write argv, stdout, stderr and (of a turn) each request under `turns/<step>` of a kept sandbox; calls nowhere."""
+    if isinstance(item, Call):
+        return
     folder = root / "turns" / item.name.partition("/")[2]
     folder.mkdir(parents=True, exist_ok=True)
     told = {"argv": item.argv, "exit_code": item.exit_code, "ended": item.ended.value}

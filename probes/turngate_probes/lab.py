@@ -15,7 +15,7 @@ from turngate.model import Mode
 from turngate.runtime import Ended, ProcessOutcome, ProcessRequest, Stdin, run
 from turngate.turn import read_turn
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
-from turngate_probes.observe import Page, Turn
+from turngate_probes.observe import Page, Sight, Turn
 from turngate_probes.patience import Patience
 from turngate_probes.sandbox import Sandbox, inherited
 from turngate_probes.signals import MidTurnSignal
@@ -58,7 +58,7 @@ class Lab:
     sandbox: Sandbox
     slot: Callable[[], AbstractContextManager[None]]
     interrupt: Interrupt
-    note: Callable[[Turn | Page], None]
+    note: Callable[[Sight], None]
 
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
@@ -115,10 +115,20 @@ class Lab:
             requests=backend.exchanges()[before:], reading=reading, turn_index=ask.turn_index,
             stdin="prompt" if isinstance(stdin, bytes) else "open" if stdin is Stdin.OPEN else "closed",
             env=tuple(sorted(set(self.sandbox.env(self.contract.hermetic, cwd)) - inherited())),
-            signal=ask.signal.name if ask.signal else None,
+            signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd),
         )  # fmt: skip
         self.note(turn)
         return turn
+
+    def _acted(self, ask: Ask, cwd: Path) -> bool | None:
+        """Say whether the tool that the model asked for has left its file, and take that away."""
+        tool = self.contract.hermetic.tool_call
+        if ask.tool_call is None or tool is None:
+            return None
+        left = cwd / tool.leaves
+        acted = left.exists()
+        left.unlink(missing_ok=True)
+        return acted
 
     def _sees_requests(self) -> bool:
         return self.sandbox.model_url == self.sandbox.backend.url

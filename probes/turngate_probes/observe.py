@@ -1,6 +1,7 @@
 """What a probe saw: turns, help pages, and what happened round them, in real runs or in recordings."""
 
 from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 from turngate.contract import EngineContract
 from turngate.model import Mode
@@ -20,7 +21,8 @@ class Turn:
     `name` is `case/step`; `argv` begins with the executable, `own_arguments` are those after it that are not
     the prompt; `scripted` is the text that the model was to answer; `requests` None means that nobody watched.
     `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
-    the one that was sent in the middle of the turn.
+    the one that was sent in the middle of the turn; `acted` says whether the tool that the model asked for did its
+    work (None: it asked for none, or nobody looked).
     """
 
     name: str
@@ -46,6 +48,7 @@ class Turn:
     stdin: str = "closed"
     env: tuple[str, ...] = ()
     signal: str | None = None
+    acted: bool | None = None
 
     @property
     def session(self) -> str | None:
@@ -77,6 +80,31 @@ class Page:
     cpu_seconds: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to the reference server and its answer (JSON values); `name` is `case/step`."""
+
+    name: str
+    method: str
+    path: str
+    status: int
+    sent: Any
+    answer: Any
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The answer, if it is a JSON object; else an empty one."""
+        return self.answer if isinstance(self.answer, dict) else {}
+
+    def said(self) -> str:
+        """Tell in words what was answered: the status, and of a problem its code and detail."""
+        told = [str(self.document[key]) for key in ("code", "detail") if key in self.document]
+        return f"{self.method} {self.path}: " + ": ".join([str(self.status), *told])
+
+
+Sight: TypeAlias = Turn | Page | Call
+
+
 @dataclass(slots=True)
 class Seen:
     """Everything seen of one release so far; checks read it, the probe adds to it.
@@ -88,6 +116,7 @@ class Seen:
     contract: EngineContract
     turns: dict[str, Turn] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
+    calls: dict[str, Call] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     hosts: set[str] | None = None
     changed: str | None = None
@@ -103,6 +132,22 @@ class Seen:
         if name not in self.pages:
             raise self._unseen(name)
         return self.pages[name]
+
+    def call(self, name: str) -> Call:
+        """Give a call by `case/step`; NotSeenError says why it is not there."""
+        if name not in self.calls:
+            raise self._unseen(name)
+        return self.calls[name]
+
+    def note(self, item: Sight) -> None:
+        """Add what was seen."""
+        match item:
+            case Turn():
+                self.turns[item.name] = item
+            case Page():
+                self.pages[item.name] = item
+            case Call():
+                self.calls[item.name] = item
 
     def _unseen(self, name: str) -> NotSeenError:
         return NotSeenError(f"{name} was not seen: {self.stopped.get(name.partition('/')[0], 'it did not run')}")

@@ -43,10 +43,12 @@ class Stage:
     waiting: Slots
 
     @classmethod
-    def of(cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False) -> "Stage":
-        """Make a stage on which `jobs` engines work at once."""
+    def of(
+        cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False, waiting: int | None = None
+    ) -> "Stage":
+        """Make a stage on which `jobs` engines work at once, and `waiting` ones sleep (None: so many for each job)."""
         load.prepare()  # here, since what is played reads contracts and the catalogue on many threads
-        return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(jobs * WAITING_PER_JOB))
+        return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB))
 
     def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Audience) -> None:
         """Play all cases side by side, the first ones first where slots are short; returns when all have ended."""

@@ -3,52 +3,92 @@
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 
 from turngate import load
 from turngate.errors import EnvironmentFailed, TurngateError
+from turngate.runtime import Stop
+from turngate.runtime.identity import identity
 from turngate.verdict import ClauseResult, capability, profile, verdict
 from turngate_probes import recordings
 from turngate_probes.cases import CASES, Case
-from turngate_probes.clauses import judge_all
+from turngate_probes.clauses import CHECKS, judge_all, with_needs
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.events import clause_event, page_event, turn_event
+from turngate_probes.events import clause_event, sight_event, turn_event
 from turngate_probes.fingerprint import difference, fingerprint
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.journal import SCHEMA, Journal
 from turngate_probes.keep import keep_streams
 from turngate_probes.machine import machine
-from turngate_probes.observe import Page, Seen, Turn
+from turngate_probes.observe import Call, Seen, Sight
+from turngate_probes.orchestrated.cases import ORCHESTRATED
 from turngate_probes.play import Stage
-from turngate_probes.releases import default_cache
+from turngate_probes.releases import Say, default_cache
+from turngate_probes.remember import remember
 from turngate_probes.sandbox import Sandbox
-from turngate_probes.targets import Release, Target, resolve
+from turngate_probes.surface import surface
+from turngate_probes.targets import Release, Target, held
 
-LEVELS = {"static": ("static",), "hermetic": ("static", "hermetic")}
+# a level asks for these; what the reference server does with a release tells nothing more of those below
+LEVELS = {
+    "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
+    "orchestrated": ("orchestrated",), "gate": ("gate",),
+}  # fmt: skip
 KEPT_JOURNALS = 20
+
+# finds what a target names, and keeps it in place while the block runs
+Find = Callable[[Target, Say, Stop], AbstractContextManager[Release]]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to probe: the level, how many engines at once, where sandboxes lie and whether they stay."""
+    """How to probe: the level, how many engines at once, where sandboxes lie and whether they stay.
+
+    `clauses` are the only ones to ask, with what they need; none of them means all. `more` are cases beside ours.
+    """
 
     level: str
     jobs: int
     sandboxes: Path
     keep: bool
     strict: bool
+    clauses: tuple[str, ...] = ()
+    more: tuple[Case, ...] = ()
+
+    def asked(self) -> frozenset[str] | None:
+        """Give the clauses that are judged, None for all."""
+        return with_needs(self.clauses) if self.clauses else None
+
+    def cases(self) -> list[Case]:
+        """List the cases that must be played."""
+        cases = [case for case in (*CASES, *ORCHESTRATED, *self.more) if case.level in LEVELS[self.level]]
+        asked = self.asked()
+        if asked is None:
+            return cases
+        wanted = {name for clause_id in asked for name in CHECKS[clause_id].cases}
+        return [case for case in cases if case.name in wanted or EVERYTHING in wanted]
 
 
 class Probe:
     """Everything that the releases of one probe share."""
 
-    def __init__(self, settings: Settings, journal: Journal) -> None:
-        self.settings, self.journal, self.interrupt = settings, journal, Interrupt()
-        self.stage = Stage.of(settings.sandboxes, settings.jobs, self.interrupt, keep=settings.keep)
+    def __init__(
+        self,
+        settings: Settings,
+        journal: Journal,
+        stage: Stage | None = None,
+        find: Find = held,
+        registry: str = "npm",
+    ) -> None:
+        """Probe on `stage`, which other probes may share; `find` finds the releases, which `registry` has."""
+        self.settings, self.journal, self._find, self._registry = settings, journal, find, registry
+        self.stage = stage or Stage.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep)
+        self.interrupt = self.stage.interrupt
 
     def run(self, targets: Sequence[Target]) -> None:
         """Resolve and probe all targets side by side; what goes wrong with one leaves the others alone."""
@@ -56,6 +96,7 @@ class Probe:
         self.journal.add(
             "probe.started", schema=SCHEMA, turngate=metadata.version("turngate"), machine=machine(),
             level=self.settings.level, strict=self.settings.strict, cores=os.cpu_count() or 1,
+            clauses=sorted(self.settings.asked() or ()),
         )  # fmt: skip
         with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="release") as pool:
             cpu_seconds = sum(pool.map(self._probe, targets))
@@ -69,24 +110,25 @@ class Probe:
         def say(text: str) -> None:
             self.journal.add("install.progress", release=str(target), text=text)
 
-        try:
-            with self.interrupt.covering() as stop:
-                release = resolve(target, say, stop)
-        except CaseStoppedError as stopped:
-            self._unanswered(target, str(stopped), "")
-        except EnvironmentFailed as failed:
-            self._unanswered(target, failed.what, failed.hint)
-        except TurngateError as failed:
-            self._unanswered(target, str(failed), "")
-        else:
-            return ReleaseProbe(self, release).run()
+        with ExitStack() as holding:
+            try:
+                with self.interrupt.covering() as stop:
+                    release = holding.enter_context(self._find(target, say, stop))
+            except CaseStoppedError as stopped:
+                self._unanswered(target, str(stopped), "")
+            except EnvironmentFailed as failed:
+                self._unanswered(target, failed.what, failed.hint)
+            except TurngateError as failed:
+                self._unanswered(target, str(failed), "")
+            else:
+                return ReleaseProbe(self, release).run()
         return 0.0
 
     def _unanswered(self, target: Target, what: str, hint: str) -> None:
         """Journal a release that can't be asked anything."""
         self.journal.add(
             "release.planned", release=str(target), engine=target.engine, version=target.version,
-            executable=target.path and str(target.path), source="path" if target.path else "npm",
+            executable=target.path and str(target.path), source="path" if target.path else self._registry,
             contract_version=load.contract(target.engine).at().contract_version, turns=0, note="",
         )  # fmt: skip
         self.journal.add("release.failed", release=str(target), what=what, hint=hint)
@@ -112,8 +154,8 @@ class ReleaseProbe:
         """Run, judge and journal; gives the engine's CPU seconds."""
         started = time.monotonic()
         executable = self.release.executable
-        levels = LEVELS[self.probe.settings.level]
-        cases = [case for case in CASES if case.level in levels] if executable else []
+        cases = self.probe.settings.cases() if executable else []
+        known = identity(executable) if executable else ""
         self._journal(
             "release.planned", engine=self.release.engine, version=self.release.version,
             executable=executable and str(executable), source=self.release.source, note=self.release.note,
@@ -126,25 +168,22 @@ class ReleaseProbe:
             self.seen.hosts = set()
             self.probe.stage.play(self.release.contract, executable, cases, self)
             self.seen.changed = difference(before, executable)
-        self._judge({case.name for case in CASES} | {EVERYTHING})
+        self._judge({case.name for case in (*CASES, *ORCHESTRATED, *self.probe.settings.more)} | {EVERYTHING})
+        if self._is_whole():
+            remember(self.release, known, tuple(self.results.values()))
         self._finish(time.monotonic() - started)
         return self._cpu
 
-    def saw(self, item: Turn | Page, box: Sandbox) -> None:
-        """Note and journal a turn or page."""
+    def saw(self, item: Sight, box: Sandbox) -> None:
+        """Note and journal what was seen."""
         with self._lock:
-            self._cpu += item.cpu_seconds
-            if isinstance(item, Turn):
-                self.seen.turns[item.name] = item
-            else:
-                self.seen.pages[item.name] = item
+            self._cpu += 0.0 if isinstance(item, Call) else item.cpu_seconds
+            self.seen.note(item)
         if self.probe.settings.keep:
             keep_streams(item, box.root)
         places = {**box.places(), str(self.release.executable): self.release.contract.executable}
-        if isinstance(item, Turn):
-            self._journal("turn", **turn_event(item, places))
-        else:
-            self._journal("page", **page_event(item, places))
+        kind, told = sight_event(item, places)
+        self._journal(kind, **told, **surface(item, self.release.contract))
 
     def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:
         """Judge what can be judged now that a case has ended."""
@@ -155,14 +194,22 @@ class ReleaseProbe:
             self._done.add(case.name)
             self._judge(self._done)
 
+    def _is_whole(self) -> bool:
+        """Tell whether everything was asked that decides about resuming, and to the end."""
+        settings = self.probe.settings
+        return "hermetic" in LEVELS[settings.level] and not settings.clauses and not self.probe.interrupt.is_set()
+
     def _replay(self) -> None:
+        if "orchestrated" in LEVELS[self.probe.settings.level]:
+            self.seen.stopped = dict.fromkeys((case.name for case in ORCHESTRATED), "there is no executable to run")
+            return
         self.seen = recordings.replay(self.release.contract)
         for turn in self.seen.turns.values():
             self._journal("turn", **turn_event(turn, {}))
 
     def _judge(self, done: set[str]) -> None:
         levels = LEVELS[self.probe.settings.level]
-        for result in judge_all(self.seen, self.results, levels, done):
+        for result in judge_all(self.seen, self.results, levels, done, self.probe.settings.asked()):
             self._journal("clause", **clause_event(result))
 
     def _finish(self, seconds: float) -> None:

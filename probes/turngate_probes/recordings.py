@@ -34,18 +34,18 @@ def newest(engine: str) -> str | None:
     return found[-1] if found else None
 
 
-def versions(engine: str) -> list[str]:
-    """Give every version of which there are recordings, oldest first."""
-    root = folder()
+def versions(engine: str, root: Path | None = None) -> list[str]:
+    """Give every version of which there are recordings (in `root`, else where they are found), oldest first."""
+    root = root or folder()
     if root is None or not (root / engine).is_dir():
         return []
     return sorted((each.name for each in (root / engine).iterdir() if Version.is_valid(each.name)), key=Version.parse)
 
 
-def replay(contract: EngineContract) -> Seen:
-    """Read every recording of the contract's release."""
+def replay(contract: EngineContract, root: Path | None = None) -> Seen:
+    """Read every recording of the contract's release (in `root`, else where they are found)."""
     seen = Seen(contract)
-    root = folder()
+    root = root or folder()
     for case in sorted((root / contract.engine / str(contract.version)).iterdir()) if root else ():
         turn = _turn(contract, case)
         seen.turns[turn.name] = turn

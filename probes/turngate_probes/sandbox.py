@@ -38,6 +38,15 @@ class Sandbox:
         """A second project."""
         return self.root / "other"
 
+    def furnish(self, hermetic: Hermetic) -> None:
+        """Make what is missing of the directories, and write the files that the contract asks for."""
+        for folder in (self.home, self.work, self.other, self.root / "tmp"):
+            folder.mkdir(parents=True, exist_ok=True)
+        for file in hermetic.files:
+            path = Path(self.fill(file.path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.fill(file.content), "utf-8")
+
     def fill(self, text: str) -> str:
         """Fill the slots that contracts may use."""
         slots = {
@@ -93,12 +102,7 @@ def sandbox(
     try:
         with StubBackend() as backend:
             made = Sandbox(root, backend, model_url or backend.url)
-            for folder in (made.home, made.work, made.other, root / "tmp"):
-                folder.mkdir(parents=True, exist_ok=True)
-            for file in hermetic.files:
-                path = Path(made.fill(file.path))
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_text(made.fill(file.content), "utf-8")
+            made.furnish(hermetic)
             yield made
     finally:
         if not keep:

@@ -4,6 +4,8 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from turngate.contract import EngineContract
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.runtime import ProcessRequest, Stop, run
 from turngate_probes import recordings
+from turngate_probes.cache import home_of, in_use
 from turngate_probes.releases import Say, default_cache, install, pinned_version
 from turngate_probes.sandbox import sandbox
 
@@ -84,6 +87,16 @@ def resolve(target: Target, say: Say, stop: Stop | None = None) -> Release:
     if pinned is None:
         raise EnvironmentFailed(f"{contract.executable} is not on PATH", "install it, or name it as ENGINE=PATH")
     return _of_npm(contract, pinned, "not on PATH: the pinned release", say, stop)
+
+
+@contextmanager
+def held(target: Target, say: Say, stop: Stop | None = None) -> Iterator[Release]:
+    """Find or install what a target names, and keep it from being evicted while the block runs; raises as `resolve`."""
+    release = resolve(target, say, stop)
+    with ExitStack() as holding:
+        if release.source == "npm" and release.version:
+            holding.enter_context(in_use(home_of(release.engine, default_cache()) / release.version))
+        yield release
 
 
 def _of_npm(contract: EngineContract, version: str, note: str, say: Say, stop: Stop | None) -> Release:

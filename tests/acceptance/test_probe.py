@@ -12,8 +12,10 @@ import pytest
 
 from tests.acceptance.command import CRASHING, HURRIED, Command, Done
 from tests.probes import engines
+from tests.probes.turns import CODEX
 from turngate.load import catalogue, first_error
 from turngate_probes.cases import CASES
+from turngate_probes.simulate.process import install
 
 
 @pytest.fixture(name="turngate")
@@ -182,3 +184,36 @@ def test_a_crash_of_ours_is_no_verdict(turngate: Command) -> None:
     assert done.code == 3, done.err
     assert "ZeroDivisionError" in done.err
     assert done.out == ""
+
+
+def test_the_orchestrated_level_asks_through_the_server(turngate: Command) -> None:
+    """A simulated engine is driven by the reference server, and the report keeps its schema."""
+    executable = install(CODEX, turngate.folder / "engine")
+    asked = ("--level", "orchestrated", "--clause", "orchestrated.bad-envelope")
+    done = turngate.run("probe", f"codex={executable}", *asked, "--json", "-")
+    assert done.code == 0, done.err
+    assert first_error("probe-report", done.report) is None
+    assert done.clauses() == {"orchestrated.bad-envelope": "pass"}
+    assert (done.report["level"], done.report["releases"][0]["turns"]) == ("orchestrated", 1)
+
+
+def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(turngate: Command) -> None:
+    """Whatever fails is shown by what the API answered, beside the engine's own output."""
+    executable = engines.install(turngate.folder / "engine", "renames-id")
+    asked = ("--level", "orchestrated", "--clause", "orchestrated.waits")
+    done = turngate.run("probe", f"codex={executable}", *asked, "--json", "-")
+    assert done.code == 1, done.err
+    (clause,) = done.report["releases"][0]["clauses"]
+    call, turn = clause["evidence"]
+    assert (call["call"], call["status"]) == ("loop/asked", 200)
+    assert json.loads(call["answer"])["error"]["code"] == "SESSION_RESUME_FAILED"
+    assert turn["turn"] == "loop/turn-1"
+    assert "call loop/asked: GET /v1/runs/" in done.err
+
+
+def test_a_withdrawn_engine_is_not_driven(turngate: Command) -> None:
+    """Without an executable no clause of the level can be run, and the reason is told."""
+    done = turngate.run("probe", "iflow", "--level", "orchestrated", "--json", "-")
+    assert done.code == 2, done.err
+    assert set(done.clauses().values()) == {"not_run"}
+    assert "there is no executable to run" in done.err

@@ -11,7 +11,7 @@ from turngate.verdict import ClauseResult
 from turngate_probes.cases import CASES, Case
 from turngate_probes.clauses import judge_all
 from turngate_probes.interrupt import Interrupt
-from turngate_probes.observe import Page, Seen, Turn
+from turngate_probes.observe import Seen, Sight
 from turngate_probes.play import Stage
 from turngate_probes.sandbox import Sandbox
 
@@ -43,14 +43,11 @@ class Spectator:
         self.kept: dict[str, Path] = {}
         self._lock = threading.Lock()
 
-    def saw(self, item: Turn | Page, box: Sandbox) -> None:
-        """Note a turn or page."""
+    def saw(self, item: Sight, box: Sandbox) -> None:
+        """Note what was seen."""
         with self._lock:
             self.kept[item.name] = box.root
-            if isinstance(item, Turn):
-                self.seen.turns[item.name] = item
-            else:
-                self.seen.pages[item.name] = item
+            self.seen.note(item)
 
     def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:
         """Note the end of a case."""
@@ -63,7 +60,7 @@ class Spectator:
     def judged(self, *more: str) -> dict[str, ClauseResult]:
         """Judge every clause whose cases were played; `more` counts as played too."""
         results: dict[str, ClauseResult] = {}
-        judge_all(self.seen, results, ("static", "hermetic"), self.done | set(more))
+        judge_all(self.seen, results, ("static", "hermetic", "orchestrated"), self.done | set(more))
         return results
 
 

@@ -12,6 +12,7 @@ Installed as an executable by `engines.install`, with a file `lies` beside it th
 - about its end: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
   `meets-tester` (says its pid through the fifo `meeting` beside it, then hangs), `hangs-at-version` (likewise),
   `refuses-auto`
+- about tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
 - about the rest: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `asks-more`,
   `updates-itself`
 """
@@ -156,11 +157,34 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
     content = [{"role": "user", "content": [{"type": "input_text", "text": each}]} for each in history]
     try:
         told = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`"
-        document = {"model": options.get("--model"), "instructions": told, "input": content}
+        tools = [{"type": "function", "name": name} for name in offered(options)]
+        document = {"model": options.get("--model"), "instructions": told, "input": content, "tools": tools}
         status, body = send("POST", "/responses", document)
-        return str(json.loads(body)["output"][0]["content"][0]["text"]) if status == 200 else None
+        said = json.loads(body)["output"][0] if status == 200 else None
+        if said and said["type"] == "function_call":
+            output = {"type": "function_call_output", "call_id": said["call_id"], "output": act(options)}
+            status, body = send("POST", "/responses", document | {"input": [*content, said, output]})
+            said = json.loads(body)["output"][0]
+        return str(said["content"][0]["text"]) if said else None
     except (OSError, http.client.HTTPException, ValueError):
         return None
+
+
+def offered(options: dict[str, str]) -> list[str]:
+    """Name the tools that the model is offered; more of them where it may act."""
+    if "drops-tool" in LIES:
+        return []
+    return ["exec_command", *(["apply_patch"] if options.get("--sandbox") == "workspace-write" else [])]
+
+
+def act(options: dict[str, str]) -> str:
+    """Do what the tool is asked to, if that is allowed; gives what the model is told."""
+    if "hangs-at-tools" in LIES:
+        signal.pause()
+    if options.get("--sandbox") != "workspace-write" and "acts-unasked" not in LIES:
+        return "rejected by the sandbox"
+    Path("touched.txt").write_text("hi")
+    return "done"
 
 
 def send(method: str, path: str, document: object) -> tuple[int, bytes]:

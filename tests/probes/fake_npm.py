@@ -2,7 +2,8 @@
 
 `published.json` lists the versions. `fail-<command>` holds the standard error of a failing command.
 `wait-<command>` is a fifo, which the command reads to its end before it goes on. `without` names what an
-installation shall lack: `executable`, `integrity`, `pin` (it leaves its lock). `calls` gets every call.
+installation shall lack: `executable`, `integrity`, `pin` (it leaves its lock). `calls` gets every call. With a file
+`engine` an installation brings that as codex, saying the version that was installed, with `lies-<version>` beside it.
 """
 
 import base64
@@ -26,9 +27,28 @@ def main() -> None:
         sys.exit((registry / f"fail-{command}").read_text())
     published = json.loads((registry / "published.json").read_text())
     if command == "view":
-        print(json.dumps(published if sys.argv[3] == "versions" else published[-1]))  # noqa: T201 - npm prints
+        view(published, sys.argv[2], sys.argv[3])
     else:
         install(published, (registry / "without").read_text().split())
+
+
+def view(published: list[str], asked: str, what: str) -> None:
+    """Print all versions, the latest, or the integrity of what is asked for."""
+    wanted = asked.rpartition("@")[2]
+    if what != "version":
+        print(json.dumps(published if what == "versions" else published[-1]))  # noqa: T201 - npm prints
+    elif wanted.startswith(">="):
+        releases = [each for each in published if "-" not in each]
+        print(json.dumps([{"version": each, "dist.integrity": integrity(each)} for each in releases]))  # noqa: T201
+    elif wanted in published:
+        print(json.dumps({"version": wanted, "dist.integrity": integrity(wanted)}))  # noqa: T201
+    else:
+        sys.exit("npm error code E404\nnpm error 404 No match found for version")
+
+
+def integrity(version: str) -> str:
+    """Give the integrity of a version's content."""
+    return f"sha512-{base64.b64encode(hashlib.sha512(version.encode()).digest()).decode()}"
 
 
 def install(published: list[str], without: list[str]) -> None:
@@ -38,13 +58,23 @@ def install(published: list[str], without: list[str]) -> None:
         sys.exit("npm error code ETARGET\nnpm error notarget No matching version found for it.")
     lock = Path("package-lock.json")
     if not lock.exists() or "pin" in without:
-        digest = base64.b64encode(hashlib.sha512(version.encode()).digest()).decode()
-        entry = {"version": version} | ({} if "integrity" in without else {"integrity": f"sha512-{digest}"})
+        entry = {"version": version} | ({} if "integrity" in without else {"integrity": integrity(version)})
         lock.write_text(json.dumps({"packages": {"": {}, f"node_modules/{package}": entry}}))
     if "executable" not in without:
         executable = Path("node_modules/.bin/engine")
         executable.parent.mkdir(parents=True)
         executable.touch(mode=0o755)
+    bring(Path(os.environ["FAKE_NPM"]), version)
+
+
+def bring(registry: Path, version: str) -> None:
+    """Install the engine of the registry, if it has one."""
+    if not (registry / "engine").exists():
+        return
+    executable, lies = Path("node_modules/.bin/codex"), registry / f"lies-{version}"
+    executable.write_text((registry / "engine").read_text().replace("codex-cli 0.169.0", f"codex-cli {version}"))
+    executable.chmod(0o755)
+    executable.with_name("lies").write_text(lies.read_text() if lies.exists() else "")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ from turngate_probes import lab as lab_module
 from turngate_probes.cases import ANSWER, FINAL
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.lab import Ask, Lab
-from turngate_probes.observe import Page, Turn
+from turngate_probes.observe import Sight
 from turngate_probes.sandbox import sandbox
 from turngate_probes.stub_model import Hang, Refuse, new_nonce
 
@@ -28,7 +28,7 @@ from turngate_probes.stub_model import Hang, Refuse, new_nonce
 @pytest.fixture(name="played")
 def _played(tmp_path: Path) -> Iterator[Lab]:
     """A lab with the honest fake engine; notes go to the list `noted`."""
-    noted: list[Turn | Page] = []
+    noted: list[Sight] = []
     with sandbox(CODEX.hermetic, tmp_path, "main", keep=False) as box:
         yield Lab("main", CODEX, engines.install(tmp_path), box, nullcontext, Interrupt(), noted.append)
 
@@ -121,7 +121,7 @@ def test_where_no_request_is_seen_patience_counts_from_the_start(
 
 def test_an_interrupt_ends_a_turn_and_leaves_no_note(played: Lab) -> None:
     """A turn that was cut off by an interrupt proves nothing, so it is not noted."""
-    noted: list[Turn | Page] = []
+    noted: list[Sight] = []
     played = replace(played, note=noted.append)
     called = threading.Event()
 
@@ -139,7 +139,7 @@ def test_an_interrupt_ends_a_turn_and_leaves_no_note(played: Lab) -> None:
 
 def test_a_page_is_seen_and_noted(played: Lab) -> None:
     """A plain command runs in the sandbox and is noted."""
-    noted: list[Turn | Page] = []
+    noted: list[Sight] = []
     page = replace(played, case="static", note=noted.append).page("version", ["--version"])
     assert (page.name, page.stdout, page.exit_code) == ("static/version", b"codex-cli 0.169.0\n", 0)
     assert noted == [page]
@@ -148,7 +148,7 @@ def test_a_page_is_seen_and_noted(played: Lab) -> None:
 def test_an_interrupt_ends_a_page_and_leaves_no_note(played: Lab, tmp_path: Path) -> None:
     """A version query that was cut off is no answer of the engine."""
     engines.install(tmp_path, "hangs-at-version")
-    noted: list[Turn | Page] = []
+    noted: list[Sight] = []
     played = replace(played, note=noted.append)
     os.mkfifo(tmp_path / "meeting")
     with ThreadPoolExecutor() as pool:

@@ -16,7 +16,7 @@ from turngate_probes.play import Stage
 
 
 def _start_alone(played: Lab) -> None:
-    played.start("first", cases._ask(cases.ASK))
+    played.start("first", cases.ask(cases.ASK))
 
 
 @pytest.fixture(name="no_waiting", autouse=True)

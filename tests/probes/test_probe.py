@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
+from turngate.load import first_error
 from turngate_probes import probe as probe_module
+from turngate_probes.cases import CASES
 from turngate_probes.journal import Event, Journal, read
 from turngate_probes.play import Stage
 from turngate_probes.probe import KEPT_JOURNALS, Probe, Settings, default_jobs, journal_path, sandboxes_path
+from turngate_probes.report.build import build
 from turngate_probes.targets import parse_target
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -141,3 +144,28 @@ def test_one_more_engine_runs_than_there_are_cores(monkeypatch: pytest.MonkeyPat
 def test_every_level_is_one_of_the_catalogue() -> None:
     """A higher level asks all that a lower one asks."""
     assert set(probe_module.LEVELS["static"]) < set(probe_module.LEVELS["hermetic"])
+
+
+def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
+    """One clause brings its needs and their cases, and nothing else is played or reported."""
+    settings = Settings("hermetic", 2, folder / "boxes", keep=False, strict=False, clauses=("resume.same-handle",))
+    assert set(settings.asked() or ()) == {"resume.same-handle", "resume.accepted", "handle.present"}
+    assert [case.name for case in settings.cases()] == ["main"]
+    journal = Journal(folder / "probe.ndjson")
+    with closing(journal):
+        Probe(settings, journal).run([parse_target(f"codex={engines.install(folder, 'new-id')}")])
+    report = build(read(folder / "probe.ndjson"))
+    (release,) = report["releases"]
+    assert {each["id"]: each["result"] for each in release["clauses"]} == {
+        "handle.present": "pass", "resume.accepted": "pass", "resume.same-handle": "fail",
+    }  # fmt: skip
+    assert (release["verdict"], release["turns"]) == ("broken", 4)
+    assert report["clauses"] == sorted(settings.asked() or ())
+    assert first_error("probe-report", report) is None
+
+
+def test_a_clause_about_everything_plays_all_cases(folder: Path) -> None:
+    """What is judged by all turns needs all cases; without clauses all are played as well."""
+    for clauses in (("process.clean-exit",), ()):
+        settings = Settings("hermetic", 2, folder, keep=False, strict=False, clauses=clauses)
+        assert settings.cases() == list(CASES)

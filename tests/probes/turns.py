@@ -11,7 +11,7 @@ from turngate.turn import read_turn
 from turngate.verdict import Finding
 from turngate_probes.cases import QUESTION
 from turngate_probes.clauses import CHECKS
-from turngate_probes.observe import Page, Seen, Turn
+from turngate_probes.observe import Page, Seen, Sight, Turn
 from turngate_probes.stub_model import Exchange
 
 CODEX = load.contract("codex").at("0.169.0")
@@ -95,14 +95,15 @@ def page(name: str, stdout: str, exit_code: int = 0, ended: Ended = Ended.EXIT) 
     return Page(name, ("/opt/codex", "--help"), exit_code, ended, stdout.encode(), b"", 0.1)
 
 
-def seen(*items: Turn | Page, contract: EngineContract = CODEX, **rest: Any) -> Seen:
-    """Gather turns and pages as if a probe had seen them."""
-    turns = {each.name: each for each in items if isinstance(each, Turn)}
-    pages = {each.name: each for each in items if isinstance(each, Page)}
-    return Seen(contract, turns, pages, **rest)
+def seen(*items: Sight, contract: EngineContract = CODEX, **rest: Any) -> Seen:
+    """Gather turns, pages and calls as if a probe had seen them."""
+    made = Seen(contract, **rest)
+    for each in items:
+        made.note(each)
+    return made
 
 
-def found(clause: str, *items: Turn | Page, **rest: Any) -> Finding:
+def found(clause: str, *items: Sight, **rest: Any) -> Finding:
     """Ask the check of a clause about what was seen."""
     return CHECKS[clause].run(seen(*items, **rest))
 

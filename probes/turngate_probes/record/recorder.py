@@ -15,7 +15,7 @@ from turngate.errors import EnvironmentFailed
 from turngate_probes.cases import Case
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.machine import machine
-from turngate_probes.observe import Page, Turn
+from turngate_probes.observe import Sight, Turn
 from turngate_probes.play import Stage
 from turngate_probes.record.render import rendered, to_yaml
 from turngate_probes.sandbox import Sandbox
@@ -44,7 +44,7 @@ class _Recorder:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _machine: dict[str, Any] = field(default_factory=machine)
 
-    def saw(self, item: Turn | Page, box: Sandbox) -> None:
+    def saw(self, item: Sight, box: Sandbox) -> None:
         case = item.name.partition("/")[0]
         with self._lock:
             if isinstance(item, Turn):

@@ -15,9 +15,13 @@ from turngate.load import catalogue
 from turngate.plain import bounded
 from turngate.verdict import ClauseResult, Verdict, capability, exit_code, profile, verdict
 from turngate_probes.journal import Event
+from turngate_probes.price import price
 
 SCHEMA = "turngate.probe-report/1"
-LEVELS = {"static": ("static",), "hermetic": ("static", "hermetic")}
+LEVELS = {
+    "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
+    "orchestrated": ("orchestrated",), "gate": ("gate",),
+}  # fmt: skip
 INTERRUPTED_CODE = 130
 
 EXCERPT = 4000
@@ -26,6 +30,7 @@ MOST_REQUESTS = 20
 
 KEPT_OF_PLAN = ("release", "engine", "version", "executable", "source", "contract_version", "note")
 KEPT_OF_CLAUSE = ("id", "level", "severity", "result", "detail", "stale")
+KEPT_OF_CALL = ("method", "path", "status", "sent", "answer")
 KEPT_OF_REQUEST = ("method", "protocol", "model", "nonces", "tools", "bytes", "reply")
 
 Report = dict[str, Any]
@@ -39,7 +44,8 @@ def build(events: Iterable[Event]) -> Report:
         raise EnvironmentFailed("the journal does not say that a probe started", "run the probe again")
     finished = _only("probe.finished", listed)
     planned = [event for event in listed if event["event"] == "release.planned"]
-    releases = [_release(plan, [e for e in listed if _about(e, plan)], started["level"]) for plan in planned]
+    wanted = _wanted(started)
+    releases = [_release(plan, [e for e in listed if _about(e, plan)], wanted) for plan in planned]
     interrupted = finished is None or finished["interrupted"]
     totals = finished or {
         "seconds": _elapsed(listed), "engine_seconds": sum(release["engine_seconds"] for release in releases)
@@ -51,27 +57,34 @@ def build(events: Iterable[Event]) -> Report:
         "machine": started["machine"],
         "level": started["level"],
         "strict": started["strict"],
+        "clauses": started.get("clauses", []),
         "cores": started["cores"],
         "interrupted": interrupted,
         "seconds": totals["seconds"],
         "engine_seconds": totals["engine_seconds"],
-        "exit_code": INTERRUPTED_CODE if interrupted else _exit_code(releases, strict=started["strict"]),
+        "exit_code": INTERRUPTED_CODE if interrupted else code_of(releases, strict=started["strict"]),
         "releases": releases,
     }
 
 
-def _release(plan: Event, events: list[Event], level: str) -> Report:
+def _wanted(started: Event) -> list[Clause]:
+    asked = started.get("clauses")
+    return [c for c in catalogue().at_level(*LEVELS[started["level"]]) if not asked or c.id in asked]
+
+
+def _release(plan: Event, events: list[Event], wanted: list[Clause]) -> Report:
     turns = [event for event in events if event["event"] == "turn"]
-    by_name = {f"{turn['case']}/{turn['step']}": turn for turn in turns}
+    by_name = {f"{each['case']}/{each['step']}": each for each in events if each["event"] in ("turn", "call")}
     failed = _only("release.failed", events)
     finished = _only("release.finished", events)
     found = [e for e in events if e["event"] == "clause"]
-    clauses = list(_in_order(found, level, "not reported" if finished else _why_missing(failed)))
+    clauses = list(_in_order(found, wanted, "not reported" if finished else _why_missing(failed)))
     return {
         **{key: plan[key] for key in KEPT_OF_PLAN},
         **_worth(clauses, finished),
         **_counted(events, turns, finished),
         "failed": failed and {key: failed[key] for key in ("what", "hint")},
+        "price": price(events),
         "clauses": [_clause(each, by_name) for each in clauses],
     }
 
@@ -102,10 +115,10 @@ def _worth(clauses: list[Event], finished: Event | None) -> Report:
     }
 
 
-def _in_order(found: list[Event], level: str, why_missing: str) -> Iterator[Event]:
+def _in_order(found: list[Event], wanted: list[Clause], why_missing: str) -> Iterator[Event]:
     # in the order of the catalogue; clauses that only a newer or older catalogue knows come last
     by_id = {each["id"]: each for each in found}
-    for clause in catalogue().at_level(*LEVELS[level]):
+    for clause in wanted:
         yield by_id.pop(clause.id) if clause.id in by_id else _missing(clause, why_missing)
     yield from by_id.values()
 
@@ -124,15 +137,17 @@ def _result(event: Event) -> ClauseResult:
     return ClauseResult(clause, Result(event["result"]), event["detail"], (), event["stale"])
 
 
-def _clause(event: Event, turns: Mapping[str, Event]) -> Report:
+def _clause(event: Event, seen: Mapping[str, Event]) -> Report:
     evidence: list[Any] = event["evidence"]
     if event["result"] != Result.PASS:
-        # a name without its turn stays a name
-        evidence = [_evidence(name, turns[name]) if name in turns else name for name in evidence]
+        # a name without its turn or call stays a name
+        evidence = [_evidence(name, seen[name]) if name in seen else name for name in evidence]
     return {key: event[key] for key in KEPT_OF_CLAUSE} | {"evidence": evidence}
 
 
 def _evidence(name: str, turn: Event) -> Report:
+    if turn["event"] == "call":
+        return {"call": name} | {key: turn[key] for key in KEPT_OF_CALL}
     requests = turn["requests"]
     return {
         "turn": name,
@@ -158,7 +173,8 @@ def _request(request: Mapping[str, Any]) -> Report:
     }
 
 
-def _exit_code(releases: list[Report], *, strict: bool) -> int:
+def code_of(releases: list[Report], *, strict: bool) -> int:
+    """Give the exit code of what is said of these releases."""
     stale = any(clause["stale"] for release in releases for clause in release["clauses"])
     return exit_code([Verdict(release["verdict"]) for release in releases], strict=strict, stale=stale)
 

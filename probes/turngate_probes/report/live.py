@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from threading import Lock
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +14,7 @@ from turngate.clauses import Result
 from turngate.plain import visible
 from turngate_probes.journal import Event
 from turngate_probes.report.colours import style_of
+from turngate_probes.report.github import commands_off
 from turngate_probes.report.progress import Progress, Row
 
 HEARTBEAT = 15.0
@@ -31,7 +32,8 @@ def live(console: Console, clock: Clock = time.monotonic) -> Iterator[Listener]:
     fewer than before.
     """
     if not console.is_terminal or console.is_dumb_terminal:
-        yield Lines(console, clock).show
+        with commands_off(console):
+            yield Lines(console, clock).show
         return
     table = LiveTable(clock)
     with Live(table, console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True):
@@ -61,9 +63,11 @@ class LiveTable:
         table.add_column("now", overflow="fold")
         now = self._clock()
         with self._lock:
-            for row in self._progress.rows.values():
+            overall = self._progress.overall(now)
+            # a matrix has more releases than a terminal has lines
+            for row in self._progress.running() if overall else self._progress.rows.values():
                 table.add_row(*_cells(row, now))
-        return table
+        return Group(table, Text(overall, "dim")) if overall else table
 
 
 def _cells(row: Row, now: float) -> tuple[Text, ...]:
@@ -96,7 +100,9 @@ class Lines:
         self._progress.follow(event, now)
         line = f"{event['release']}: {event['text']}" if begins else _line(event)
         if line is None and now - self._last >= HEARTBEAT:
-            line = _heartbeat(self._progress)
+            line = _heartbeat(self._progress, now)
+        elif event["event"] in ("release.finished", "release.failed") and (overall := self._progress.overall(now)):
+            line = f"{line} ({overall})"
         if line:
             self._last = now
             self._console.print(Text(visible(line)), soft_wrap=True)
@@ -117,9 +123,8 @@ def _line(event: Event) -> str | None:
     return None
 
 
-def _heartbeat(progress: Progress) -> str:
-    running = [row for row in progress.rows.values() if row.ended is None and row.state != "waiting"]
-    return "; ".join(map(_so_far, running))
+def _heartbeat(progress: Progress, now: float) -> str:
+    return "; ".join(each for each in (progress.overall(now), *map(_so_far, progress.running())) if each)
 
 
 def _so_far(row: Row) -> str:

@@ -25,25 +25,36 @@ def console_for(json_to: str | None) -> Console:
     return Console(file=stream, highlight=False, markup=False, emoji=False)
 
 
-def write_json(report: Report, json_to: str) -> None:
+def write_json(report: Report, json_to: str, schema: str = "probe-report") -> None:
     """Validate a report and write it, whole or not at all.
 
     Raises ValueError if it breaks its schema (our mistake) and EnvironmentFailed if it can't be written.
     """
-    wrong = first_error("probe-report", report)
-    if wrong:
-        raise ValueError(f"the report breaks its schema at {wrong}")
-    text = json.dumps(report, indent=2, allow_nan=False) + "\n"
+    checked(report, schema)
+    text = json_text(report)
     if json_to == STDOUT:
         click.echo(text, nl=False)
         return
     try:
-        _write_atomically(Path(json_to).resolve(), text)
+        write_atomically(Path(json_to).resolve(), text)
     except OSError as error:
         raise EnvironmentFailed(f"the report {json_to} can't be written: {error.strerror}") from error
 
 
-def _write_atomically(path: Path, text: str) -> None:
+def checked(report: Report, schema: str = "probe-report") -> None:
+    """Raise ValueError if a report breaks its schema, which is our mistake."""
+    wrong = first_error(schema, report)
+    if wrong:
+        raise ValueError(f"the report breaks its schema at {wrong}")
+
+
+def json_text(report: Report) -> str:
+    """Write a report as JSON."""
+    return json.dumps(report, indent=2, allow_nan=False) + "\n"
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file by way of another beside it; raises OSError, and leaves what was there."""
     if path.exists() and not path.is_file():
         # a pipe or a device can only be written to, not replaced
         path.write_text(text, "utf-8")

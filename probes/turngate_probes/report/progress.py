@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from turngate.clauses import Result
 from turngate_probes.journal import Event
 
+ENOUGH_FOR_MINUTES = 100.0  # seconds
+
 
 @dataclass(slots=True)
 class Row:
@@ -31,12 +33,18 @@ class Progress:
 
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
+        self.planned = self.kept = self.done = 0
+        self._begun = 0.0
 
     def follow(self, event: Event, now: float) -> None:
         """Take in one event that happened at `now` (seconds on a clock that never goes back)."""
+        if event["event"] == "matrix.planned":
+            self.planned, self.kept, self._begun = event["releases"], event["kept"], now
         if event["event"] == "release.planned":
             self.rows[event["release"]] = Row(event["release"], event["turns"], now)
             return
+        if self.planned and event["event"] == "install.progress" and event["release"] not in self.rows:
+            self.rows[event["release"]] = Row(event["release"], 0, now)
         row = self.rows.get(event.get("release", ""))
         if row is None:
             return
@@ -47,6 +55,30 @@ class Progress:
             step(row, event)
         if event["event"] in ("release.finished", "release.failed"):
             row.ended, row.now = now, ""
+            self.done += 1
+
+    def running(self) -> list[Row]:
+        """List the releases that have begun and not ended."""
+        return [row for row in self.rows.values() if row.ended is None and row.state != "waiting"]
+
+    def overall(self, now: float) -> str:
+        """Say how far a matrix is: what is done, runs, is left, and an estimate; empty for other probes."""
+        if not self.planned:
+            return ""
+        running = len(self.running())
+        left = max(0, self.planned - self.kept - self.done - running)
+        kept = f", {self.kept} of them earlier" if self.kept else ""
+        said = f"{self.kept + self.done} of {self.planned} releases done{kept}, {running} running, {left} left"
+        return f"{said}, {self._estimate(now)}"
+
+    def _estimate(self, now: float) -> str:
+        todo = self.planned - self.kept
+        parts = sum(min(1.0, row.turns / row.planned) for row in self.running() if row.planned)
+        share = min(1.0, (self.done + parts) / todo) if todo else 1.0
+        if not share:
+            return "no estimate yet"
+        seconds = (now - self._begun) * (1 - share) / share
+        return f"about {seconds / 60:.0f} min more" if seconds >= ENOUGH_FOR_MINUTES else f"about {seconds:.0f} s more"
 
 
 def _installing(row: Row, event: Event) -> None:

@@ -12,6 +12,7 @@ from rich.text import Text
 from turngate.clauses import Clause, Result
 from turngate.load import catalogue
 from turngate.plain import bounded, command_line, visible, visible_lines
+from turngate_probes.price import rows as price_rows
 from turngate_probes.report.build import Report
 from turngate_probes.report.colours import style_of
 
@@ -35,16 +36,17 @@ def print_report(console: Console, report: Report, journal: Path) -> None:
     """Print the whole report; lines are folded on a terminal alone, and never cut."""
     releases = report["releases"]
     for line in _headlines(releases):
-        _print(console, 0, line)
+        print_line(console, 0, line)
     for release in releases:
         for depth, line in _release(release):
-            _print(console, depth, line)
-    _print(console, 0, Text())
-    for line in _summary(report, journal):
-        _print(console, 0, line)
+            print_line(console, depth, line)
+    print_line(console, 0, Text())
+    for line in (*_prices(releases), *_summary(report, journal)):
+        print_line(console, 0, line)
 
 
-def _print(console: Console, depth: int, line: Text) -> None:
+def print_line(console: Console, depth: int, line: Text) -> None:
+    """Print a line at a depth, folded on a terminal alone."""
     if not line:
         console.print()
     elif console.is_terminal:
@@ -134,16 +136,20 @@ def _clause(clause: Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
     if known:
         yield 2, Text(f"why: {known.why}")
     for each in clause["evidence"]:
-        yield from _evidence(each)
+        yield from evidence_lines(each)
 
 
 def _sentence(clause: Clause | None) -> str:
     return clause.sentence if clause else ""
 
 
-def _evidence(evidence: str | Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
+def evidence_lines(evidence: str | Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
+    """Tell a turn that shows something: how it ended, its command, streams and requests."""
     if isinstance(evidence, str):
         yield 2, Text(f"turn {visible(evidence)}")
+        return
+    if "call" in evidence:
+        yield from _call(evidence)
         return
     code = "none" if evidence["exit_code"] is None else evidence["exit_code"]
     yield 2, Text(visible(f"turn {evidence['turn']}: ended by {evidence['ended']}, exit code {code}"))
@@ -151,6 +157,13 @@ def _evidence(evidence: str | Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
     for name in ("stdout", "stderr"):
         yield from _stream(name, evidence[name])
     yield from _requests(evidence)
+
+
+def _call(call: Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
+    yield 2, Text(visible(f"call {call['call']}: {call['method']} {call['path']}, answered {call['status']}"))
+    for label, text in (("sent", call["sent"]), ("answer", call["answer"])):
+        if text is not None:
+            yield 3, Text(visible(f"{label}: {bounded(text, EXCERPT)}"))
 
 
 def _stream(name: str, stream: Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
@@ -188,19 +201,35 @@ def _labelled(word: str, rest: str) -> Text:
     return Text.assemble((word.replace("_", " "), style_of(word)), f" {rest}")
 
 
+def _prices(releases: Iterable[Report]) -> Iterator[Text]:
+    listed = [(release["release"], row) for release in releases for row in price_rows(release.get("price"))]
+    if listed:
+        yield Text("the price of not acting unasked: tools offered to the model, and what becomes of a call of one")
+    for name, (mode, count, call, code) in listed:
+        ended = f", exit code {code}" if code else ""
+        yield Text(visible(f"{INDENT}{name} {mode}: {count} tools; {call}{ended}"))
+    if listed:
+        yield Text()
+
+
 def _summary(report: Report, journal: Path) -> Iterator[Text]:
     wall, engines, cores = report["seconds"], report["engine_seconds"], report["cores"]
     ratio = f", wall / (CPU / cores) = {wall * cores / engines:.2f}" if engines else ""
-    meaning = _meaning(report)
+    if peaks := report.get("peaks"):
+        most = (
+            f"{peaks['cache_bytes'] / 1e9:.2f} GB of disk for releases, {peaks['memory_bytes'] / 1e9:.2f} GB of memory"
+        )
+        yield Text(f"at most at one time: {most} (sum of resident sets)")
     if report["interrupted"]:
         yield Text("interrupted: this is what was known by then", style_of("not_run"))
     yield Text(
         f"{wall:.1f} s wall, {engines:.1f} s CPU by engines, {cores} cores{ratio}; "
-        f"exit code {report['exit_code']}: {meaning}; journal: {visible(str(journal))}"
+        f"exit code {report['exit_code']}: {meaning(report)}; journal: {visible(str(journal))}"
     )
 
 
-def _meaning(report: Report) -> str:
+def meaning(report: Report) -> str:
+    """Say what the exit code means."""
     if not report["releases"] and not report["interrupted"]:
         return NOTHING
     return STRICT if report["strict"] and report["exit_code"] == 1 else MEANING[report["exit_code"]]

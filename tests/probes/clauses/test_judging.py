@@ -12,6 +12,7 @@ from turngate_probes.clauses import CHECKS, judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.observe import Seen, Turn
+from turngate_probes.orchestrated.cases import ORCHESTRATED
 
 LEVELS = ("static", "hermetic")
 RENAMED = t.printed().replace(b"thread_id", b"session_id")
@@ -27,8 +28,9 @@ def judged(seen: Seen, *done: str) -> dict[str, ClauseResult]:
 
 def test_every_clause_of_a_probe_has_a_check_and_every_check_a_clause() -> None:
     """Catalogue and checks name the same clauses, and checks wait for cases that exist."""
-    assert set(CHECKS) == {clause.id for clause in catalogue().at_level(*LEVELS)}
-    assert {case for check in CHECKS.values() for case in check.cases} <= {c.name for c in CASES} | {EVERYTHING}
+    assert set(CHECKS) == {clause.id for clause in catalogue().at_level(*LEVELS, "orchestrated")}
+    known = {case.name for case in (*CASES, *ORCHESTRATED)} | {EVERYTHING}
+    assert {case for check in CHECKS.values() for case in check.cases} <= known
 
 
 def test_every_check_says_what_it_looks_at() -> None:

@@ -1,13 +1,13 @@
 """What differs from run to run becomes a placeholder, the same text always the same one."""
 
 import re
-from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from turngate import load
 from turngate.contract import Volatile

@@ -16,6 +16,7 @@ MACHINE = {
     "python": "3.11.7",
     "node": None,
 }
+HERMETIC = catalogue().at_level("static", "hermetic")
 PROFILE = {"kind": "resumable", "reason": "resumed by handle", "session_timeout_sec": 1200}
 CAPABILITY = {"supported": True, "probe_method": "command", "detail": "resumed by handle"}
 HANDLE = {"engine": "codex", "handle_type": "session_id", "handle_value": "0199-aa", "created_at_turn": 1}
@@ -83,6 +84,15 @@ def turn(release: str = "codex@0.169.0", **fields: Any) -> Event:
     return _event("turn", usual | fields)
 
 
+def call(release: str = "codex@0.169.0", **fields: Any) -> Event:
+    """One request to the reference server, in the case `loop`."""
+    usual = {
+        "release": release, "case": "loop", "step": "asked", "method": "GET", "path": "/v1/runs/1", "status": 200,
+        "sent": None, "answer": '{"state": "failed"}',
+    }  # fmt: skip
+    return _event("call", usual | fields)
+
+
 def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0", **fields: Any) -> Event:
     """The result of one clause of the catalogue, shown by `main/first`."""
     known = catalogue()[clause_id]
@@ -92,8 +102,8 @@ def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0",
 
 
 def clauses(release: str = "codex@0.169.0", **changed: Event) -> list[Event]:
-    """Every clause as passed, save those in `changed` (ids with dots and dashes as underscores)."""
-    names = {each.id: each.id.replace(".", "_").replace("-", "_") for each in catalogue().clauses}
+    """Every clause of a hermetic probe as passed, save those in `changed` (ids with dots and dashes as underscores)."""
+    names = {each.id: each.id.replace(".", "_").replace("-", "_") for each in HERMETIC}
     return [changed.get(name) or clause(clause_id, release=release) for clause_id, name in names.items()]
 
 

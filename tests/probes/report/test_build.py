@@ -38,7 +38,7 @@ def test_a_complete_journal_is_reported_as_it_says() -> None:
     assert release["verdict"] == "compatible"
     assert release["profile"] == j.PROFILE
     assert release["handle"] == j.HANDLE
-    assert [c["id"] for c in release["clauses"]] == [c.id for c in catalogue().clauses]
+    assert [c["id"] for c in release["clauses"]] == [c.id for c in j.HERMETIC]
 
 
 def test_every_place_at_which_a_journal_may_end_gives_a_valid_report() -> None:
@@ -61,7 +61,7 @@ def test_clauses_without_a_result_are_not_run() -> None:
     """What was planned and never answered is listed as interrupted, in the order of the catalogue."""
     release = only_release(j.started(), j.planned(), j.clause("handle.present"))
     by_id = {c["id"]: c for c in release["clauses"]}
-    assert list(by_id) == [c.id for c in catalogue().clauses]
+    assert list(by_id) == [c.id for c in j.HERMETIC]
     assert by_id.pop("handle.present")["result"] == "pass"
     assert {(c["result"], c["detail"]) for c in by_id.values()} == {("not_run", "interrupted")}
 
@@ -70,6 +70,27 @@ def test_the_static_level_plans_static_clauses_alone() -> None:
     """Hermetic clauses are not missed when nobody asked for them."""
     release = only_release(j.started(level="static"), j.planned())
     assert [c["id"] for c in release["clauses"]] == ["version.readable", "help.surface"]
+
+
+def test_the_orchestrated_level_plans_its_own_clauses_alone() -> None:
+    """What the lower levels ask is not missed."""
+    release = only_release(j.started(level="orchestrated"), j.planned())
+    assert [c["id"] for c in release["clauses"]] == [c.id for c in catalogue().at_level("orchestrated")]
+
+
+def test_a_call_is_evidence_with_its_answer() -> None:
+    """What was sent to the reference server and what came back stands beside the turns."""
+    missed = j.clause("orchestrated.waits", "fail", evidence=["loop/asked", "loop/turn-1", "loop/lost"])
+    events = (j.call(), j.turn(case="loop", step="turn-1"), missed)
+    release = only_release(j.started(level="orchestrated"), j.planned(), *events)
+    call, turn, lost = next(c for c in release["clauses"] if c["id"] == "orchestrated.waits")["evidence"]
+    assert call == {
+        "call": "loop/asked", "method": "GET", "path": "/v1/runs/1", "status": 200, "sent": None,
+        "answer": '{"state": "failed"}',
+    }  # fmt: skip
+    assert turn["turn"] == "loop/turn-1"
+    assert lost == "loop/lost"
+    assert release["turns"] == 1
 
 
 def test_an_interrupted_release_that_failed_a_breaking_clause_is_broken() -> None:

@@ -135,3 +135,41 @@ def test_a_dumb_terminal_gets_lines() -> None:
     with live(console) as listener:
         listener(j.planned())
     assert file.getvalue() == f"{RELEASE}: 3 turns planned (/usr/bin/codex)\n"
+
+
+def of_matrix(releases: int, kept: int = 0) -> Event:
+    """The announcement of a matrix."""
+    return {"event": "matrix.planned", "at": "", "releases": releases, "kept": kept}
+
+
+def test_a_matrix_says_what_is_done_what_runs_what_is_left_and_how_long() -> None:
+    """Each end of a release comes with the whole; the estimate follows what is done."""
+    ended = [j.planned("codex@1", turns=0), j.finished("codex@1")]
+    lines = piped(of_matrix(5, kept=1), *ended, j.planned("codex@2", turns=4), j.failed("codex@2"), between=4)
+    assert lines[1] == (
+        "codex@1: compatible after 3 turns in 10.0 s "
+        "(2 of 5 releases done, 1 of them earlier, 0 running, 3 left, about 24 s more)"
+    )
+    assert lines[-1].endswith("(3 of 5 releases done, 1 of them earlier, 0 running, 2 left, about 16 s more)")
+
+
+def test_the_heartbeat_of_a_matrix_counts_half_probed_releases() -> None:
+    """A release with half of its turns done is half of one; without any there is no estimate."""
+    turns = [j.turn("codex@1", step=str(number)) for number in range(2)]
+    lines = piped(of_matrix(2), j.planned("codex@1", turns=4), *turns, between=HEARTBEAT * 4)
+    assert lines[-1].startswith("0 of 2 releases done, 1 running, 1 left, about 9 min more; codex@1: 2 of 4 turns")
+    assert "no estimate yet" in drawn(Clock(), of_matrix(2))
+
+
+def test_the_table_of_a_matrix_holds_what_runs_alone() -> None:
+    """Releases that ended or wait make no rows, and installations do."""
+    shown = drawn(
+        Clock(),
+        of_matrix(9),
+        j.planned("codex@1"),
+        j.finished("codex@1"),
+        {"event": "install.progress", "at": "", "release": "codex@2", "text": "fetching"},
+    )
+    assert "codex@1" not in shown
+    assert "codex@2" in shown
+    assert "1 of 9 releases done, 1 running, 7 left" in shown
