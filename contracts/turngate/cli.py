@@ -79,8 +79,7 @@ def _docstrings(module: str) -> dict[str, str]:
         return {}
     import ast  # noqa: PLC0415 - help alone needs it
 
-    source = getattr(spec.loader, "get_source", None) if spec else None
-    tree = ast.parse(source(module) or "" if source else "")
+    tree = ast.parse(Path(spec.origin).read_text("utf-8") if spec and spec.origin else "")
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     return {each.name: ast.get_docstring(each) or "" for each in functions}
 
@@ -113,6 +112,18 @@ def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) ->
         ctx.exit()
 
 
+def _lay_over(_ctx: click.Context, _option: click.Parameter, folder: Path | None) -> None:
+    if folder is None:
+        return
+    from turngate import lint, load  # noqa: PLC0415 - slow to import, and asked for by few
+    from turngate.overlay import use_overlay  # noqa: PLC0415
+
+    use_overlay(folder)
+    for _, document in load.documents(sorted(folder.glob("engines/*.yaml"))) if any(folder.glob("engines/*")) else ():
+        for problem in lint.problems(document):
+            raise problem
+
+
 @click.group(cls=EntryPointGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--version",
@@ -122,6 +133,11 @@ def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) ->
     callback=_print_version,
     help="Print the version.",
 )
+@click.option(
+    "--contracts", envvar="TURNGATE_CONTRACTS", show_envvar=True, expose_value=False, callback=_lay_over,
+    type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    help="Have the contracts in DIR/engines, and the pins in DIR/pins, go before ours.",
+)  # fmt: skip
 def turngate() -> None:
     """Ask whether a release of a coding-agent CLI still keeps what an orchestrator relies on."""
 

@@ -92,6 +92,11 @@ def test_a_declared_symptom_that_did_not_occur_is_stale() -> None:
         (t.refused("a/b"), False, "exit code 1: Error: no such thing"),
         (t.turn("a/b", t.printed(text=None, failure="no key")), False, "exit code 0: no key"),
         (t.turn("a/b", exit_code=1, stderr=b"TypeError: x\n    }\n  42\n"), False, "exit code 1: TypeError: x"),
+        (
+            t.turn("a/b", exit_code=1, stderr=b"Error: gone\n    at f (x.js:1)\n\nNode.js v20\n"),
+            False,
+            "exit code 1: Error: gone",
+        ),
         (t.hung("a/b"), False, "still running after 21 s"),
         (t.turn("a/b", exit_code=None), False, "exit code None"),
         (t.turn("a/b", ended=Ended.TIMEOUT), False, "still running after 21 s"),

@@ -1,8 +1,7 @@
 """Checks of what an engine does around its turns, on turns made by hand."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate_probes.observe import NotSeenError

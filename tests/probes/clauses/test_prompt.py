@@ -1,9 +1,9 @@
 """Checks of options, prompts and standard input, on turns made by hand."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import turns as t
 from turngate.contract import PromptChannel
