@@ -1,0 +1,90 @@
+"""What the claims of a contract rest on, and whether two of them speak of the same thing at the same release."""
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import combinations
+from typing import Any
+
+from turngate.clauses import Catalogue
+from turngate.errors import ContractError
+from turngate.load import ALL_OF, ONE_OF, Document, Path_, claim_range
+
+_RECORDING = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)/(?P<version>[^/]+)/(?P<turn>[^/]+)")
+_KINDS = ("clause: ", "recording: ", "observed: ")
+
+
+def claims(document: Document) -> Iterator[tuple[Path_, dict[str, Any]]]:
+    """Give every claim with its path."""
+    for section in (*ONE_OF, *ALL_OF):
+        for i, claim in enumerate(document.data.get(section, ())):
+            yield (section, i), claim
+
+
+def about(document: Document, clause_id: str, version: str | None) -> list[Path_]:
+    """Find the claims on a release that a clause shows, or excuses; else those of the section that it is called by."""
+    covering = [(path, claim) for path, claim in claims(document) if _covers(claim, version)]
+    named = f"clause: {clause_id}"
+    shown = [p for p, claim in covering if claim.get("clause") == clause_id or named in claim.get("evidence", ())]
+    return shown or [path for path, _ in covering if path[0] == clause_id.partition(".")[0]]
+
+
+def claim_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
+    """Find evidence that shows nothing, and entries of lists that speak of the same, in a contract that is valid."""
+    known = {clause.id for clause in clauses.clauses}
+    for path, claim in claims(document):
+        for k, evidence in enumerate(claim.get("evidence", ())):
+            if wrong := _wrong_evidence(evidence, document.data["engine"], known):
+                yield document.error((*path, "evidence", k), *wrong)
+    for section in ALL_OF:
+        yield from _said_twice(document, section)
+
+
+def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:
+    """Give the recordings that are evidence, as `engine/version/case-step`, with their place."""
+    for path, claim in claims(document):
+        for k, evidence in enumerate(claim.get("evidence", ())):
+            kind, _, rest = evidence.partition(": ")
+            if kind == "recording":
+                yield (*path, "evidence", k), rest
+
+
+def _wrong_evidence(evidence: str, engine: str, known: set[str]) -> tuple[str, str] | None:
+    kind, _, rest = evidence.partition(": ")
+    if not evidence.startswith(_KINDS) or not rest.strip():
+        return "shows nothing", f"write one of {', '.join(_KINDS).rstrip()} and what it is"
+    if kind == "clause" and rest not in known:
+        return f"there is no clause {rest!r}", "see clauses.yaml"
+    if kind == "recording":
+        found = _RECORDING.fullmatch(rest)
+        if not found or found["engine"] != engine:
+            return f"{rest!r} names no recording of {engine}", f"write {engine}/<version>/<case>-<step>"
+    return None
+
+
+def _said_twice(document: Document, section: str) -> Iterator[ContractError]:
+    for (i, first), (j, second) in combinations(enumerate(document.data.get(section, ())), 2):
+        both = _subjects(first) & _subjects(second)
+        if both and claim_range(first).overlaps(claim_range(second)):
+            message = f"says of {' '.join(min(both))} what entry {i} says too ({claim_range(first)})"
+            yield document.error((section, j), message, "give the two ranges that do not meet, or make them one")
+
+
+def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
+    """Name what an entry of a list speaks of; two that share a name speak of the same."""
+    if "flag" in claim:
+        flags = (claim["flag"], *claim.get("aliases", ()))
+        keys = [each["key"] for each in claim["keys"]] if "keys" in claim else [""]
+        return {(flag, key) if key else (flag,) for flag in flags for key in keys}
+    if "symptom" in claim:
+        return {(claim["clause"], claim["symptom"])}
+    if "match" in claim or "has" in claim:
+        # without what it says of the record, the rest tells which record is meant
+        return {(claim["stream"], repr(sorted(claim.get("match", {}).items())), claim.get("has", ""))}
+    return {(claim["pattern"],)} if "pattern" in claim else {(tool,) for tool in claim.get("tools", ())}
+
+
+def _covers(claim: Mapping[str, Any], version: str | None) -> bool:
+    try:
+        return claim_range(claim).covers(version)
+    except ValueError:  # an executable of one's own may call itself anything
+        return True

@@ -1,0 +1,69 @@
+"""Lints contract files: what `turngate.lint` and `turngate.claims` find, and what recordings contradict."""
+
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from turngate import lint, load
+from turngate.claims import about, claim_errors, claims, recordings_named
+from turngate.clauses import Result
+from turngate.errors import ContractError, NotCoveredError
+from turngate.load import Contract, Document
+from turngate.verdict import ClauseResult
+from turngate_probes import recordings
+from turngate_probes.cases import CASES
+from turngate_probes.clauses import judge_all
+from turngate_probes.clauses.process import EVERYTHING
+
+LEVELS = ("static", "hermetic")
+RANGE = "mend the claim or its range; a release that is known to be broken is excused by --broken"
+
+
+def findings(document: Document, fixtures: Path | None, broken: Collection[str]) -> Iterator[ContractError]:
+    """Find what is wrong with a contract: of itself, then, if that is nothing, by the recordings in `fixtures`.
+
+    `broken` names releases (`engine@version`) that are known to miss their contract.
+    """
+    wrong = [*lint.problems(document)] or [*claim_errors(document, load.catalogue())]
+    yield from wrong
+    if fixtures is not None and not wrong:
+        yield from _absent(document, fixtures)
+        yield from _contradicted(document, fixtures, broken)
+
+
+def unverified(document: Document) -> list[str]:
+    """List the claims that nobody has seen hold, as paths."""
+    return [load.dotted(path) for path, claim in claims(document) if claim.get("unverified")]
+
+
+def _absent(document: Document, fixtures: Path) -> Iterator[ContractError]:
+    for path, name in recordings_named(document):
+        if not (fixtures / name / "recording.yaml").is_file():
+            yield document.error(path, f"there is no recording {name}", f"correct it, or record it into {fixtures}")
+
+
+def _contradicted(document: Document, fixtures: Path, broken: Collection[str]) -> Iterator[ContractError]:
+    engine = document.data["engine"]
+    for version in recordings.versions(engine, fixtures):
+        name = f"{engine}@{version}"
+        try:
+            found = _judged(Contract(document), version, fixtures)
+        except NotCoveredError as gap:
+            yield document.error((), f"{gap.message}, but there are recordings of it", "widen a range")
+            continue
+        wrong = [each for each in found if each.result is Result.FAIL or each.stale]
+        if name in broken:
+            if not wrong:
+                yield document.error((), f"{name} is not broken by its recordings", "drop its --broken")
+            continue
+        for each in wrong:
+            paths = about(document, each.clause.id, version)
+            # what is stale is the deviation, wherever else the clause is named
+            path = min(paths, key=lambda found: each.stale and found[0] != "deviations", default=())
+            yield document.error(path, f"recordings of {name} contradict it: {each.clause.id}: {each.detail}", RANGE)
+
+
+def _judged(contract: Contract, version: str, fixtures: Path) -> list[ClauseResult]:
+    results: dict[str, ClauseResult] = {}
+    seen = recordings.replay(contract.at(version), fixtures)
+    judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
+    return list(results.values())

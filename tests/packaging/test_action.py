@@ -1,0 +1,105 @@
+"""The composite action and the hook, as their runners read them, and the action's own steps in a real bash."""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from turngate.cli import run, turngate
+
+ROOT = Path(__file__).parents[2]
+ACTION: Any = yaml.safe_load((ROOT / "action.yml").read_text())
+STEPS = ACTION["runs"]["steps"]
+REPORTS = [f"turngate.{suffix}" for suffix in ("json", "xml", "sarif", "md", "html")]
+
+
+def played(folder: Path, code: int = 0, **inputs: str) -> tuple[int, list[str], dict[str, str]]:
+    """Run the step `run` with a turngate that writes down its arguments; gives exit code, those, and the outputs."""
+    program = folder / "turngate/bin/turngate"
+    program.parent.mkdir(parents=True)
+    quoted = shlex.quote(str(folder / "argv"))
+    program.write_text(f"#!/bin/sh\nfor each; do printf '%s\\0' \"$each\"; done > {quoted}\nexit {code}\n")
+    program.chmod(0o755)
+    (step,) = [each for each in STEPS if each.get("id") == "run"]
+    usual = {name: str(given["default"]) for name, given in ACTION["inputs"].items()} | inputs
+    env = {key: usual[value[len("${{ inputs.") : -len(" }}")]] for key, value in step["env"].items()}
+    env |= {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(folder / "output")}
+    (folder / "script").write_text(step["run"])
+    (folder / "star.txt").touch()
+    argv = ("bash", "--noprofile", "--norc", "-eo", "pipefail", folder / "script")
+    ended = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)
+    told = (folder / "output").read_text() if (folder / "output").exists() else ""
+    words = (folder / "argv").read_text().split("\0")[:-1] if (folder / "argv").exists() else []
+    return ended.returncode, words, dict(line.split("=", 1) for line in told.splitlines())
+
+
+def test_targets_and_options_reach_the_command(tmp_path: Path) -> None:
+    """Word by word, without what a shell would make of them, and with every report."""
+    code, words, _ = played(
+        tmp_path, targets="codex@0.169.0\n  gemini", options="--strict", reports="out put", command="probe"
+    )
+    assert code == 0
+    wanted = [word for name in REPORTS for word in ("--report", f"out put/{name}")]
+    assert words == ["probe", "codex@0.169.0", "gemini", "--strict", *wanted]
+
+
+def test_an_input_is_never_a_program(tmp_path: Path) -> None:
+    """Neither the shell nor the runner's expressions read it."""
+    _, words, _ = played(tmp_path, targets='$(touch hacked) `touch hacked`; * "x')
+    assert words[1:8] == ["$(touch", "hacked)", "`touch", "hacked`;", "*", '"x', "--report"]
+    assert not (tmp_path / "hacked").exists()
+    assert not any("${{" in step.get("run", "") for step in STEPS)
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 130])
+def test_the_exit_code_is_an_output_and_that_of_the_action(tmp_path: Path, code: int) -> None:
+    """The step itself goes on, so that reports are uploaded; the last one ends with the code."""
+    ended, _, told = played(tmp_path, code)
+    assert (ended, told) == (0, {"exit-code": str(code), "sarif": "turngate-reports/turngate.sarif"})
+    last = subprocess.run(("bash", "-e", "-c", STEPS[-1]["run"]), env={"CODE": str(code)}, check=False)
+    assert last.returncode == code
+    assert STEPS[-1]["if"] == "inputs.fail == 'true'"
+
+
+def test_another_command_is_refused(tmp_path: Path) -> None:
+    """The action says which there are."""
+    code, words, _ = played(tmp_path, command="simulate")
+    assert (code, words) == (2, [])
+
+
+def test_every_command_of_the_action_takes_its_options() -> None:
+    """Those that are registered write reports."""
+    context = click.Context(turngate)
+    offered = [name for name in ("probe", "gate") if name in turngate.list_commands(context)]
+    assert "probe" in offered
+    for name in offered:
+        command = turngate.get_command(context, name)
+        assert "--report" in [flag for option in command.params for flag in option.opts]
+
+
+def test_the_action_is_of_the_known_shape() -> None:
+    """Every shell step names its shell, as composite actions must, and every action used has a version."""
+    assert ACTION["runs"]["using"] == "composite"
+    for step in STEPS:
+        assert ("run" in step) == ("shell" in step)
+        assert "uses" not in step or re.fullmatch(r"actions/[a-z-]+@v\d+", step["uses"])
+    assert all(set(given) == {"description", "default"} for given in ACTION["inputs"].values())
+    assert json.dumps(ACTION)
+
+
+def test_the_hook_lints_contracts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its command and pattern fit the contracts of this checkout."""
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    files = [path for path in (ROOT / "contracts").rglob("*") if re.search(hook["files"], path.as_posix())]
+    assert sorted(path.parent.name for path in files) == ["engines"] * len(files) != []
+    program, *words = shlex.split(hook["entry"])
+    assert (program, hook["language"]) == ("turngate", "python")
+    assert run([*words, *map(str, files)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(files)

@@ -1,0 +1,97 @@
+"""What the documents say of exit codes, commands and files, held against the code."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+import yaml
+
+from turngate import cli, load
+from turngate.verdict import Verdict, exit_code
+from turngate_probes.report.build import INTERRUPTED_CODE
+from turngate_probes.report.files import FORMATS
+from turngate_probes.report.text import MEANING
+from turngate_reference.cli import OTHER_SESSION
+
+ROOT = Path(__file__).parents[2]
+CODES = (ROOT / "docs/exit-codes.md").read_text()
+CI = (ROOT / "docs/ci.md").read_text()
+
+
+def coded(text: str) -> dict[int, str]:
+    """Read the table of exit codes of a document."""
+    return {int(code): said for code, said in re.findall(r"^\| (\d+) \| (.*?) \|$", text, re.MULTILINE)}
+
+
+def blocks(kind: str) -> list[str]:
+    """Give the fenced examples of a language."""
+    return re.findall(rf"^```{kind}\n(.*?)^```$", CI, re.MULTILINE | re.DOTALL)
+
+
+def test_every_exit_code_is_in_the_table_and_no_other() -> None:
+    """Those of verdicts, and those that stand in the code for what is none."""
+    verdicts = {exit_code([each], strict=strict) for each in Verdict for strict in (False, True)} | {exit_code([])}
+    others = {cli.UNANSWERED, cli.CRASHED, cli.INTERRUPTED, cli.READER_GONE, OTHER_SESSION}
+    assert set(coded(CODES)) == verdicts | others
+    reported = {*load.schema("probe-report")["properties"]["exit_code"]["enum"]}
+    assert reported == {*MEANING} == verdicts | {INTERRUPTED_CODE}
+    assert INTERRUPTED_CODE == cli.INTERRUPTED
+
+
+def test_the_table_says_what_the_code_does() -> None:
+    """Each code by the word that names its case."""
+    said = coded(CODES)
+    assert "broken" in said[exit_code([Verdict.BROKEN, Verdict.UNANSWERED])]
+    assert "degraded" in said[exit_code([Verdict.DEGRADED], strict=True)]
+    assert "nothing to probe" in said[exit_code([])]
+    assert "nothing stands against it" in said[exit_code([Verdict.COMPATIBLE, Verdict.DEGRADED])]
+    for code, word in (
+        (cli.UNANSWERED, "usage"), (cli.CRASHED, "crashed"), (cli.INTERRUPTED, "interrupted"),
+        (cli.READER_GONE, "reader"), (OTHER_SESSION, "another session"),
+    ):  # fmt: skip
+        assert word in said[code]
+
+
+def test_the_readme_says_the_same_codes() -> None:
+    """It leaves out what belongs to single commands."""
+    readme = coded((ROOT / "README.md").read_text())
+    assert set(readme) == set(coded(CODES)) - {OTHER_SESSION}
+
+
+def test_a_mistake_of_usage_is_never_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
+    """For every command."""
+    context = click.Context(cli.turngate)
+    for name in cli.turngate.list_commands(context):
+        assert cli.run([name, "--no-such-option"]) == cli.UNANSWERED or name == "simulate"
+    capsys.readouterr()
+
+
+def test_every_command_has_its_row() -> None:
+    """A command that is added says its codes."""
+    rows = "".join(re.findall(r"^\| (`.*?) \|", CODES, re.MULTILINE))
+    assert set(cli.turngate.list_commands(click.Context(cli.turngate))) <= set(re.findall(r"`([a-z]+)`", rows))
+
+
+def test_every_format_of_reports_is_told() -> None:
+    """By its suffix."""
+    assert set(re.findall(r"^\| `(\.[a-z]+)` \|", CI, re.MULTILINE)) == set(FORMATS)
+
+
+def test_the_examples_can_be_read_and_fit() -> None:
+    """YAML and JSON parse; the action's inputs and outputs, the hook and the pin file are as they are here."""
+    workflow, _, hooks = (yaml.safe_load(each) for each in blocks("yaml"))
+    action: Any = yaml.safe_load((ROOT / "action.yml").read_text())
+    steps = workflow["jobs"]["may-i-upgrade"]["steps"]
+    (ours,) = [each for each in steps if each.get("id") == "turngate"]
+    assert set(ours["with"]) <= set(action["inputs"])
+    used = {name for step in steps for name in re.findall(r"steps\.turngate\.outputs\.([a-z-]+)", json.dumps(step))}
+    assert used <= set(action["outputs"])
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
+    assert hooks["repos"][0]["hooks"][0]["id"] == hook["id"]
+    pin, renovate = (json.loads(each) for each in blocks("json"))
+    kept = json.loads((ROOT / "probes/turngate_probes/pins/codex/package.json").read_text())
+    assert {**pin, "dependencies": [*pin["dependencies"]]} == {**kept, "dependencies": [*kept["dependencies"]]}
+    assert renovate["packageRules"][0]["matchManagers"] == ["npm"]

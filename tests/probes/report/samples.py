@@ -1,0 +1,97 @@
+"""Reports for the tests of what is rendered from them."""
+
+import copy
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+from tests.probes.report import journals as j
+from turngate.load import first_error
+from turngate_probes.journal import Event
+from turngate_probes.report.build import Report, build
+
+HOSTILE = (
+    "</script><script>window.hacked = 1</script><img src=x onerror=\"window.hacked=1\"><a href='javascript:hacked=1'>"
+    "\x1b[31m\x00\ud800\ufffe\u202e]]> <!-- `x` ```\n| a | b |\n@all ![i](https://example.com/i) {{ 7 * 7 }} {% x %}"
+    "\r\n::error file=a::b\n##[error]c"
+)
+
+FEW = ("version.readable", "resume.accepted", "stdin.open")
+
+
+def whole(*changed: Event, verdict: str = "compatible", release: str = "codex@0.169.0", **plan: Any) -> list[Event]:
+    """The events of one release, with these clauses instead of good ones."""
+    named = {each["id"].replace(".", "_").replace("-", "_"): each | {"release": release} for each in changed}
+    events = [j.planned(release, **plan), j.turn(release), *j.clauses(release, **named)]
+    return [*events, j.finished(release, verdict)]
+
+
+def of(*releases: list[Event], **fields: Any) -> Report:
+    """The report on these releases."""
+    return build([j.started(**fields), *(event for events in releases for event in events), j.ended()])
+
+
+def mixed() -> Report:
+    """A report with every result and every verdict."""
+    return of(
+        whole(
+            j.clause("resume.accepted", "fail", detail="the resume was refused"),
+            j.clause("help.surface", "fail", detail="--json is gone", evidence=[]),
+            verdict="broken",
+        ),
+        whole(
+            j.clause("resume.other-cwd", "deviates", detail="tied; an orchestrator must stay"),
+            j.clause("stdin.open", "unsupported", detail="it takes no input"),
+            j.clause("prompt.large", "pass", detail="as expected; stale: gone", stale=True),
+            verdict="degraded",
+            release="gemini@0.61.0",
+        ),
+        whole(release="gemini@0.62.0"),
+        [j.planned("opencode@1.0.0"), j.failed("opencode@1.0.0", what="npm is absent", hint="install Node.js")],
+    )
+
+
+def hostile() -> Report:
+    """A report that is valid, and in which everything says what an attacker would have it say."""
+    return copy.deepcopy(_hostile())
+
+
+@cache
+def _hostile() -> Report:
+    call = {"call": "x", "method": "GET", "path": "/", "status": 200, "sent": "{}", "answer": "{}"}
+    report = copy.deepcopy(of(
+        whole(j.clause("resume.accepted", "fail"), j.clause("stdin.open", "deviates"), verdict="broken"),
+        [j.planned("opencode@1.0.0"), j.failed("opencode@1.0.0")],
+    ))  # fmt: skip
+    for release in report["releases"]:
+        release["clauses"] = [each for each in release["clauses"] if each["id"] in FEW]
+    report["releases"][0]["clauses"][0] |= {"result": "fail", "evidence": [call, "a"]}
+    report["releases"][0] |= {"note": "a", "unverified": ["a"]}
+    for holder, key in list(_texts(report)):
+        usual = holder[key]
+        holder[key] = HOSTILE
+        if (holder is report and key == "started_at") or first_error("probe-report", report):
+            holder[key] = usual
+    return report
+
+
+def many(count: int, text: str = "x") -> Report:
+    """A report of so many broken releases, with much to show of each."""
+    output = {"bytes": 3000, "excerpt": text * 3000}
+    usual = of(whole(j.clause("resume.accepted", "fail", detail="refused"), verdict="broken"))
+    (release,) = usual["releases"]
+    for clause in release["clauses"]:
+        for evidence in clause["evidence"]:
+            if isinstance(evidence, dict):
+                evidence |= {"stdout": output, "stderr": output}
+    named = [{"version": f"0.{number}.0", "release": f"codex@0.{number}.0"} for number in range(count)]
+    return usual | {"releases": [copy.deepcopy(release) | each for each in named]}
+
+
+def _texts(value: Any) -> Iterator[tuple[Any, Any]]:
+    """Give every place of a text."""
+    for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
+        if isinstance(each, str):
+            yield value, key
+        elif isinstance(each, (dict, list)):
+            yield from _texts(each)

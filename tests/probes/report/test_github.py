@@ -1,0 +1,111 @@
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.probes.report import journals as j
+from tests.probes.report import samples
+from turngate.errors import EnvironmentFailed
+from turngate_probes.report import live, publish_report
+from turngate_probes.report.build import Report
+from turngate_probes.report.github import annotations
+
+COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::([^\r\n]*)")
+
+
+@pytest.fixture(name="summary")
+def _summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Play a workflow of GitHub; gives the file of its summary."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    return tmp_path / "summary"
+
+
+def published(report: Report) -> list[str]:
+    """Publish, and give the lines that were printed."""
+    console = Console(file=io.StringIO(), width=80)
+    publish_report(report, console, Path("journal"))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue().splitlines()
+
+
+def test_what_failed_is_annotated_where_the_contract_says_it() -> None:
+    """By severity: an error for what is breaking or could not be asked, a warning for what is degraded."""
+    found = annotations(samples.mixed())
+    kinds = [each.partition(" ")[0] for each in found]
+    assert kinds == ["::error", "::error", "::warning"]
+    assert found[0] == "::error title=opencode@1.0.0::could not be asked: npm is absent"
+    match = COMMAND.fullmatch(found[1])
+    assert match
+    assert re.fullmatch(
+        r"file=contracts/turngate/engines/codex\.yaml,line=\d+,title=codex@0\.169\.0 resume\.accepted", match[2]
+    )
+    assert match[3] == "the resume was refused"
+
+
+def test_at_most_ten_of_a_kind_and_the_rest_is_counted() -> None:
+    """GitHub drops what is more, and would not say so."""
+    assert len(annotations(samples.many(10))) == 10
+    found = annotations(samples.many(25))
+    assert len(found) == 10
+    assert found[-1] == "::error title=turngate::16 more: see the summary"
+
+
+def test_no_text_of_an_engine_is_a_command() -> None:
+    """Each annotation is one line, and its properties end where we end them."""
+    for each in annotations(samples.hostile()):
+        assert COMMAND.fullmatch(each), each
+        assert "\x1b" not in each
+
+
+def test_a_workflow_gets_annotations_and_a_summary(summary: Path) -> None:
+    """The text of the report comes first, with commands turned off, since it holds what engines printed."""
+    lines = published(samples.mixed())
+    stop = re.fullmatch(r"::stop-commands::([0-9a-f]{32})", lines[0])
+    assert stop
+    end = lines.index(f"::{stop[1]}::")
+    assert end > 10
+    assert lines[end + 1 :] == annotations(samples.mixed())
+    assert "1 of 4 releases is broken" in summary.read_text()
+
+
+def test_no_line_while_it_runs_is_a_command(summary: Path) -> None:
+    """Details of clauses hold what engines printed."""
+    console = Console(file=io.StringIO())
+    with live(console) as listener:
+        listener(j.planned())
+        listener(j.clause("resume.accepted", "fail", detail="##[error]x"))
+    assert isinstance(console.file, io.StringIO)
+    first, *shown, last = console.file.getvalue().splitlines()
+    assert "##[error]x" in shown[-1]
+    assert (first, last) == (f"::stop-commands::{last.strip(':')}", f"::{last.strip(':')}::")
+
+
+def test_a_summary_is_added_to_what_is_there_while_there_is_room(summary: Path) -> None:
+    """A step has one file for all its commands."""
+    summary.write_text("before\n")
+    published(samples.mixed())
+    assert summary.read_text().startswith("before\n## ❌ 1 of 4")
+    summary.write_text("x" * 1024 * 1024)
+    published(samples.mixed())
+    assert summary.read_text()[1024 * 1024 :].strip() == (
+        "The summary of turngate is left out, since there is no room for it."
+    )
+
+
+def test_a_summary_that_can_not_be_written_is_told(summary: Path) -> None:
+    """It is the environment that failed."""
+    summary.mkdir()
+    with pytest.raises(EnvironmentFailed, match="summary"):
+        published(samples.mixed())
+
+
+def test_elsewhere_nothing_of_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever runs this at home sees no commands."""
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
+    broken = samples.of(samples.whole(j.clause("resume.accepted", "fail"), verdict="broken"))
+    assert not any(line.startswith("::") for line in published(broken))
+    assert not (tmp_path / "summary").exists()

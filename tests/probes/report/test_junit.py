@@ -1,0 +1,96 @@
+"""JUnit XML: held against what Jenkins, GitLab and Azure read of it."""
+
+from collections.abc import Callable
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.probes.report import samples
+from turngate_probes.report.build import Report
+from turngate_probes.report.junit import junit
+
+# the attributes and children that the format knows, and of which the first ones must be
+SHAPE = {
+    "testsuites": ({"name", "tests", "failures", "errors", "skipped", "time"}, {"testsuite"}),
+    "testsuite": (
+        {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"},
+        {"properties", "testcase"},
+    ),
+    "properties": (set(), {"property"}),
+    "property": ({"name", "value"}, set()),
+    "testcase": ({"classname", "name"}, {"failure", "error", "skipped", "system-out"}),
+    "failure": ({"type", "message"}, set()),
+    "error": ({"type", "message"}, set()),
+    "skipped": ({"message"}, set()),
+    "system-out": (set(), set()),
+}
+
+
+def cases(report: Report) -> dict[str, ET.Element]:
+    """Every case by `suite/name`."""
+    root = ET.fromstring(junit(report))
+    return {f"{suite.get('name')}/{case.get('name')}": case for suite in root for case in suite.iter("testcase")}
+
+
+@pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of])
+def test_the_file_is_well_formed_and_of_the_known_shape(make: Callable[[], Report]) -> None:
+    """Every element has the attributes that readers ask for, and only children that they know."""
+    root = ET.fromstring(junit(make()))
+    for element in root.iter():
+        attributes, children = SHAPE[element.tag]
+        assert set(element.attrib) == attributes
+        assert {child.tag for child in element} <= children
+
+
+def test_each_result_is_told_as_readers_take_it() -> None:
+    """A failure fails, a deviation passes with a word on it, and what was not asked is skipped with the reason."""
+    found = cases(samples.mixed())
+    failure = found["codex@0.169.0/resume.accepted"].find("failure")
+    assert failure is not None
+    assert failure.attrib == {"type": "breaking", "message": "the resume was refused"}
+    assert failure.text
+    assert "$ codex exec --json" in failure.text
+    assert "POST /v1/responses" in failure.text
+    deviating = found["gemini@0.61.0/resume.other-cwd"]
+    assert [child.tag for child in deviating] == ["system-out"]
+    assert deviating.findtext("system-out") == "deviates: tied; an orchestrator must stay"
+    assert (found["gemini@0.61.0/prompt.large"].findtext("system-out") or "").startswith("stale: ")
+    skipped = found["gemini@0.61.0/stdin.open"].find("skipped")
+    assert skipped is not None
+    assert skipped.get("message") == "unsupported: it takes no input"
+    assert len(found["gemini@0.62.0/resume.accepted"]) == 0
+
+
+def test_counts_agree_with_what_they_count() -> None:
+    """The figures of each suite, and their sum, are those of the cases."""
+    root = ET.fromstring(junit(samples.mixed()))
+    for counted in (root, *root):
+        assert int(counted.get("tests", "")) == len(list(counted.iter("testcase")))
+        for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            assert int(counted.get(key, "")) == len(list(counted.iter(tag)))
+    assert (root.get("failures"), root.get("errors")) == ("2", "1")
+
+
+def test_a_release_that_was_not_asked_is_red() -> None:
+    """Skipped clauses alone would look green."""
+    found = cases(samples.mixed())
+    error = found["opencode@1.0.0/turngate.answered"].find("error")
+    assert error is not None
+    assert (error.get("message"), error.text) == ("npm is absent", "install Node.js")
+    assert found["opencode@1.0.0/handle.present"].find("skipped") is not None
+
+
+def test_what_is_stale_fails_if_the_probe_was_strict() -> None:
+    """As the exit code does."""
+    report = samples.mixed() | {"strict": True}
+    failure = cases(report)["gemini@0.61.0/prompt.large"].find("failure")
+    assert failure is not None
+    assert failure.get("type") == "stale"
+
+
+def test_characters_that_xml_can_not_hold_are_written_out() -> None:
+    """What an engine printed can still be told from the escape that stands for it."""
+    text = junit(samples.hostile())
+    assert not {"\x00", "\x1b", "\ud800", "\ufffe", "\u202e"} & set(text)
+    assert r"\x1b[31m\x00\ud800\ufffe\u202e" in text
+    text.encode()

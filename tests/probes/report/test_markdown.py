@@ -1,0 +1,88 @@
+"""Markdown, read back by a CommonMark parser with GitHub's tables."""
+
+from html.parser import HTMLParser
+
+import pytest
+from markdown_it import MarkdownIt
+
+from tests.probes.report import samples
+from turngate_probes.report import markdown as subject
+from turngate_probes.report.build import Report
+from turngate_probes.report.markdown import markdown
+
+OURS = {"h2", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "pre"}
+
+
+class Reader(HTMLParser):
+    """Notes the elements of a page, and the text in them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self._open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.elements.append((tag, dict(attrs)))
+        self._open.append(tag)
+        self.texts.setdefault(tag, []).append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leave an element."""
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        """Note text."""
+        for tag in set(self._open):
+            self.texts[tag][-1] += data
+
+
+def read(report: Report) -> Reader:
+    """Render as GitHub does, and read the page."""
+    reader = Reader()
+    reader.feed(MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("table").render(markdown(report)))
+    return reader
+
+
+def test_it_tells_the_gist_each_verdict_and_each_failure() -> None:
+    """A row for each release, and what failed below, folded."""
+    found = read(samples.mixed())
+    assert found.texts["h2"] == ["❌ 1 of 4 releases is broken"]
+    cells = found.texts["td"][: 4 * 6]
+    assert cells[:6] == ["codex@0.169.0", "❌ broken", "resumable", "25", "2", ""]
+    assert cells[11] == "1 deviates, 1 unsupported"
+    assert cells[-1] == "npm is absent"
+    assert found.texts["summary"][0] == "❌ codex@0.169.0: resume.accepted (breaking): the resume was refused"
+    assert "$ codex exec --json" in found.texts["pre"][0]
+    assert [tag for tag, _ in found.elements].count("details") == 2
+
+
+def test_nothing_that_an_engine_wrote_is_markup() -> None:
+    """Neither HTML nor Markdown gets out of its cell, line or block."""
+    found = read(samples.hostile())
+    assert {tag for tag, _ in found.elements} <= OURS
+    assert {tuple(each.items()) for _, each in found.elements} <= {(), (("style", "text-align:right"),)}
+    assert found.texts["td"][0].startswith("</script><script>")
+    rows = [len(line.split("|")) for line in markdown(samples.hostile()).splitlines() if line.startswith("| ")]
+    assert len(found.texts["td"]) + len(found.texts["th"]) == sum(count - 2 for count in rows)
+    text = markdown(samples.hostile())
+    assert "@all" not in text.partition("<pre>")[0]
+    assert not {"\x00", "\x1b", "\u202e"} & set(text)
+
+
+@pytest.mark.parametrize("text", ["x", "<", "ä"])
+def test_it_is_never_longer_than_github_shows(text: str) -> None:
+    """Whole failures are left out, and counted."""
+    report = samples.many(400, text)
+    written = markdown(report)
+    assert len(written.encode()) <= subject.MOST_BYTES
+    assert len(written.encode()) > subject.MOST_BYTES * 0.9
+    shown = written.count("<details>")
+    assert written.count("</details>") == shown
+    assert f"{400 - shown} more failures are left out" in written
+
+
+def test_an_empty_report_says_so() -> None:
+    """Nothing to show is no mistake."""
+    assert "Nothing was probed" in markdown(samples.of())

@@ -1,0 +1,120 @@
+"""The page as HTML; what it does in a browser is tested in `tests/browser`."""
+
+import base64
+import hashlib
+import re
+from collections.abc import Callable
+from html.parser import HTMLParser
+
+import pytest
+
+from tests.probes.report import samples
+from turngate_probes.report import page as subject
+from turngate_probes.report.build import Report
+from turngate_probes.report.page import page
+
+ADDRESSES = {"src", "href", "action", "data", "poster", "srcset", "formaction", "ping", "background", "style"}
+
+
+class Reader(HTMLParser):
+    """Notes every element, and the text within some."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.raw: dict[str, list[str]] = {"script": [], "style": [], "pre": []}
+        self._in: list[str] = []
+        self.feed(page(report))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.elements.append((tag, dict(attrs)))
+        self._in.append(tag)
+        if tag in self.raw:
+            self.raw[tag].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        """Leave it."""
+        while self._in and self._in.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        """Note its text."""
+        if self._in and self._in[-1] in self.raw:
+            self.raw[self._in[-1]][-1] += data
+
+    def named(self, tag: str) -> list[dict[str, str | None]]:
+        """The attributes of every element of a kind."""
+        return [attributes for each, attributes in self.elements if each == tag]
+
+
+@pytest.mark.parametrize("make", [samples.mixed, samples.hostile, lambda: samples.many(12), samples.of])
+def test_the_policy_lets_in_our_own_script_and_style_alone(make: Callable[[], Report]) -> None:
+    """There is one of each, and the policy that stands before them has their hashes."""
+    found = Reader(make())
+    (policy,) = [each["content"] for each in found.named("meta") if each.get("http-equiv")]
+    assert policy
+    for tag, directive in (("script", "script-src"), ("style", "style-src")):
+        (text,) = found.raw[tag]
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{directive} 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    tags = [tag for tag, _ in found.elements]
+    assert tags.index("meta") < tags.index("style") < tags.index("script")
+
+
+@pytest.mark.parametrize("make", [samples.mixed, samples.hostile])
+def test_nothing_outside_of_the_page_is_named(make: Callable[[], Report]) -> None:
+    """Every link leads to an element of the page, and no element could load, run or style anything."""
+    found = Reader(make())
+    ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+    assert len(set(ids)) == len(ids)
+    for tag, attributes in found.elements:
+        assert not [name for name in attributes if name.startswith("on")]
+        assert tag not in {"img", "iframe", "object", "embed", "link", "base", "video", "audio"}
+        for name in ADDRESSES & set(attributes):
+            assert name == "href"
+            assert (attributes[name] or "").startswith("#")
+            assert (attributes[name] or "")[1:] in ids
+
+
+def test_hostile_text_is_text() -> None:
+    """What an engine wrote is shown as it was, and in the same elements as harmless text."""
+    text = page(samples.hostile())
+    assert not {"\x00", "\x1b", "\ud800", "\u202e"} & set(text)
+    assert text.count("<script") == text.count("</script") == 1
+    assert "window.hacked" in text
+    assert "{{ 7 * 7 }}" in text
+    assert "49" not in re.findall(r"\{\{ 7 \* 7 \}\}|49", text)
+
+
+def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
+    """The cell says its result in words too; what it opens tells argv, streams and requests."""
+    report = samples.mixed()
+    found = Reader(report)
+    cells = [each for each in found.named("a") if (each.get("class") or "").startswith("cell ")]
+    answers = sum(len(release["clauses"]) for release in report["releases"])
+    assert len(cells) == answers + len(report["releases"])
+    labels = [each["aria-label"] for each in cells]
+    assert "codex 0.169.0, resume.accepted: fail" in labels
+    assert "gemini 0.61.0, prompt.large: stale" in labels
+    assert "opencode 1.0.0: unanswered" in labels
+    assert any("$ " not in text and "codex exec --json" in text for text in found.raw["pre"])
+    text = page(report)
+    assert "/v1/responses" in text
+    assert "tgn-0011223344556677" in text
+
+
+def test_the_page_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no room is named as left out; what failed is the last to go."""
+    monkeypatch.setattr(subject, "MOST_EVIDENCE", 20_000)
+    report = samples.many(6)
+    text = page(report)
+    assert text.count("to bound this page") == 6 - text.count('<pre class="argv"')
+    assert text.count('<pre class="argv"') == 2
+
+
+def test_a_report_of_nothing_is_a_page() -> None:
+    """It says that there was nothing."""
+    assert "There was nothing to probe." in page(samples.of())

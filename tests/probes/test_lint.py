@@ -1,0 +1,135 @@
+"""`turngate contracts lint`, on the packaged contracts, on changed ones, and against recordings."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from turngate import cli, load
+from turngate_probes import recordings
+
+CODEX = Path(load.__file__).parent / "engines/codex.yaml"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+# tests/probes/record/test_fixtures.py says what each of them misses
+BROKEN = ("codex@0.42.0", "gemini@0.20.2", "opencode@1.15.13")
+
+
+def changed(folder: Path, *changes: tuple[str, str]) -> Path:
+    """The contract of codex with these texts replaced."""
+    text = CODEX.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "codex.yaml").write_text(text)
+    return folder / "codex.yaml"
+
+
+@pytest.fixture(name="recorded")
+def _recorded(tmp_path: Path) -> Path:
+    """Recordings of one good release and of one broken one."""
+    folder = tmp_path / "fixtures"
+    for version in ("0.169.0", "0.42.0"):
+        shutil.copytree(FIXTURES / "codex" / version, folder / "codex" / version)
+    return folder
+
+
+def linted(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, list[str], str]:
+    """Lint; gives the exit code, the lines of errors, and what was clean."""
+    code = cli.run(["contracts", "lint", *map(str, args)])
+    said = capsys.readouterr()
+    return code, said.err.splitlines(), said.out
+
+
+def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    """Save the releases that are known to be broken; claims that nobody has seen hold are told."""
+    code, wrong, clean = linted(capsys, "--fixtures", FIXTURES, *(f"--broken={name}" for name in BROKEN))
+    assert (code, wrong) == (0, [])
+    assert [line.partition(":")[0] for line in clean.splitlines()] == [
+        f"engines/{name}.yaml" for name in load.engines()
+    ]
+    assert "engines/iflow.yaml: clean, unverified: $.version[0], " in clean
+
+
+def test_whatever_validation_finds_lint_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With line and path, and nothing more once the file is not valid."""
+    file = changed(tmp_path, ("status: active", "status: asleep"), ("clause: help.surface", "clause: no.such"))
+    code, wrong, _ = linted(capsys, file)
+    assert code == 2
+    assert len(wrong) == 1
+    assert "$.lifecycle.status" in wrong[0]
+
+
+def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with its line."""
+    file = changed(tmp_path, ("clause: help.surface", "clause: no.such"), ("    until: 0.147.0\n", ""),
+                   ("flag: --approve-for-me", "flag: --full-auto"))  # fmt: skip
+    code, wrong, _ = linted(capsys, file)
+    line = 1 + file.read_text().partition("clause: no.such")[0].count("\n")
+    assert code == 2
+    assert wrong[0].startswith(f"{file}:{line}:")
+    assert "there is no clause 'no.such'" in wrong[0]
+    assert any("says of --full-auto what entry 2 says too" in each for each in wrong)
+
+
+def test_a_range_that_a_recording_contradicts_is_found(
+    tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the claim that says otherwise, with what was recorded."""
+    file = changed(tmp_path, ("field: thread_id", "field: session_id"))
+    code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
+    line = 1 + file.read_text().partition("  - handle_type")[0].count("\n")
+    assert code == 2
+    first = next(each for each in wrong if "contradict" in each)
+    assert first.startswith(f"{file}:{line}:")
+    assert "recordings of codex@0.169.0 contradict it: handle.present: " in first
+
+
+def test_a_deviation_that_a_recording_refutes_is_found(
+    tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the deviation itself."""
+    entry = '{clause: resume.other-cwd, symptom: made-up, compensation: stay, evidence: ["observed: once"]}'
+    file = changed(tmp_path, ("\ndeviations:\n", f"\ndeviations:\n  - {entry}\n"))
+    code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
+    line = 1 + file.read_text().partition(entry)[0].count("\n")
+    assert code == 2
+    assert any(each.startswith(f"{file}:{line}:") and "made-up did not occur" in each for each in wrong)
+
+
+def test_a_release_that_no_range_covers_is_found(
+    tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody recorded it, so something must be said of it."""
+    file = changed(tmp_path, ("launch:\n  - start", "launch:\n  - since: 0.44.0\n    start"))
+    code, wrong, _ = linted(capsys, file, "--fixtures", recorded)
+    assert code == 2
+    assert any("nothing is said of codex 0.42.0" in each and "but there are recordings" in each for each in wrong)
+
+
+def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else a mended contract would leave the excuse behind."""
+    code, wrong, _ = linted(capsys, CODEX, "--fixtures", recorded)
+    assert code == 2
+    assert all("recordings of codex@0.42.0 contradict it" in each for each in wrong if "recordings of" in each)
+    args = ("--fixtures", recorded, "--broken", "codex@0.42.0", "--broken", "codex@0.169.0")
+    code, wrong, _ = linted(capsys, CODEX, *args)
+    assert code == 2
+    assert any("codex@0.169.0 is not broken by its recordings" in each for each in wrong)
+
+
+def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the recordings are said to be."""
+    file = changed(tmp_path, ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))
+    code, wrong, _ = linted(capsys, file, "--fixtures", FIXTURES, "--broken", "codex@0.42.0")
+    assert code == 2
+    assert [each.partition(" (")[0].rpartition(": ")[2] for each in wrong] == [
+        "there is no recording codex/0.169.0/nothing-first"
+    ]
+
+
+def test_recordings_are_read_from_the_named_folder(recorded: Path, tmp_path: Path) -> None:
+    """Not from where they usually are."""
+    assert recordings.versions("codex", recorded) == ["0.42.0", "0.169.0"]
+    assert recordings.versions("gemini", recorded) == []

@@ -1,0 +1,93 @@
+"""The plugin of pytest, in a pytest of its own, on the fake engine."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate.load import catalogue
+
+pytest_plugins = ["pytester"]
+
+STATIC = ("version.readable", "help.surface")
+
+
+@pytest.fixture(name="alone")
+def _alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A project with one test of its own; the cache is its own too."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(pytester.path / "cache"))
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    pytester.makepyfile(test_own="def test_own(): pass")
+    return pytester
+
+
+def asked(pytester: pytest.Pytester, *args: str | Path) -> pytest.RunResult:
+    """Run pytest in a process of its own."""
+    return pytester.runpytest_subprocess("-p", "no:cacheprovider", *args)
+
+
+def test_it_does_nothing_until_it_is_asked(alone: pytest.Pytester) -> None:
+    """Neither a test nor an import; only its options and its marker are there."""
+    alone.makeconftest(
+        "import sys\n"
+        "def pytest_sessionfinish():\n"
+        "    ours = {n for n in sys.modules if n.startswith(('turngate', 'rich', 'yaml'))}\n"
+        "    print('imported', *sorted(ours))\n"
+    )
+    result = asked(alone, "-s", "--strict-markers")
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*imported turngate_probes turngate_probes.pytest_plugin"])
+
+
+def test_each_clause_is_a_test_by_its_name(alone: pytest.Pytester) -> None:
+    """Of the level, beside those of the project, which -m can leave out; listing them runs nothing."""
+    named = [f"codex=/nowhere::{clause.id}" for clause in catalogue().at_level("static", "hermetic")]
+    listed = asked(alone, "--collect-only", "-q", "--turngate", "codex=/nowhere").outlines
+    assert [line for line in listed if "::" in line] == ["test_own.py::test_own", *named]
+    listed = asked(alone, "--collect-only", "-q", "-m", "turngate", "--turngate-level", "static",
+                   "--turngate", "codex@0.169.0", "--turngate", "gemini@0.61.0").outlines  # fmt: skip
+    assert [line for line in listed if "::" in line] == [
+        f"{release}::{name}" for release in ("codex@0.169.0", "gemini@0.61.0") for name in STATIC
+    ]
+    assert not (alone.path / "cache").exists()
+
+
+def test_a_release_that_keeps_its_promises_passes(alone: pytest.Pytester) -> None:
+    """All releases are probed, each by its own executable."""
+    one, two = (engines.install(alone.path / name, *lies) for name, lies in (("one", ()), ("two", ("poor-help",))))
+    args = ("--turngate-level", "static", "--turngate", f"codex={one}", "--turngate", f"codex={two}")
+    result = asked(alone, "-v", "-m", "turngate", *args)
+    result.stdout.fnmatch_lines([
+        f"codex={one}::version.readable PASSED*", f"codex={one}::help.surface PASSED*",
+        f"codex={two}::version.readable PASSED*", f"codex={two}::help.surface FAILED*",
+    ])  # fmt: skip
+
+
+def test_a_failure_shows_the_evidence(alone: pytest.Pytester) -> None:
+    """The sentence, what was found, why it matters and what was run; not our own code."""
+    executable = engines.install(alone.path / "bin", "resumes-the-dead")
+    args = ("-m", "turngate", "-k", "dead-handle or handle.present", "--turngate", f"codex={executable}")
+    result = asked(alone, *args)
+    result.stdout.fnmatch_lines(["*_ codex=* resume.dead-handle _*", "*fail: *", "why: *", "*turn *: ended by exit*",
+                                 "*$ codex exec *", "*FAILED *::resume.dead-handle*"])  # fmt: skip
+    result.assert_outcomes(passed=1, failed=1, deselected=len(catalogue().at_level("static", "hermetic")) - 2 + 1)
+    result.stdout.no_fnmatch_line("*pytest_items.py*")
+
+
+def test_a_release_that_can_not_be_asked_fails(alone: pytest.Pytester) -> None:
+    """Never green, and never skipped."""
+    result = asked(alone, "-m", "turngate", "--turngate-level", "static", "--turngate", "codex=/nowhere")
+    result.assert_outcomes(failed=2, deselected=1)
+    result.stdout.fnmatch_lines(["*could not be asked: there is no executable /nowhere*"])
+
+
+def test_what_names_no_engine_is_a_mistake_of_usage(alone: pytest.Pytester) -> None:
+    """Told in a line, with what there is."""
+    result = asked(alone, "--turngate", "kodex")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--turngate: 'kodex' names no engine*"])
+
+
+def test_the_plugin_is_registered(alone: pytest.Pytester) -> None:
+    """Whoever installs us has it."""
+    asked(alone, "--help").stdout.fnmatch_lines(["*--turngate=TARGET*"])
