@@ -10,10 +10,10 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test drift check probe orchestrated browser acceptance engines bench record serve lock clean
+.PHONY: help setup test long drift check probe orchestrated browser acceptance engines bench compatibility record serve lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv from the locked requirements
 
@@ -28,6 +28,9 @@ $(STAMP): requirements/dev.txt pyproject.toml
 
 test: setup ## Run the tests (no engine and no network needed)
 	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+
+long: setup ## Run the tests of whole commands on fake engines (minutes; no engine and no network needed)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m 'long and not engines' $(ARGS)
 
 drift: setup ## Count the drifts that the clauses notice
 	@$(BIN)/python -m tests.drift
@@ -58,6 +61,9 @@ engines: setup ## Install the pinned release of every engine into the cache
 
 bench: setup ## Measure what the README states
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+compatibility: setup ## Render what matrices showed; ARGS='report.json' and the like adds their reports first
+	@$(BIN)/python -m tests.compatibility $(ARGS)
 
 record: setup ## Record real releases into fixtures; ARGS='codex@0.169.0' and the like
 	@$(BIN)/turngate record $(ARGS)

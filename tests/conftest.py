@@ -16,9 +16,26 @@ FIRST = (
     "probes/simulate/test_honesty.py",
     "probes/record/test_recorder.py",
 )
+# whole commands through real processes, which take minutes together; they run by `make long`
+LONG = (
+    "acceptance",
+    "packaging/test_distribution.py",
+    "probes/gate",
+    "probes/matrix",
+    "probes/orchestrated",
+    "probes/record/test_recorder.py",
+    "probes/simulate/test_cases.py",
+    "probes/test_pytest_plugin.py",
+    "reference/server/test_app_serve.py",
+    "reference/server/test_docs.py",
+)
 _RANKS = {HERE / name: rank for rank, name in enumerate(FIRST)}
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take longest."""
+    """Mark what takes long, and begin with the files that take longest."""
+    for item in items:
+        if any(item.path.is_relative_to(HERE / name) for name in LONG):
+            item.add_marker("long")
     items.sort(key=lambda item: _RANKS.get(item.path, len(FIRST)))

@@ -16,6 +16,7 @@ import yaml
 
 from turngate.contract import EngineContract
 from turngate.errors import ContractError, NotCoveredError
+from turngate.overlay import contract_files, name_of
 from turngate.versions import Range
 
 if TYPE_CHECKING:
@@ -92,20 +93,15 @@ class Contract(msgspec.Struct, frozen=True):
 
 def contract(engine: str) -> Contract:
     """Load the packaged contract of one engine, unvalidated (tests validate all); ContractError if there is none."""
-    for name, resource in _packaged().items():
-        if name == engine:
-            return Contract(parse(resource.read_text("utf-8"), f"engines/{name}.yaml", ours=True))
-    raise ContractError(f"no contract for engine {engine!r}", hint="known engines: " + ", ".join(_packaged()))
+    file = contract_files().get(engine)
+    if file is None:
+        raise ContractError(f"no contract for engine {engine!r}", hint="known engines: " + ", ".join(contract_files()))
+    return Contract(parse(file.read_text("utf-8"), name_of(file), ours=True))
 
 
 def engines() -> tuple[str, ...]:
-    """Name every engine that has a packaged contract."""
-    return tuple(_packaged())
-
-
-@cache
-def _packaged() -> dict[str, Path]:
-    return {file.stem: file for file in sorted(_FOLDER.glob("engines/*.yaml"))}
+    """Name every engine that has a contract, packaged or laid over the package."""
+    return tuple(contract_files())
 
 
 @cache
@@ -132,7 +128,7 @@ def schema(name: str) -> dict[str, Any]:
 def documents(paths: Iterable[Path]) -> Iterator[tuple[str, Document]]:
     """Read contract files, or without any all packaged contracts; ContractError if one is no YAML."""
     named = [(str(path), path.read_bytes().decode("utf-8", "surrogateescape")) for path in paths]
-    packaged = [] if named else [(f"engines/{n}.yaml", r.read_text("utf-8")) for n, r in _packaged().items()]
+    packaged = [] if named else [(name_of(file), file.read_text("utf-8")) for file in contract_files().values()]
     for name, text in named or packaged:
         yield name, parse(text, name)
 

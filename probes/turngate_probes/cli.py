@@ -20,11 +20,12 @@ SIGNALLED = 128  # and the number of the signal: the exit code of what died of o
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option(
     "--level",
-    type=click.Choice(["static", "hermetic", "orchestrated"]),
+    type=click.Choice(["static", "hermetic", "orchestrated", "live"]),
     default="hermetic",
     show_default=True,
     help="static: version and help text alone; hermetic: the real CLI against a stub model backend; "
-    "orchestrated: the same through the reference server, and that alone.",
+    "orchestrated: the same through the reference server, and that alone; "
+    "live: two turns with your own account, after asking you.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: one a core, and one more]")
 @click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
@@ -37,7 +38,8 @@ SIGNALLED = 128  # and the number of the signal: the exit code of what died of o
     help="Keep every sandbox and the journal in DIR.",
 )
 @click.option("--clause", "clauses", multiple=True, metavar="ID", help="Ask this clause alone, and what it needs.")
-def probe(
+@click.option("--yes", is_flag=True, help="Consent to a live probe beforehand.")
+def probe(  # noqa: PLR0913 - as it has options
     targets: tuple[str, ...],
     level: str,
     jobs: int | None,
@@ -46,6 +48,7 @@ def probe(
     keep: Path | None,
     clauses: tuple[str, ...],
     reports: tuple[Path, ...],
+    yes: bool,
 ) -> int:
     r"""Run real engines against their contracts, without account or network.
 
@@ -58,18 +61,28 @@ def probe(
     turngate probe codex@0.169.0 --json report.json --report report.html
     turngate probe gemini=./node_modules/.bin/gemini --strict
     turngate probe --level orchestrated codex gemini opencode
+    turngate probe --level live codex
 
     Exit codes: 0 all compatible or degraded; 1 some release is broken; 2 some question was not
     answered, or could not be asked; 130 interrupted. With --strict, degraded is 1.
     """
     from turngate import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
     from turngate_probes import report  # noqa: PLC0415
+    from turngate_probes.interrupt import Interrupt  # noqa: PLC0415
     from turngate_probes.journal import Journal  # noqa: PLC0415
     from turngate_probes.probe import Probe, Settings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
     from turngate_probes.selection import known_clauses  # noqa: PLC0415
     from turngate_probes.targets import parse_target  # noqa: PLC0415
 
     asked = [parse_target(text) for text in targets or load.engines()]
+    if level == "live":
+        from turngate_probes.live.order import consented, probe_live  # noqa: PLC0415
+
+        if clauses or keep or not targets:
+            raise click.UsageError("name what to probe live; neither --clause nor --keep goes with it")
+        # a signal at the question ends the command, as anywhere else
+        with consented(asked, yes=yes) as found, _interrupting((interrupt := Interrupt()).set):
+            return probe_live(found, interrupt, json_to, reports, strict=strict)
     only = known_clauses(clauses, level)
     settings = Settings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict, only)
     console = report.console_for(json_to)

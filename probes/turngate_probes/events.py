@@ -32,16 +32,20 @@ def turn_event(turn: Turn, places: Mapping[str, str]) -> dict[str, Any]:
     requests = None
     if turn.requests is not None:
         requests = [_request(each, places) for each in turn.requests[:MAX_REQUESTS]]
-    return _command(turn, turn.argv, places) | {
-        "cwd": redact(turn.cwd, places),
-        "seconds": round(turn.seconds, 3),
-        "requests": requests,
-        "request_count": len(turn.requests or ()),
-        "handle": turn.session,
-        "outcome": turn.reading.result.outcome.value,
-        "failure_reason": turn.reading.result.failure_reason and redact(turn.reading.result.failure_reason, places),
-        "leftovers": [" ".join(each.argv)[:MAX_ARGUMENT] for each in turn.leftovers],
-    } | _acted(turn, places)
+    return (
+        _command(turn, turn.argv, places)
+        | {
+            "cwd": redact(turn.cwd, places),
+            "seconds": round(turn.seconds, 3),
+            "requests": requests,
+            "request_count": len(turn.requests or ()),
+            "handle": turn.session,
+            "outcome": turn.reading.result.outcome.value,
+            "failure_reason": turn.reading.result.failure_reason and redact(turn.reading.result.failure_reason, places),
+            "leftovers": [" ".join(each.argv)[:MAX_ARGUMENT] for each in turn.leftovers],
+        }
+        | _acted(turn, places)
+    )
 
 
 def page_event(page: Page, places: Mapping[str, str]) -> dict[str, Any]:

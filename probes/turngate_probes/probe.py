@@ -26,19 +26,15 @@ from turngate_probes.journal import SCHEMA, Journal
 from turngate_probes.keep import keep_streams
 from turngate_probes.machine import machine
 from turngate_probes.observe import Call, Seen, Sight
-from turngate_probes.orchestrated.cases import ORCHESTRATED
+from turngate_probes.orchestrated.resident import SERVED
 from turngate_probes.play import Stage
 from turngate_probes.releases import Say, default_cache
 from turngate_probes.remember import remember
+from turngate_probes.report.build import LEVELS
 from turngate_probes.sandbox import Sandbox
 from turngate_probes.surface import surface
 from turngate_probes.targets import Release, Target, held
 
-# a level asks for these; what the reference server does with a release tells nothing more of those below
-LEVELS = {
-    "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
-    "orchestrated": ("orchestrated",), "gate": ("gate",),
-}  # fmt: skip
 KEPT_JOURNALS = 20
 
 # finds what a target names, and keeps it in place while the block runs
@@ -66,7 +62,9 @@ class Settings:
 
     def cases(self) -> list[Case]:
         """List the cases that must be played."""
-        cases = [case for case in (*CASES, *ORCHESTRATED, *self.more) if case.level in LEVELS[self.level]]
+        if self.level == "live":
+            return list(self.more)  # what is judged as without a model is played with one
+        cases = [case for case in (*CASES, *SERVED, *self.more) if case.level in LEVELS[self.level]]
         asked = self.asked()
         if asked is None:
             return cases
@@ -168,7 +166,7 @@ class ReleaseProbe:
             self.seen.hosts = set()
             self.probe.stage.play(self.release.contract, executable, cases, self)
             self.seen.changed = difference(before, executable)
-        self._judge({case.name for case in (*CASES, *ORCHESTRATED, *self.probe.settings.more)} | {EVERYTHING})
+        self._judge({case.name for case in (*CASES, *SERVED, *self.probe.settings.more)} | {EVERYTHING})
         if self._is_whole():
             remember(self.release, known, tuple(self.results.values()))
         self._finish(time.monotonic() - started)
@@ -201,7 +199,7 @@ class ReleaseProbe:
 
     def _replay(self) -> None:
         if "orchestrated" in LEVELS[self.probe.settings.level]:
-            self.seen.stopped = dict.fromkeys((case.name for case in ORCHESTRATED), "there is no executable to run")
+            self.seen.stopped = dict.fromkeys((case.name for case in SERVED), "there is no executable to run")
             return
         self.seen = recordings.replay(self.release.contract)
         for turn in self.seen.turns.values():

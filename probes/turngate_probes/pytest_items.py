@@ -16,8 +16,8 @@ from turngate.verdict import Verdict
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.journal import Journal, read
 from turngate_probes.play import Stage
-from turngate_probes.probe import LEVELS, Probe, Settings, default_jobs, sandboxes_path
-from turngate_probes.report.build import Report, build
+from turngate_probes.probe import Probe, Settings, default_jobs, sandboxes_path
+from turngate_probes.report.build import LEVELS, Report, build
 from turngate_probes.report.wording import evidence_text, known
 from turngate_probes.targets import Target, parse_target
 

@@ -8,7 +8,6 @@ import shutil
 import sys
 from collections.abc import Callable
 from functools import partial
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from semver import Version
 
 from turngate.contract import Npm
 from turngate.errors import EnvironmentFailed
+from turngate.overlay import overlay
 from turngate.runtime import Stop
 from turngate.runtime.cache import default_cache
 from turngate_probes.cache import MARKER, Installed, Recipe, Say, home_of, place
@@ -24,14 +24,22 @@ from turngate_probes.npm import NpmFailed, npm
 __all__ = ["MARKER", "Installed", "Say", "default_cache", "install", "nearest", "node_platform", "pinned_version"]
 
 LATEST = "latest"
+PINS = Path(__file__).parent / "pins"
 NPM_CACHE = ".npm-cache"
 
 RunNpm = Callable[[tuple[str, ...], Path], str]
 
 
+def pin_of(engine: str) -> Path:
+    """Give the folder of an engine's pin: that of the overlay, where it has one, else ours."""
+    own = overlay()
+    folder = own / "pins" / engine if own else None
+    return folder if folder and folder.is_dir() else PINS / engine
+
+
 def pinned_version(engine: str) -> str | None:
     """Return the version that `engine` is pinned at, or None when it has no pin."""
-    manifest = files("turngate_probes") / "pins" / engine / "package.json"
+    manifest = pin_of(engine) / "package.json"
     if not manifest.is_file():
         return None
     (version,) = json.loads(manifest.read_text())["dependencies"].values()
@@ -100,7 +108,7 @@ def _fill(engine: str, source: Npm, version: str, folder: Path, run_npm: RunNpm,
 
     Not by `npm ci`: it refuses a lock without the optional builds that a registry does not carry.
     """
-    pin = files("turngate_probes") / "pins" / engine
+    pin = pin_of(engine)
     lock = folder / "package-lock.json"
     pinned: dict[str, Any] = {}
     if pinned_version(engine) == version:
@@ -138,7 +146,7 @@ def pinned_integrity(engine: str, source: Npm, version: str) -> str | None:
     """Give the integrity of the engine's own package in its pin; None if the version is not the pinned one."""
     if pinned_version(engine) != version:
         return None
-    lock = json.loads((files("turngate_probes") / "pins" / engine / "package-lock.json").read_text())
+    lock = json.loads((pin_of(engine) / "package-lock.json").read_text())
     return str(lock["packages"][f"node_modules/{source.package}"]["integrity"])
 
 
@@ -176,8 +184,20 @@ def node_platform() -> str:
 
 
 def _executable(root: Path, source: Npm) -> Path | None:
+    if _lacks_build(root, source):
+        return None
     for each in source.executables:
         path = root / each.replace("{platform}", node_platform())
         if path.is_file() and os.access(path, os.X_OK):
             return path
     return None
+
+
+def _lacks_build(root: Path, source: Npm) -> bool:
+    """Say whether a build for this platform, which the package names, is missing: npm leaves out what is not there."""
+    manifest = root / "node_modules" / source.package / "package.json"
+    if not manifest.is_file():
+        return False
+    builds = json.loads(manifest.read_text("utf-8")).get("optionalDependencies", {})
+    mine = [name for name in builds if name.endswith(f"-{node_platform()}")]
+    return any(not (root / "node_modules" / name).is_dir() for name in mine)

@@ -9,7 +9,7 @@ from semver import Version
 
 from turngate import load
 from turngate.errors import EnvironmentFailed
-from turngate_probes.probe import LEVELS
+from turngate_probes.report.build import LEVELS
 
 LATEST = re.compile(r"latest(?::(?P<count>[1-9]\d*))?")
 COMPARATOR = re.compile(r"(?P<sign>>=|<=|>|<|=)\s*(?P<version>[^\s,<>=]+)")

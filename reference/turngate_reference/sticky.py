@@ -278,7 +278,8 @@ class Sticky:
                 ended_at=runs.now(),
             )  # fmt: skip
         if done:
-            self._record(kept, decision)
+            # after the deadlines that are due by now: many may fall together
+            self._inbox.put(lambda: self._record(kept, decision))
         return done
 
     def _is(self, kept: Kept, state: State) -> bool:

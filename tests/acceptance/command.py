@@ -19,15 +19,17 @@ CRASHING = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Runs turngate with `folder` as its cache and working directory, and `path` as PATH."""
+    """Runs turngate with `folder` as its cache, home and working directory, `path` as PATH, and `env` beside it."""
 
     folder: Path
     path: str = "/usr/bin:/bin"
+    env: tuple[tuple[str, str], ...] = ()
 
     def start(self, *args: str | Path, code: str = REAL) -> subprocess.Popen[str]:
         """Start the command; `code` is how it is entered."""
         env = {"PATH": self.path, "HOME": str(self.folder), "TURNGATE_CACHE_DIR": str(self.folder / "cache")}
         env |= {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
+        env |= dict(self.env)
         return subprocess.Popen(
             (sys.executable, "-c", code, *map(str, args)),
             cwd=self.folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,

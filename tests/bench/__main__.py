@@ -2,12 +2,23 @@
 
 import sys
 
-from tests.bench import help_time, matrix_figures, probe_figures, resume_overhead, server_figures, throughput
+from tests.bench import (
+    help_time,
+    matrix_figures,
+    probe_figures,
+    resident_figures,
+    resume_overhead,
+    server_figures,
+    sticky_figures,
+    throughput,
+)
 
 BENCHES = {
     "help": ("turngate --help, against starting Python and importing click", help_time.bench),
     "resume": ("turngate resume, over its engine's own time", resume_overhead.bench),
     "server": ("the reference server, against its engine called directly", server_figures.bench),
+    "resident": ("a process kept between turns, against a resume for each", resident_figures.bench),
+    "sticky": ("100 runs that wait with a process each, and end at their deadlines", sticky_figures.bench),
     "throughput": ("reading a turn of 200 MB, against parsing alone", throughput.bench),
     "matrix": ("20 cached releases of codex, against their own CPU time", matrix_figures.bench),
     "probe": ("a probe of the pinned releases, against their own CPU time", probe_figures.bench),

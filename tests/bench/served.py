@@ -71,6 +71,14 @@ class Served:
         connection.close()
         return found
 
+    def text(self, path: str) -> str:
+        """Read what is no document."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection.request("GET", path)
+        found = connection.getresponse().read().decode()
+        connection.close()
+        return found
+
     def until(self, run_id: str, *states: str) -> None:
         """Follow a run's events until it is in one of these states."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)

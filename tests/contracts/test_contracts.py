@@ -40,24 +40,38 @@ ORCHESTRATED = {
     "orchestrated.cancel",
     "orchestrated.one-reply",
 }
-BREAKING = ORCHESTRATED | {
-    "version.readable",
-    "handle.present",
-    "handle.place",
-    "handle.shape",
-    "stream.framing",
-    "turn.terminal-event",
-    "resume.accepted",
-    "resume.same-handle",
-    "resume.context-carried",
-    "resume.repeated",
-    "resume.later-minute",
-    "resume.dead-handle",
-    "resume.isolation",
-    "interactive.no-auto-flags",
-    "prompt.not-a-flag",
-    "backend.failure-told",
-    "text.imitation",
+# the others of their level are degraded: going back is not promised
+CROSSED = {"upgrade.resume"}
+BREAKING = (
+    ORCHESTRATED
+    | CROSSED
+    | {
+        "version.readable",
+        "handle.present",
+        "handle.place",
+        "handle.shape",
+        "stream.framing",
+        "turn.terminal-event",
+        "resume.accepted",
+        "resume.same-handle",
+        "resume.context-carried",
+        "resume.repeated",
+        "resume.later-minute",
+        "resume.dead-handle",
+        "resume.isolation",
+        "interactive.no-auto-flags",
+        "prompt.not-a-flag",
+        "backend.failure-told",
+        "text.imitation",
+    }
+)
+RESIDENT = {
+    "resident.one-process",
+    "resident.context-carried",
+    "resident.permission-asked",
+    "resident.wait-timeout",
+    "resident.process-lost",
+    "resident.restart",
 }
 INFORMATIVE = {"stream.known-events", "network.loopback-only"}
 DEGRADED = {
@@ -72,6 +86,7 @@ DEGRADED = {
 }
 STATIC = {"version.readable", "help.surface"}
 LOUD = {"hang", "fresh-session", "quiet", "exit-0", "late"}
+CROSSING = {"hang", "refused", "fresh-session", "new-handle"}
 SYMPTOMS = {
     "resume.same-handle": {"new-handle"},
     "resume.repeated": {"new-handle"},
@@ -81,6 +96,9 @@ SYMPTOMS = {
     "resume.malformed-handle": LOUD,
     "stdin.open": {"hang"},
     "process.clean-exit": {"left-running"},
+    "upgrade.resume": CROSSING,
+    "rollback.resume": CROSSING,
+    "rollback.touched": CROSSING,
     "backend.failure-told": {
         f"{how}-{case.removeprefix('backend-')}" for how in ("hang", "success", "exit-0") for case in FAILING
     },
@@ -287,9 +305,9 @@ def test_levels_of_the_fixed_clauses() -> None:
     """Only version and help are asked without running a turn."""
     assert {clause.id for clause in CLAUSES if clause.level == "static"} == STATIC
     assert {clause.id for clause in CLAUSES if clause.level == "hermetic"} >= (
-        (BREAKING | DEGRADED | INFORMATIVE) - STATIC - ORCHESTRATED
+        (BREAKING | DEGRADED | INFORMATIVE) - STATIC - ORCHESTRATED - CROSSED
     )
-    assert {clause.id for clause in CLAUSES if clause.level == "orchestrated"} == ORCHESTRATED
+    assert {clause.id for clause in CLAUSES if clause.level == "orchestrated"} == ORCHESTRATED | RESIDENT
 
 
 @each_clause

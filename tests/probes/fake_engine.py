@@ -6,13 +6,15 @@ Installed as an executable by `engines.install`, with a file `lies` beside it th
 - about the id: `renames-id`, `id-on-stderr`, `id-late`, `id-is-a-flag`, `second-id`
 - about resuming: `forgets` (fresh, but says the id it was asked for), `new-id` (remembers, says another one),
   `refuses-resume`, `resumes-the-dead`, `sends-the-dead`, `forgets-elsewhere`, `forgets-the-second`,
-  `loses-model`, `shares-sessions` (all in one directory), `one-slot` (a new session ends the others)
+  `moves-store` (to where older releases do not look), `loses-model`, `shares-sessions` (all in one directory),
+  `one-slot` (a new session ends the others)
 - about output: `banner`, `new-event`, `no-end`, `prints-raw` (the model's text, beside the event)
 - about the prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, whatever it is)
 - about its end: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
   `meets-tester` (says its pid through the fifo `meeting` beside it, then hangs), `hangs-at-version` (likewise),
   `refuses-auto`
 - about tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
+- about a model of its own: `answers-itself` (keeps a word), `shows-key` (prints its key on standard error)
 - about the rest: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `asks-more`,
   `updates-itself`
 """
@@ -129,6 +131,8 @@ def begin(session: str) -> None:
 
 def misbehave_before_the_answer() -> None:
     """Do what has nothing to do with the turn."""
+    if "shows-key" in LIES:
+        print(f"using {os.environ['OPENAI_API_KEY']}", file=sys.stderr)
     if "meets-tester" in LIES:
         meet_tester()
     if "phones-home" in LIES:
@@ -154,6 +158,8 @@ def meet_tester() -> None:
 
 def ask(options: dict[str, str], history: list[str]) -> str | None:
     """Send the conversation to the model; None if that failed."""
+    if "answers-itself" in LIES:
+        return answer(history)
     content = [{"role": "user", "content": [{"type": "input_text", "text": each}]} for each in history]
     try:
         told = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`"
@@ -163,11 +169,18 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
         said = json.loads(body)["output"][0] if status == 200 else None
         if said and said["type"] == "function_call":
             output = {"type": "function_call_output", "call_id": said["call_id"], "output": act(options)}
+            del said["id"]
             status, body = send("POST", "/responses", document | {"input": [*content, said, output]})
             said = json.loads(body)["output"][0]
         return str(said["content"][0]["text"]) if said else None
     except (OSError, http.client.HTTPException, ValueError):
         return None
+
+
+def answer(history: list[str]) -> str:
+    """Answer as a real model would that is asked to keep a word."""
+    words = [each.partition("the word ")[2].partition(".")[0] for each in history]
+    return "OK" if words[-1] else next(filter(None, words), "I do not know.")
 
 
 def offered(options: dict[str, str]) -> list[str]:
@@ -211,7 +224,13 @@ def store(session: str) -> Path:
     """Give the file of a session."""
     folder = HOME / "sessions"
     folder.mkdir(parents=True, exist_ok=True)
-    return folder / f"{session}.json"
+    if "moves-store" not in LIES:
+        return folder / f"{session}.json"
+    moved, kept = HOME / "moved" / f"{session}.json", folder / f"{session}.json"
+    moved.parent.mkdir(exist_ok=True)
+    if kept.exists() and not moved.exists():
+        moved.write_text(kept.read_text())
+    return moved
 
 
 def event(document: object = None, to: TextIO | None = None, **fields: object) -> None:

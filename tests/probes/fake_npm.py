@@ -2,8 +2,9 @@
 
 `published.json` lists the versions. `fail-<command>` holds the standard error of a failing command.
 `wait-<command>` is a fifo, which the command reads to its end before it goes on. `without` names what an
-installation shall lack: `executable`, `integrity`, `pin` (it leaves its lock). `calls` gets every call. With a file
-`engine` an installation brings that as codex, saying the version that was installed, with `lies-<version>` beside it.
+installation shall lack: `executable`, `integrity`, `pin` (it leaves its lock), `build` (of any platform, though the
+package names one for each). `calls` gets every call. With a file `engine` an installation brings that as codex, saying
+the version that was installed, with `lies-<version>` beside it.
 """
 
 import base64
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 
 PACKAGE = "@vendor/engine"
+PLATFORMS = ("darwin-arm64", "darwin-x64", "linux-arm64", "linux-x64")
 
 
 def main() -> None:
@@ -64,6 +66,11 @@ def install(published: list[str], without: list[str]) -> None:
         executable = Path("node_modules/.bin/engine")
         executable.parent.mkdir(parents=True)
         executable.touch(mode=0o755)
+    if "build" in without:
+        manifest = Path("node_modules") / package / "package.json"
+        manifest.parent.mkdir(parents=True)
+        builds = {f"{package}-{each}": version for each in PLATFORMS}
+        manifest.write_text(json.dumps({"optionalDependencies": builds}))
     bring(Path(os.environ["FAKE_NPM"]), version)
 
 

@@ -48,10 +48,10 @@ def test_every_turn_has_a_nonce_of_its_own(seen: Seen) -> None:
     assert without == {"flag-prompts/first", "flag-prompts/again"}
 
 
-def test_only_the_case_of_mode_auto_runs_in_it(seen: Seen) -> None:
+def test_only_the_case_of_mode_auto_and_a_tool_call_run_in_it(seen: Seen) -> None:
     """All other turns are interactive, and none of those is passed an auto-approve flag."""
     auto = {turn.name for turn in seen.turns.values() if turn.mode is Mode.AUTO}
-    assert auto == {"auto/first", "auto/again"}
+    assert auto == {"auto/first", "auto/again", "tool-call/auto"}
     for name in seen.turns.keys() - auto:
         assert auto_flags_in(seen.turns[name].own_arguments, seen.contract) == ()
 

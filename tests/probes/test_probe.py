@@ -143,7 +143,8 @@ def test_one_more_engine_runs_than_there_are_cores(monkeypatch: pytest.MonkeyPat
 
 def test_every_level_is_one_of_the_catalogue() -> None:
     """A higher level asks all that a lower one asks."""
-    assert set(probe_module.LEVELS["static"]) < set(probe_module.LEVELS["hermetic"])
+    assert set(LEVELS["static"]) < set(LEVELS["hermetic"])
+    assert {level for levels in LEVELS.values() for level in levels} == {clause.level for clause in catalogue().clauses}
 
 
 def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:

@@ -289,6 +289,13 @@ def test_release_without_an_executable_is_refused(registry: Registry) -> None:
     assert registry.left() == set()
 
 
+def test_release_whose_build_for_this_platform_is_not_published_is_refused(registry: Registry) -> None:
+    """Its executable is there, and would only say that it lacks the build."""
+    registry.lacks("build")
+    with pytest.raises(EnvironmentFailed, match="installs no executable for"):
+        registry.install("1.0.0")
+
+
 def test_npm_that_does_not_end_is_ended(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
     """An npm command is bounded in time."""
     registry.waits("install")

@@ -8,7 +8,19 @@ from collections.abc import Iterable
 from turngate import load
 from turngate.clauses import Clause, Result
 from turngate.verdict import ClauseResult, judged, unmet
-from turngate_probes.clauses import backend, gate, handle, orchestrated, process, prompt, resume, static, stream
+from turngate_probes.clauses import (
+    backend,
+    gate,
+    handle,
+    live,
+    orchestrated,
+    process,
+    prompt,
+    resident,
+    resume,
+    static,
+    stream,
+)
 from turngate_probes.clauses.registry import CHECKS, Check, SkippedError
 from turngate_probes.observe import NotSeenError, Seen
 
@@ -19,9 +31,11 @@ __all__ = [
     "handle",
     "judge",
     "judge_all",
+    "live",
     "orchestrated",
     "process",
     "prompt",
+    "resident",
     "resume",
     "static",
     "stream",

@@ -22,7 +22,7 @@ def waits(seen: Seen) -> Finding:
     asked = seen.call("loop/asked")
     run = asked.document
     if run.get("state") != "waiting_user":
-        return failed(f"after the question the run is {_standing(asked)}", asked, *_turns(seen, "loop"))
+        return failed(f"after the question the run is {standing(asked)}", asked, *_turns(seen, "loop"))
     profile, session = run.get("interactive_profile") or {}, run.get("engine_session_handle") or {}
     if profile.get("kind") != "resumable":
         return failed(f"it waits as {profile.get('kind')}: {profile.get('reason')}", asked)
@@ -40,7 +40,7 @@ def survives_kill(seen: Seen) -> Finding:
     """After SIGKILL and a new start the run waits with the same question and session id, and takes the reply."""
     before, after = seen.call("loop/asked"), seen.call("loop/restarted")
     if after.document.get("state") != "waiting_user":
-        return failed(f"after the restart the run is {_standing(after)}", before, after)
+        return failed(f"after the restart the run is {standing(after)}", before, after)
     question, again = seen.call("loop/question"), seen.call("loop/question-again")
     if question.answer != again.answer:
         return failed("after the restart it asks something else", question, again)
@@ -58,7 +58,7 @@ def context_carried(seen: Seen) -> Finding:
     first, turn = seen.turn("loop/turn-1"), seen.turn("loop/turn-2")
     if not any(first.nonce in request.nonces for request in turn.sent()):
         ended = seen.call("loop/ended")
-        return failed(f"no request holds {first.nonce} beside the reply; the run is {_standing(ended)}", turn, ended)
+        return failed(f"no request holds {first.nonce} beside the reply; the run is {standing(ended)}", turn, ended)
     if turn.session != first.session:
         return failed(f"the first turn's session is {first.session}, the next one's {turn.session}", first, turn)
     return passed(f"{first.nonce} was sent again with the reply", first, turn)
@@ -71,7 +71,7 @@ def final_data(seen: Seen) -> Finding:
 
     ended = seen.call("loop/ended")
     if ended.document.get("state") != "succeeded":
-        return failed(f"the run is {_standing(ended)}", ended, *_turns(seen, "loop"))
+        return failed(f"the run is {standing(ended)}", ended, *_turns(seen, "loop"))
     data = ended.document.get("final_data")
     if data != FINAL_DATA or not Draft202012Validator(SCHEMA).is_valid(data):
         return failed(f"the final data is {json.dumps(data)[:200]}", ended)
@@ -103,7 +103,7 @@ def dead_handle(seen: Seen) -> Finding:
     reply, ended = seen.call("dead-handle/reply"), seen.call("dead-handle/ended")
     if reply.status != ACCEPTED:
         return failed(f"the reply was not taken: {reply.said()}", reply)
-    return _failed_as("SESSION_RESUME_FAILED", ended, *_turns(seen, "dead-handle")[1:])
+    return failed_as("SESSION_RESUME_FAILED", ended, *_turns(seen, "dead-handle")[1:])
 
 
 @check("orchestrated.missing-handle", "missing-handle")
@@ -114,7 +114,7 @@ def missing_handle(seen: Seen) -> Finding:
         raise NotSeenError("the prompt never reached the model")
     if turn.session is not None:
         raise NotSeenError(f"the session id {turn.session} was not kept from the server")
-    return _failed_as("SESSION_RESUME_FAILED", ended, turn)
+    return failed_as("SESSION_RESUME_FAILED", ended, turn)
 
 
 @check("orchestrated.engine-failure", "engine-failure")
@@ -124,7 +124,7 @@ def engine_failure(seen: Seen) -> Finding:
     if not any(request.reply == f"refuse {REFUSED}" for request in turn.sent()):
         raise NotSeenError("the model backend was not asked")
     declared = {d.symptom for d in seen.contract.deviations if d.clause == "backend.failure-told"}
-    return _failed_as("TURN_TIMEOUT" if HANGS in declared else "ENGINE_FAILED", ended, turn)
+    return failed_as("TURN_TIMEOUT" if HANGS in declared else "ENGINE_FAILED", ended, turn)
 
 
 @check("orchestrated.bad-envelope", "bad-envelope")
@@ -133,7 +133,7 @@ def bad_envelope(seen: Seen) -> Finding:
     turn, ended = seen.turn("bad-envelope/turn-1"), seen.call("bad-envelope/ended")
     if turn.reading.final_text is None:
         raise NotSeenError("the engine gave no answer")
-    return _failed_as("ENVELOPE_INVALID", ended, turn)
+    return failed_as("ENVELOPE_INVALID", ended, turn)
 
 
 @check("orchestrated.cancel", "cancel")
@@ -143,7 +143,7 @@ def cancel(seen: Seen) -> Finding:
     if asked.status != ACCEPTED:
         return failed(f"the cancel was not taken: {asked.said()}", asked)
     if ended.document.get("state") != "canceled":
-        return failed(f"after the cancel the run is {_standing(ended)}", asked, ended, turn)
+        return failed(f"after the cancel the run is {standing(ended)}", asked, ended, turn)
     if turn.leftovers:
         left = ", ".join(" ".join(each.argv)[:120] or str(each.pid) for each in turn.leftovers)
         return failed(f"canceled, with this still running: {left}", ended, turn)
@@ -162,7 +162,7 @@ def one_reply(seen: Seen) -> Finding:
         return failed("a reply repeated with its key was answered otherwise", *repeated)
     ended, turns = seen.call("one-reply/ended"), _turns(seen, "one-reply")
     if ended.document.get("state") != "succeeded":
-        return failed(f"the run is {_standing(ended)}", ended, *turns)
+        return failed(f"the run is {standing(ended)}", ended, *turns)
     if miscounted := _miscounted(seen, "one-reply", 3):
         return failed(miscounted, ended, *turns)
     sent = {nonce for turn in turns for request in turn.watched for nonce in request.nonces}
@@ -171,14 +171,16 @@ def one_reply(seen: Seen) -> Finding:
     return passed(f"1 of {RACERS} was taken, {REPEATS} alike were answered alike, each began one turn", *turns)
 
 
-def _failed_as(code: str, ended: Call, *turns: Turn) -> Finding:
+def failed_as(code: str, ended: Call, *shown: Turn | Call) -> Finding:
+    """Say whether a run has failed with this code."""
     error = ended.document.get("error") or {}
     if ended.document.get("state") != "failed" or error.get("code") != code:
-        return failed(f"the run is {_standing(ended)}, and should have failed as {code}", ended, *turns)
-    return passed(f"{code}: {error.get('detail')}", ended, *turns)
+        return failed(f"the run is {standing(ended)}, and should have failed as {code}", ended, *shown)
+    return passed(f"{code}: {error.get('detail')}", ended, *shown)
 
 
-def _standing(call: Call) -> str:
+def standing(call: Call) -> str:
+    """Tell the state of a run, and why it has failed."""
     error: dict[str, Any] = call.document.get("error") or {}
     return " ".join(str(word) for word in (call.document.get("state"), error.get("code"), error.get("detail")) if word)
 

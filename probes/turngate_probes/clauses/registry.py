@@ -10,6 +10,8 @@ from turngate_probes.observe import Call, Seen, Turn
 
 EXCERPT = 200
 _WORD = re.compile(r"[A-Za-z]{2}")
+# what Node.js prints after the error that it died of
+_TRACE = re.compile(r"\s+at \S|Node\.js v\d")
 
 
 class SkippedError(Exception):
@@ -66,5 +68,6 @@ def went_well(turn: Turn) -> bool:
 
 
 def _last_line(stderr: bytes) -> str:
-    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if _WORD.search(line)]
-    return lines[-1] if lines else ""
+    lines = stderr.decode("utf-8", "replace").splitlines()
+    said = [line.strip() for line in lines if _WORD.search(line) and not _TRACE.match(line)]
+    return said[-1] if said else ""

@@ -21,15 +21,24 @@ READY_WITHIN = 60.0
 SLOTS = 2
 _ADDRESS = re.compile(rb"serves (?P<url>http://\S+)")
 _TOLD = 500
+_SERVER = re.compile(rb"server (?P<pid>\d+)\n")
+# outlives the server, whose end is then not that of the tree in which its engines are
+_BEHIND = ("/bin/sh", "-c", '"$@" & echo "server $!"; wait; exec tail -f /dev/null', "sh")
 # by the interpreter that runs us, since its `turngate` need not be on PATH
 _COMMAND = (sys.executable, "-P", "-c", "from turngate.cli import main; main()", "serve")
 
 
-def request(folder: Path, workspaces: Path, env: Mapping[str, str], pass_env: Iterable[str]) -> ProcessRequest:
-    """Say how the server is started: its data below `folder`; `pass_env` are names that engines get beside others."""
+def request(
+    folder: Path, workspaces: Path, env: Mapping[str, str], pass_env: Iterable[str], *, behind: bool = False
+) -> ProcessRequest:
+    """Say how the server is started: its data below `folder`; `pass_env` are names that engines get beside others.
+
+    With `behind` a launcher outlives it, so that its sudden death leaves its engines alone until the life is closed.
+    """
     names = [word for name in sorted(pass_env) for word in ("--pass-env", name)]
     options = ("--port", "0", "--slots", str(SLOTS), "--data-dir", str(folder), "--workspace-root", str(workspaces))
-    return ProcessRequest((*_COMMAND, *options, *names), workspaces, env, timeout=float("inf"))
+    command = (*(_BEHIND if behind else ()), *_COMMAND, *options, *names)
+    return ProcessRequest(command, workspaces, env, timeout=float("inf"))
 
 
 class Serving:
@@ -71,9 +80,11 @@ class Serving:
         self._stack.close()
 
     def kill(self) -> None:
-        """Kill it at once, as a crash of the machine would; returns when it is gone."""
-        os.kill(self._pid, signal.SIGKILL)
-        self._thread.join()
+        """Kill it at once, as a crash of the machine would; returns when it is gone, behind a launcher at once."""
+        behind = _SERVER.search(self._printed)
+        os.kill(int(behind["pid"]) if behind else self._pid, signal.SIGKILL)
+        if not behind:
+            self._thread.join()
 
     def page(self) -> Page:
         """Tell of a life that has ended."""

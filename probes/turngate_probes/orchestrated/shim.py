@@ -9,7 +9,7 @@ import shlex
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Never
 
@@ -21,11 +21,12 @@ _CODE = "from turngate_probes.orchestrated.shim import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start of the engine: the tag of its processes, where it began to work, and its arguments."""
+    """One start of the engine: the tag of its processes, where it began to work, its arguments, its process."""
 
     tag: str
     cwd: str
     arguments: tuple[str, ...]
+    pid: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class Shim:
     def starts(self, cwd: Path) -> list[Start]:
         """List the starts in one directory, the first one first."""
         notes = sorted(self._notes.iterdir(), key=lambda note: note.stat().st_mtime_ns)
-        found = [_start(note.read_bytes()) for note in notes]
+        found = [_start(note) for note in notes]
         return [start for start in found if start and start.cwd == str(cwd)]
 
 
@@ -83,6 +84,6 @@ def _pass_on(source: BinaryIO, to: BinaryIO, hidden: re.Pattern[bytes]) -> None:
         to.flush()
 
 
-def _start(note: bytes) -> Start | None:
-    words = [os.fsdecode(word) for word in note.split(b"\0")[:-1]]
-    return Start(words[0], words[1], tuple(words[2:])) if len(words) > 1 else None
+def _start(note: Path) -> Start | None:
+    words = [os.fsdecode(word) for word in note.read_bytes().split(b"\0")[:-1]]
+    return Start(words[0], words[1], tuple(words[2:]), int(note.name)) if len(words) > 1 else None

@@ -38,8 +38,8 @@ class Visit:
     _life: Serving = field(init=False)
     _client: Client = field(init=False)
 
-    def open(self) -> None:
-        """Start the server; CaseStoppedError if it does not serve."""
+    def open(self, *, behind: bool = False) -> None:
+        """Start the server, `behind` a launcher that outlives it; CaseStoppedError if it does not serve."""
         lab, hermetic, root = self.lab, self.lab.contract.hermetic, self.lab.sandbox.root
         env = lab.sandbox.env(hermetic, root)
         env["PATH"] = f"{self.shim.folder}:{env.get('PATH', '')}"
@@ -49,7 +49,7 @@ class Visit:
         }  # fmt: skip
         self._lives += 1
         name = self._name(f"serve-{self._lives}")
-        self._life = Serving(request(root / DATA, root, env, unlisted), lab.interrupt, name)
+        self._life = Serving(request(root / DATA, root, env, unlisted, behind=behind), lab.interrupt, name)
         self._life.__enter__()
         self._client = Client(self._life.url, lab.note)
 
@@ -80,15 +80,20 @@ class Visit:
 
     def settle(self, step: str) -> dict[str, Any]:
         """Wait until the run is neither queued nor running, or for too long; notes it and its new turns."""
+        told = self.follow(step)
+        self._note_turns(told)
+        return self.run
+
+    def follow(self, step: str, states: tuple[str, ...] = _UNSETTLED) -> list[dict[str, Any]]:
+        """Wait while the run is in these states, or for too long; notes it, and gives what is told of its turns."""
         deadline, pause = time.monotonic() + TURN_LIMIT + SPARE, _FIRST_LOOK
         path = self.run["links"]["self"]
-        while self._client.get(path).document.get("state") in _UNSETTLED and time.monotonic() < deadline:
+        while self._client.get(path).document.get("state") in states and time.monotonic() < deadline:
             self.lab.interrupt.wait(pause)
             pause = min(pause * 1.5, _LATEST_LOOK)
         self.run |= self.show(step).document
-        told = self._client.get(self.run["links"]["turns"], self._name(f"{step}-turns")).document.get("turns", [])
-        self._note_turns(told)
-        return self.run
+        turns = self._client.get(self.run["links"]["turns"], self._name(f"{step}-turns")).document.get("turns", [])
+        return list(turns)
 
     def show(self, step: str) -> Call:
         """Read the run."""

@@ -58,7 +58,7 @@ def turn_of(
         exit_code=told.get("exit_code"),
         ended=Ended.TIMEOUT if timed_out else Ended.STOPPED if canceled else Ended.EXIT,
         finished_at=time.time(), seconds=told.get("seconds") or 0.0, cpu_seconds=0.0,
-        stdout=stdout, stderr=stderr, leftovers=_alive(start.tag), requests=requests,
+        stdout=stdout, stderr=stderr, leftovers=alive(start.tag), requests=requests,
         reading=read_turn(
             contract, Mode.INTERACTIVE, stdout, stderr, told.get("exit_code"),
             turn_index=number, resumed=session, timed_out=timed_out,
@@ -75,7 +75,7 @@ def _trace(sandbox: Sandbox, run: Mapping[str, Any], number: int, stream: str) -
     return b""
 
 
-def _alive(tag: str) -> tuple[Leftover, ...]:
+def alive(tag: str) -> tuple[Leftover, ...]:
     """Find what still runs of a turn."""
     found = []
     for process in psutil.process_iter() if tag else ():

@@ -18,6 +18,7 @@ from turngate_probes.journal import Event
 from turngate_probes.price import price
 
 SCHEMA = "turngate.probe-report/1"
+# a level asks for these; what the reference server does with a release tells nothing more of those below
 LEVELS = {
     "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
     "orchestrated": ("orchestrated",), "gate": ("gate",),

@@ -20,6 +20,7 @@ WORD = 200
 COMMAND = 1500
 EXCERPT = 1600
 MOST_REQUESTS = 4
+MOST_PRICES = 16
 INDENT = "  "
 
 MEANING = {
@@ -204,10 +205,12 @@ def _labelled(word: str, rest: str) -> Text:
 def _prices(releases: Iterable[Report]) -> Iterator[Text]:
     listed = [(release["release"], row) for release in releases for row in price_rows(release.get("price"))]
     if listed:
-        yield Text("the price of not acting unasked: tools offered to the model, and what becomes of a call of one")
-    for name, (mode, count, call, code) in listed:
+        yield Text("the price of not acting unasked, by the tools that the model is offered and a call of one:")
+    for name, (mode, count, call, code) in listed[:MOST_PRICES]:
         ended = f", exit code {code}" if code else ""
-        yield Text(visible(f"{INDENT}{name} {mode}: {count} tools; {call}{ended}"))
+        yield Text(visible(f"{INDENT}{name} {mode}: tools offered: {count}; {call}{ended}"))
+    if len(listed) > MOST_PRICES:
+        yield Text(f"{INDENT}and {len(listed) - MOST_PRICES} more in the reports")
     if listed:
         yield Text()
 

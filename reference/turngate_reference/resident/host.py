@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from turngate_reference.resident.events import Gone, ResidentEvent, ResidentRequest
 from turngate_reference.resident.keeper import Keeper
 
-WORKERS = 8  # threads that start and end processes, however many of these there are
+# threads that start and end processes, however many of these there are; more would keep the others from running
+WORKERS = 2
 
 Listener = Callable[[ResidentEvent], None]
 _logger = logging.getLogger(__name__)

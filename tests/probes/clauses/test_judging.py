@@ -9,10 +9,11 @@ from turngate.runtime import Ended
 from turngate.verdict import ClauseResult
 from turngate_probes.cases import CASES
 from turngate_probes.clauses import CHECKS, judge_all
+from turngate_probes.clauses.gate import CASE
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.observe import Seen, Turn
-from turngate_probes.orchestrated.cases import ORCHESTRATED
+from turngate_probes.orchestrated.resident import SERVED
 
 LEVELS = ("static", "hermetic")
 RENAMED = t.printed().replace(b"thread_id", b"session_id")
@@ -28,8 +29,8 @@ def judged(seen: Seen, *done: str) -> dict[str, ClauseResult]:
 
 def test_every_clause_of_a_probe_has_a_check_and_every_check_a_clause() -> None:
     """Catalogue and checks name the same clauses, and checks wait for cases that exist."""
-    assert set(CHECKS) == {clause.id for clause in catalogue().at_level(*LEVELS, "orchestrated")}
-    known = {case.name for case in (*CASES, *ORCHESTRATED)} | {EVERYTHING}
+    assert set(CHECKS) == {clause.id for clause in catalogue().clauses}
+    known = {case.name for case in (*CASES, *SERVED)} | {EVERYTHING, CASE}
     assert {case for check in CHECKS.values() for case in check.cases} <= known
 
 

@@ -11,7 +11,7 @@ from turngate_probes.clauses import CHECKS
 from turngate_probes.observe import NotSeenError, Sight
 from turngate_probes.orchestrated.cases import ORCHESTRATED, RACERS
 
-CLAUSES = [clause.id for clause in catalogue().at_level("orchestrated")]
+CLAUSES = [clause.id for clause in catalogue().at_level("orchestrated") if clause.id.startswith("orchestrated.")]
 CLAUDE = load.contract("claude").at()
 FRESH = t.printed(t.ANOTHER)
 

@@ -1,0 +1,31 @@
+"""Where contract files lie: in the package, and in a folder of one's own that goes before it."""
+
+from functools import cache
+from pathlib import Path
+
+_PACKAGED = Path(__file__).parent
+_in_use: list[Path] = []
+
+
+def use_overlay(folder: Path | None) -> None:
+    """Have `engines/*.yaml` in a folder replace or join the packaged contracts, from now on; None: no longer."""
+    _in_use[:] = [folder] if folder else []
+    contract_files.cache_clear()
+
+
+def overlay() -> Path | None:
+    """Give the folder that goes before the package."""
+    return _in_use[0] if _in_use else None
+
+
+@cache
+def contract_files() -> dict[str, Path]:
+    """Give the file of each engine's contract."""
+    folders = [_PACKAGED, *_in_use]
+    found = {file.stem: file for folder in folders for file in folder.glob("engines/*.yaml")}
+    return dict(sorted(found.items()))
+
+
+def name_of(file: Path) -> str:
+    """Name a contract file for messages: a packaged one as it stands in the package."""
+    return f"engines/{file.name}" if file.parent.parent == _PACKAGED else str(file)

@@ -1,0 +1,70 @@
+"""In which claims the contract itself says something else of the newer release than of the older one."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from turngate.contract import EngineContract
+from turngate.plain import bounded, command_line
+from turngate_probes.gate.classify import Difference, Impact
+
+ARGV = ("start", "resume", "auto", "interactive", "model")
+# what an orchestrator without contracts would have written down itself
+READ = ("streams", "handle", "end", "final", "store", "environment")
+LONGEST = 300
+
+
+def claim_differences(was: EngineContract, now: EngineContract) -> list[Difference]:
+    """List what the contract says otherwise; an orchestrator that goes by the contract has it already."""
+    return [*_argv(was, now), *_flags(was, now), *_read(was, now), *_deviations(was, now)]
+
+
+def _argv(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
+    for key in ARGV:
+        before, after = getattr(was.launch, key), getattr(now.launch, key)
+        if before != after:
+            old, new = command_line(before, LONGEST) or "nothing", command_line(after, LONGEST) or "nothing"
+            yield Difference("claim", f"launch.{key}", old, new, Impact.DEGRADED, "the arguments are other ones")
+
+
+def _flags(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
+    for section, gone, new, why_new in (
+        ("options", Impact.DEGRADED, Impact.ADDITIVE, "callers may pass it now"),
+        ("auto_flags", Impact.NONE, Impact.DEGRADED, "it lets the engine act without asking"),
+    ):
+        before, after = ({each.flag for each in getattr(side, section)} for side in (was, now))
+        for flag in sorted(before ^ after):
+            name = f"{section}: {flag}"
+            if flag in before:
+                yield Difference("claim", name, flag, None, gone, "the engine does not know it any more")
+            else:
+                yield Difference("claim", name, None, flag, new, why_new)
+
+
+def _read(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
+    for section in READ:
+        before, after = (msgspec.to_builtins(getattr(side, section)) for side in (was, now))
+        if before != after:
+            old, new = _shown(before, after), _shown(after, before)
+            detail = "turns are read, or sessions found, otherwise"
+            yield Difference("claim", section, old, new, Impact.DEGRADED, detail)
+
+
+def _deviations(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
+    """List deviations that are declared of one release alone; the clause's result may be the same in both."""
+    before, after = ({(d.clause, d.symptom): d.compensation for d in side.deviations} for side in (was, now))
+    for clause, symptom in sorted(before.keys() ^ after.keys()):
+        if (clause, symptom) in after:
+            asked = f"an orchestrator must {after[clause, symptom]}"
+            yield Difference("deviation", f"{clause} {symptom}", None, symptom, Impact.DEGRADED, asked, clause)
+        else:
+            detail = "the contract declares it no more"
+            yield Difference("deviation", f"{clause} {symptom}", symptom, None, Impact.ADDITIVE, detail, clause)
+
+
+def _shown(value: Any, other: Any) -> str:
+    """Write what is not the same in both."""
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        value = {key: each for key, each in value.items() if other.get(key) != each}
+    return bounded(msgspec.json.encode(value).decode(), LONGEST)

@@ -1,0 +1,102 @@
+"""The report of a gate as data, by the schema `gate-report`, and the report of both probes that renderers know."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from turngate import load
+from turngate.clauses import Clause, Result, Severity
+from turngate.contract import EngineContract
+from turngate.errors import NotCoveredError
+from turngate.verdict import ClauseResult, verdict
+from turngate_probes.gate.advice import advice
+from turngate_probes.gate.baseline import Entry, concerning
+from turngate_probes.gate.claims import claim_differences
+from turngate_probes.gate.classify import Difference
+from turngate_probes.gate.compare import WORST_FIRST, differences
+from turngate_probes.gate.gather import Answer, Gathered
+from turngate_probes.gate.judge import Ruling, rule
+from turngate_probes.gate.survey import Side, survey
+from turngate_probes.report.build import Report, code_of
+
+SCHEMA = "turngate.gate-report/1"
+NAMED = ("release", "version", "source", "executable", "verdict", "note", "failed")
+
+
+def gate_report(
+    found: Gathered, entries: Sequence[Entry], *, seconds: float, interrupted: bool = False, baseline: str | None = None
+) -> Report:
+    """Compare and judge what was gathered."""
+    old, new = found.old.release, _with_crossing(found.new.release, found.crossing)
+    if new["release"] == old["release"]:
+        new["release"] += " (new)"  # two builds that say the same version
+    engine = str(new["engine"])
+    was, now = (_contract(engine, each) for each in (old, new))
+    compared = _compared(found, old, new, was, now)
+    chosen = concerning(entries, engine, new["version"])
+    ruling = rule(old, new, compared, chosen, interrupted=interrupted)
+    probe = _probe(found.frame, old, new, seconds, interrupted=interrupted)
+    return {
+        "schema": SCHEMA, "turngate": probe["turngate"], "started_at": probe["started_at"], "engine": engine,
+        "old": {key: old[key] for key in NAMED}, "new": {key: new[key] for key in NAMED},
+        "outcome": ruling.outcome, "exit_code": ruling.code, "reasons": list(ruling.reasons),
+        "must": advice(new, compared, was, now),
+        "counts": {impact.value: sum(each.impact is impact for each in compared) for impact in WORST_FIRST},
+        "differences": [msgspec.to_builtins(each) for each in compared],
+        "baseline": {"file": baseline, "entries": _entries(ruling)},
+        "seconds": round(seconds, 3), "clauses": list(probe["clauses"]), "probe": probe,
+    }  # fmt: skip
+
+
+def _compared(
+    found: Gathered, old: Report, new: Report, was: EngineContract | None, now: EngineContract | None
+) -> list[Difference]:
+    if was is None or now is None or old["failed"] or new["failed"]:
+        return []
+    both = [*differences(_side(found.old, old), _side(found.new, new), was), *claim_differences(was, now)]
+    return sorted(both, key=lambda each: WORST_FIRST.index(each.impact))
+
+
+def _side(answer: Answer, release: Report) -> Side:
+    return Side(release, survey(answer.events, answer.release["release"]))
+
+
+def _with_crossing(release: Report, crossing: Report | None) -> Report:
+    """Add the clauses that were asked of both releases, and weigh the newer one anew."""
+    if crossing is None:
+        return dict(release)
+    clauses = [*release["clauses"], *crossing["releases"][0]["clauses"]]
+    counted = {key: release[key] + crossing["releases"][0][key] for key in ("turns", "engine_seconds")}
+    worth = verdict(map(_result, clauses)).value
+    return {**release, **counted, "clauses": clauses, "verdict": worth}
+
+
+def _probe(frame: Report, old: Report, new: Report, seconds: float, *, interrupted: bool) -> Report:
+    """Put both releases into one report of a probe."""
+    releases = [old, new]
+    asked = [each["id"] for each in new["clauses"]] if frame["clauses"] else []
+    return {key: value for key, value in frame.items() if key != "peaks"} | {
+        "level": "hermetic", "strict": False, "interrupted": interrupted, "seconds": round(seconds, 3),
+        "engine_seconds": round(sum(each["engine_seconds"] for each in releases), 3), "clauses": asked,
+        "exit_code": 130 if interrupted else code_of(releases, strict=False), "releases": releases,
+    }  # fmt: skip
+
+
+def _result(clause: Mapping[str, Any]) -> ClauseResult:
+    known = Clause(clause["id"], "", "", clause["level"], Severity(clause["severity"]))
+    return ClauseResult(known, Result(clause["result"]), clause["detail"])
+
+
+def _contract(engine: str, release: Report) -> EngineContract | None:
+    try:
+        return load.contract(engine).at(release["version"])
+    except (NotCoveredError, ValueError):
+        return None
+
+
+def _entries(ruling: Ruling) -> list[dict[str, Any]]:
+    return [
+        {"clause": e.clause, "since": e.since, "until": e.until, "reason": e.reason, "at": e.at, "state": state}
+        for e, state in ruling.entries
+    ]

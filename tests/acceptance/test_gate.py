@@ -1,0 +1,42 @@
+"""`turngate gate` on two real releases of codex: what they differ in, and their sessions on one home."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turngate import cli
+from turngate.load import first_error
+
+pytestmark = pytest.mark.engines
+
+OLD, NEW = "0.147.0", "0.169.0"
+# those that take seconds: the others wait for minutes and deadlines
+ASKED = (
+    "help.surface", "handle.place", "turn.terminal-event", "resume.repeated", "auto.flags-accepted",
+    "upgrade.resume", "rollback.resume", "rollback.touched",
+)  # fmt: skip
+
+
+def test_an_upgrade_of_codex_over_many_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Sessions go over and back, new options are additive, and the deviation that begins between is told."""
+    asked = [word for each in ASKED for word in ("--clause", each)]
+    where, page = tmp_path / "gate.json", tmp_path / "gate.md"
+    code = cli.run([
+        "gate", f"codex@{NEW}", "--from", f"codex@{OLD}", *asked, "--results", str(tmp_path / "results"),
+        "--report", str(where), "--report", str(page),
+    ])  # fmt: skip
+    said = capsys.readouterr().out
+    assert code == 0, said
+    report: Any = json.loads(where.read_text())
+    assert first_error("gate-report", report) is None
+    crossed = {c["id"]: c["result"] for c in report["probe"]["releases"][1]["clauses"] if c["level"] == "gate"}
+    assert crossed == dict.fromkeys(("upgrade.resume", "rollback.resume", "rollback.touched"), "pass")
+    found = {each["subject"]: each["impact"] for each in report["differences"]}
+    assert found["--worktree"] == "additive"
+    assert found["backend.failure-told hang-away"] == "degraded"
+    assert "breaking" not in found.values()
+    assert "the engine never gives up on a backend that is away" in report["must"]
+    assert f"codex@{NEW} may take the place of codex@{OLD}" in said
+    assert "| 🟢 additive | option --worktree |" in page.read_text()

@@ -1,0 +1,34 @@
+"""How long a matrix of cached releases takes over what its engines need themselves."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+AIM = 1.3
+VERSIONS = "latest:20"
+
+
+def bench() -> None:
+    """Have the newest 20 releases of codex in the cache, then probe them all and print wall against CPU seconds."""
+    with tempfile.TemporaryDirectory() as results:
+        _matrix(results, "--level", "static")
+        report = _matrix(results)
+    cpu, cores, wall = report["engine_seconds"], report["cores"], report["seconds"]
+    verdicts = sorted({release["verdict"] for release in report["releases"]})
+    peaks = report["peaks"]
+    print(f"  {len(report['releases'])} releases of codex, {', '.join(verdicts)}; {cpu:.1f} s CPU of the engines")
+    print(f"  at most {peaks['cache_bytes'] / 1e9:.2f} GB of disk, {peaks['memory_bytes'] / 1e9:.2f} GB of memory")
+    ideal = cpu / cores
+    ratio = wall / ideal
+    print(f"  {wall:.1f} s wall; engines' CPU time over {cores} cores {ideal:.1f} s; ratio {ratio:.2f} (aim: {AIM})")
+
+
+def _matrix(results: str, *args: str) -> Any:
+    turngate = str(Path(sys.executable).with_name("turngate"))
+    argv = (turngate, "matrix", "codex", "--versions", VERSIONS, "--results", results, "--json", "-", *args)
+    # 2: something is unanswered, which the figures show
+    done = subprocess.run(argv, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return json.loads(done.stdout)

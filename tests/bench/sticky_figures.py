@@ -1,0 +1,142 @@
+"""100 runs that wait with a process each: how late they end after their deadlines, and what is left of them."""
+
+import json
+import sqlite3
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+import psutil
+
+from tests.bench.served import ASK, Served, make_home, serving
+
+RUNS = 100
+SECONDS = 30  # all must wait before the first one's time is over
+AIM = 0.25
+LOOK = 0.005
+PATIENCE = 60
+ENDED = "INTERACTION_WAIT_TIMEOUT"
+# an app server in shell that asks, whatever it is told
+ENGINE = """#!/bin/sh
+[ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
+case "$*" in *--help*) echo "SESSION_ID PROMPT"; exit;; esac
+put() { printf '%s\\n' "$1"; }
+while read -r line; do
+    id=${line#*\\"id\\":}; id=${id%%,*}
+    case "$line" in
+    *\\"initialize\\"*) put '{"id":'"$id"',"result":{}}';;
+    *\\"thread/start\\"*)
+        put '{"id":'"$id"',"result":{"thread":{"id":"t-1"},"approvalPolicy":"untrusted",
+"approvalsReviewer":"user","sandbox":{"type":"readOnly"}}}' | tr -d '\\n'; echo;;
+    *\\"turn/start\\"*)
+        put '{"id":'"$id"',"result":{}}'
+        put '{"method":"item/completed","params":{"threadId":"t-1","item":{"type":"agentMessage","text":"ASK"}}}'
+        put '{"method":"turn/completed","params":{"threadId":"t-1","turn":{"status":"completed"}}}';;
+    esac
+done
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the server holds: processes below it, threads, file descriptors, slots."""
+
+    processes: int
+    threads: int
+    files: int
+    slots: int
+
+    @classmethod
+    def by(cls, served: Served) -> "Held":
+        """Count it now."""
+        text = served.text("/metrics")
+        slots = next(line.split()[1] for line in text.splitlines() if line.startswith("turngate_slots_held "))
+        files = psutil.Process(served.process.pid).num_fds()
+        return cls(served.children, served.threads, files, int(float(slots)))
+
+
+def bench() -> None:
+    """Print how late the runs fail, and assert their codes and that nothing of them is held."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        env = make_home(folder)
+        (folder / "bin" / "codex").write_text(ENGINE.replace("ASK", json.dumps(ASK)[1:-1]))
+        with serving(folder / "data", env, "--slots", str(RUNS)) as served:
+            _measure(served, folder / "data" / "turngate.db")
+
+
+def _measure(served: Served, file: Path) -> None:
+    for run_id in _waiting(served, file):  # a first time, in which what lasts is made
+        served.ask("POST", f"/v1/runs/{run_id}/cancel", {})
+    _settled(served, lambda: _count(file, "state = 'canceled'") == RUNS and Held.by(served).slots == 0)
+    before = Held.by(served)
+    start = time.perf_counter()
+    _waiting(served, file)
+    took = time.perf_counter() - start
+    during, cpu = Held.by(served), _cpu(served)
+    seen = _watch(file)
+    idle = _cpu(served) - cpu
+    late = [at - datetime.fromisoformat(deadline).timestamp() for deadline, at in seen.values()]
+    _settled(served, lambda: Held.by(served).slots == 0)
+    _settled(served, lambda: Held.by(served).files <= before.files)
+    after = Held.by(served)
+    codes = _count(file, f"json_extract(error_json, '$.code') = '{ENDED}'")
+    print(f"  {RUNS} runs wait at once after {took:.1f} s: {during}; {idle:.1f} CPU s until all had ended")
+    middle, most = statistics.median(late) * 1000, max(late) * 1000
+    print(
+        f"  failed {middle:.0f} ms after the deadline in the median, {most:.0f} ms at most (aim: {AIM * 1000:.0f} ms)"
+    )
+    print(f"  {codes} times {ENDED} (aim: {RUNS}); before {before}, after {after}")
+    left = replace(after, files=max(after.files, before.files))  # fewer are no leak
+    if codes != RUNS or during.slots != RUNS or min(late) < 0 or left != before:
+        raise RuntimeError("runs ended otherwise than at their deadlines, or left something")
+
+
+def _waiting(served: Served, file: Path) -> list[str]:
+    """Create the runs, and return when all wait at once."""
+    request = {
+        "engine": "codex", "prompt": "hello", "execution_mode": "interactive",
+        "interactive_profile": "sticky_process", "session_timeout_sec": SECONDS,
+    }  # fmt: skip
+    with ThreadPoolExecutor(4) as pool:
+        made = list(pool.map(lambda _: str(served.ask("POST", "/v1/runs", request)[1]["run_id"]), range(RUNS)))
+    _settled(served, lambda: _count(file, "state IN ('queued', 'running')") == 0)
+    if (waiting := _count(file, "state = 'waiting_user'")) != RUNS:
+        raise RuntimeError(f"{waiting} of {RUNS} runs wait")
+    return made
+
+
+def _watch(file: Path) -> dict[str, tuple[str, float]]:
+    """Give the deadline of each waiting run, and when its failure was first seen in the store."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as store:
+        waiting = dict(store.execute("SELECT run_id, wait_deadline_at FROM runs WHERE state = 'waiting_user'"))
+        seen: dict[str, tuple[str, float]] = {}
+        end = time.monotonic() + SECONDS + PATIENCE
+        while len(seen) < len(waiting) and time.monotonic() < end:
+            failed = store.execute("SELECT run_id FROM runs WHERE state = 'failed'").fetchall()
+            now = time.time()
+            seen |= {run_id: (waiting[run_id], now) for (run_id,) in failed if run_id not in seen}
+            time.sleep(LOOK)
+    return seen
+
+
+def _settled(served: Served, done: Callable[[], bool]) -> None:
+    """Wait until something is so, or for too long."""
+    end = time.monotonic() + PATIENCE
+    while not done() and time.monotonic() < end and served.process.poll() is None:
+        time.sleep(0.1)
+
+
+def _count(file: Path, where: str) -> int:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as store:
+        return int(store.execute(f"SELECT count(*) FROM runs WHERE {where}").fetchone()[0])
+
+
+def _cpu(served: Served) -> float:
+    return float(sum(psutil.Process(served.process.pid).cpu_times()[:2]))

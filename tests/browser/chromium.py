@@ -1,0 +1,152 @@
+"""Drives a headless Chromium by its own protocol over a pipe, so that no driver needs to be installed."""
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+FLAGS = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-dev-shm-usage",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
+    "--remote-debugging-pipe",
+)  # fmt: skip
+DESKTOP = (1280, 800)
+PHONE = (375, 740)
+KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
+
+
+def executable() -> str:
+    """Find the browser; FileNotFoundError says what to install."""
+    for name in NAMES:
+        if found := shutil.which(name):
+            return found
+    raise FileNotFoundError("these tests need Chromium: install Debian's package `chromium`, or put one on PATH")
+
+
+class Browser:
+    """One page of a running browser. `told` are the events that it sent."""
+
+    def __init__(self, commands: int, answers: int) -> None:
+        self._commands, self._answers = os.fdopen(commands, "wb"), os.fdopen(answers, "rb")
+        self._number, self._session = 0, ""
+        self._buffer = b""
+        self.told: list[dict[str, Any]] = []
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self.send("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.send(f"{domain}.enable")
+
+    def send(self, method: str, **params: Any) -> Any:
+        """Send a command and wait for its result."""
+        self._number += 1
+        message = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        self._commands.write(json.dumps(message).encode() + b"\0")
+        self._commands.flush()
+        while (answer := self._next()).get("id") != self._number:
+            self.told.append(answer)
+        if "error" in answer:
+            raise RuntimeError(f"{method}: {answer['error']}")
+        return answer["result"]
+
+    def open(self, page: Path, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True) -> None:
+        """Load a page anew, in a window of this size."""
+        width, height = size
+        self.told.clear()
+        self.send("Emulation.setScriptExecutionDisabled", value=not script)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        still = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self.send("Emulation.setEmulatedMedia", features=[scheme, still])
+        self.send(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
+            mobile=size == PHONE,
+        )  # fmt: skip
+        self.send("Page.navigate", url=page.resolve().as_uri())
+        while not any(each.get("method") == "Page.loadEventFired" for each in self.told):
+            self.told.append(self._next())
+
+    def ask(self, expression: str) -> Any:
+        """Evaluate JavaScript in the page and give its value; RuntimeError if it throws."""
+        found = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in found:
+            raise RuntimeError(found["exceptionDetails"])
+        return found["result"].get("value")
+
+    def press(self, key: str) -> None:
+        """Press and release a key."""
+        code = {"key": key, "code": key, "windowsVirtualKeyCode": KEYS[key]}
+        text = {"text": "\r"} if key == "Enter" else {}
+        self.send("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **code, **text)
+        self.send("Input.dispatchKeyEvent", type="keyUp", **code)
+
+    def type(self, text: str) -> None:
+        """Type into what has the focus."""
+        self.send("Input.insertText", text=text)
+
+    def click(self, selector: str) -> None:
+        """Click the middle of the first element that matches."""
+        x, y = self.ask(
+            f"(() => {{ const e = document.querySelector({json.dumps(selector)});"
+            "e.scrollIntoView({block: 'center', inline: 'center'}); const r = e.getBoundingClientRect();"
+            "return [r.x + r.width / 2, r.y + r.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def screenshot(self, to: Path) -> None:
+        """Keep what is seen as a PNG."""
+        to.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
+
+    def complaints(self) -> list[str]:
+        """Give what the page logged: errors of its script, and whatever its policy refused."""
+        kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
+        return [json.dumps(each["params"]) for each in self.told if each.get("method") in kinds]
+
+    def requested(self) -> list[str]:
+        """Give every address that the page asked for."""
+        sent = [each["params"] for each in self.told if each.get("method") == "Network.requestWillBeSent"]
+        return [each["request"]["url"] for each in sent]
+
+    def close(self) -> None:
+        """End the browser, which does so when nobody commands it any more."""
+        self._commands.close()
+        self._answers.close()
+
+    def _next(self) -> dict[str, Any]:
+        while b"\0" not in self._buffer:
+            read = os.read(self._answers.fileno(), 65536)
+            if not read:
+                raise RuntimeError("Chromium ended")
+            self._buffer += read
+        line, _, self._buffer = self._buffer.partition(b"\0")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Browser]:
+    """Run a browser with a fresh profile while the block runs."""
+    # Chromium reads commands from 3 and answers on 4, which a shell can place
+    commands_out, commands_in = os.pipe()
+    answers_out, answers_in = os.pipe()
+    placed = f'exec "$@" 3<&{commands_out} 4>&{answers_in}'
+    argv = ("bash", "-c", placed, "bash", executable(), *FLAGS, f"--user-data-dir={profile}")
+    with subprocess.Popen(argv, pass_fds=(commands_out, answers_in), stderr=subprocess.DEVNULL) as process:
+        os.close(commands_out)
+        os.close(answers_in)
+        tab = Browser(commands_in, answers_out)
+        try:
+            yield tab
+        finally:
+            tab.close()
+            try:
+                process.wait(30)
+            except subprocess.TimeoutExpired:
+                process.kill()

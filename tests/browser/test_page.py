@@ -1,0 +1,193 @@
+"""What the HTML report does in a real Chromium, at the width of a desk and of a phone."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.browser.chromium import DESKTOP, PHONE, Browser
+from tests.probes.report import samples
+from turngate_probes.report.build import Report
+from turngate_probes.report.page import page
+
+CELL = "a.cell[aria-label='codex 0.169.0, resume.accepted: fail']"
+OPEN = "(e => e && e.checkVisibility() ? e.innerText : null)(document.querySelector('.detail:target'))"
+FOCUS = "document.activeElement.getAttribute('aria-label')"
+SHOWN = "[...document.querySelectorAll('a.cell[data-state]:not(.off)')].filter(e => e.checkVisibility()).length"
+# of text on its own background, by WCAG 2
+CONTRAST = """(selector => {
+  const part = c => { c /= 255; return c <= .03928 ? c / 12.92 : ((c + .055) / 1.055) ** 2.4; };
+  const light = s => { const [r, g, b] = s.match(/[\\d.]+/g).map(Number); return .2126 * part(r) + .7152 * part(g) + .0722 * part(b); };
+  const ground = e => { const c = getComputedStyle(e).backgroundColor; return c.startsWith('rgba(0, 0, 0, 0') ? ground(e.parentElement) : c; };
+  return Math.min(...[...document.querySelectorAll(selector)].map(e => {
+    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))]; return (Math.max(a, b) + .05) / (Math.min(a, b) + .05); }));
+})"""  # noqa: E501
+
+
+Opened = Callable[..., Browser]
+
+
+@pytest.fixture(name="opened")
+def _opened(tab: Browser, tmp_path: Path) -> Opened:
+    """Open the page of a report, in a window of a size."""
+
+    def opened(report: Report, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True) -> Browser:
+        (tmp_path / "page.html").write_text(page(report), "utf-8")
+        tab.open(tmp_path / "page.html", size, dark=dark, script=script)
+        return tab
+
+    return opened
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of])
+def test_the_page_needs_nothing_and_complains_of_nothing(
+    opened: Opened, make: Callable[[], Report], size: tuple[int, int]
+) -> None:
+    """It asks for no other address, its policy refuses nothing of its own, and its script does not fail."""
+    tab = opened(make(), size)
+    assert tab.ask("document.querySelector('h1').innerText")
+    assert tab.complaints() == []
+    assert [each.rpartition("/")[2] for each in tab.requested()] == ["page.html"]
+
+
+def test_hostile_text_does_nothing(opened: Opened) -> None:
+    """Also once every cell was opened and every text was searched."""
+    tab = opened(samples.hostile())
+    tab.ask("document.querySelectorAll('a.cell').forEach(e => e.click())")
+    tab.click("#find")
+    tab.type("<script>")
+    assert tab.ask("window.hacked === undefined && document.scripts.length") == 1
+    assert tab.ask("document.querySelectorAll('main img, article img, iframe, [onerror]').length") == 0
+    assert tab.ask("document.querySelector('.detail:target').innerText.includes('onerror')") is True
+    assert tab.complaints() == []
+
+
+def test_a_click_on_a_cell_shows_its_evidence(opened: Opened) -> None:
+    """What was run, both streams, and the requests that the stub saw; another click puts it away."""
+    tab = opened(samples.mixed())
+    assert tab.ask(OPEN) is None
+    tab.click(CELL)
+    for shown in (
+        "the resume was refused",
+        "codex exec --json",
+        '{"type":"thread.started"}',
+        "stderr is empty",
+        "POST /v1/responses",
+        "tgn-0011223344556677",
+        "exit code 0",
+    ):
+        assert shown in tab.ask(OPEN)
+    tab.click(".detail:target .close")
+    assert tab.ask(OPEN) is None
+
+
+def test_a_verdict_tells_of_its_release(opened: Opened) -> None:
+    """Why it could not be asked, and what to do."""
+    tab = opened(samples.mixed())
+    tab.click("a.cell[aria-label='opencode 1.0.0: unanswered']")
+    assert "npm is absent" in tab.ask(OPEN)
+    assert "install Node.js" in tab.ask(OPEN)
+
+
+def test_the_keyboard_reaches_everything(opened: Opened) -> None:
+    """Arrows go from cell to cell, Enter opens, Escape closes and gives the focus back."""
+    tab = opened(samples.mixed())
+    tab.ask("document.querySelector('button[type=reset]').focus()")
+    tab.press("Tab")
+    assert tab.ask(FOCUS) == "codex 0.169.0: broken"
+    tab.press("ArrowDown")
+    assert tab.ask(FOCUS) == "codex 0.169.0, version.readable: pass"
+    tab.press("ArrowRight")
+    assert tab.ask(FOCUS) == "gemini 0.61.0, version.readable: pass"
+    tab.press("ArrowDown")
+    tab.press("ArrowLeft")
+    assert tab.ask(FOCUS) == "codex 0.169.0, help.surface: fail"
+    tab.press("Enter")
+    assert "--json is gone" in tab.ask(OPEN)
+    assert tab.ask("document.activeElement.matches('.detail:target')") is True
+    tab.press("Escape")
+    assert tab.ask(OPEN) is None
+    assert tab.ask(FOCUS) == "codex 0.169.0, help.surface: fail"
+    # the matrix is one stop, so the next one lies behind it
+    tab.press("Tab")
+    assert tab.ask("document.activeElement.closest('.matrix')") is None
+
+
+def test_the_matrix_is_filtered_by_engine_result_and_text(opened: Opened) -> None:
+    """Rows and columns without a match go, and it is said how many cells match."""
+    tab = opened(samples.mixed())
+    every = tab.ask(SHOWN)
+    tab.click("input[value=fail]")
+    assert tab.ask(SHOWN) == 2
+    assert tab.ask("document.querySelectorAll('tr[data-row]:not([hidden])').length") == 1 + 2
+    assert tab.ask("document.querySelectorAll('th[data-col]:not([hidden])').length") == 1
+    assert tab.ask("document.querySelector('output').innerText") == f"2 of {every} cells match"
+    tab.click("button[type=reset]")
+    assert tab.ask(f"new Promise(done => setTimeout(() => done({SHOWN})))") == every
+    tab.click("input[value=gemini]")
+    assert tab.ask(SHOWN) == every / 2
+    assert tab.ask("document.querySelector('th.engine:not([hidden])').colSpan") == 2
+    tab.click("#find")
+    tab.type("an orchestrator must STAY")
+    assert tab.ask(SHOWN) == 1
+    tab.type(" nowhere")
+    assert tab.ask(SHOWN) == 0
+    assert tab.ask("document.querySelector('.empty').checkVisibility()") is True
+
+
+def test_it_works_without_script(opened: Opened) -> None:
+    """Cells are links; what needs the script is not shown."""
+    tab = opened(samples.mixed(), script=False)
+    assert tab.ask("document.querySelector('.filters').checkVisibility()") is False
+    tab.click(CELL)
+    assert "the resume was refused" in tab.ask(OPEN)
+    tab.click(".detail:target .close")
+    assert tab.ask(OPEN) is None
+
+
+@pytest.mark.parametrize("make", [samples.mixed, samples.hostile, lambda: samples.many(30)])
+def test_on_a_phone_the_matrix_alone_scrolls_sideways(opened: Opened, make: Callable[[], Report]) -> None:
+    """Its first column stays; the page and what is opened are as wide as the screen."""
+    tab = opened(make(), PHONE)
+    assert tab.ask("document.documentElement.scrollWidth") == PHONE[0]
+    left = "document.querySelector('tr[data-row] th').getBoundingClientRect().left"
+    before = tab.ask(left)
+    assert tab.ask("(e => { e.scrollLeft = 100; return e.scrollLeft; })(document.querySelector('.scroll'))") > 0
+    assert tab.ask(left) == before
+    tab.ask("document.querySelector('a.cell.fail[data-state]').click()")
+    assert tab.ask("(e => e.scrollWidth - e.clientWidth)(document.querySelector('.detail:target'))") == 0
+    assert tab.ask("document.querySelector('.detail:target').getBoundingClientRect().width") == PHONE[0]
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_the_table_of_prices_has_lines_one_can_read(opened: Opened, size: tuple[int, int]) -> None:
+    """It scrolls rather than break words, and leads to its release."""
+    tab = opened(samples.mixed(), size)
+    assert tab.ask("Math.max(...[...document.querySelectorAll('.price tr')].map(e => e.clientHeight))") < 60
+    tab.click(".price a")
+    assert tab.ask(OPEN).startswith("Close\n\nbroken")
+    assert "shell" in tab.ask(OPEN)
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_can_be_read_in_light_and_dark(opened: Opened, size: tuple[int, int], dark: bool) -> None:  # noqa: FBT001
+    """The page follows what the reader prefers, and all text stands out from its ground."""
+    tab = opened(samples.mixed(), size, dark=dark)
+    ground = tab.ask("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]")
+    assert (ground < 64) is dark
+    for selector in (".cell:not(.off)", "h1", ".lead", ".meta", ".hint", "th", "th small", "dt", "dd", ".filters span"):
+        assert tab.ask(f"{CONTRAST}({selector!r})") >= 4.5, selector
+
+
+def test_a_result_is_told_by_more_than_its_colour(opened: Opened) -> None:
+    """Each has a sign of its own, and words for those who don't see it."""
+    tab = opened(samples.mixed())
+    signs = tab.ask(
+        "[...document.querySelectorAll('a.cell[data-state]')].map(e => e.dataset.state + ' ' + "
+        "document.querySelector(e.querySelector('use').getAttribute('href')).innerHTML)"
+    )
+    drawn = {each.partition(" ")[::2] for each in signs}
+    assert len(drawn) == len({state for state, _ in drawn}) == len({sign for _, sign in drawn}) == 6
+    assert tab.ask("document.querySelector('.cell svg').getBoundingClientRect().width") >= 12

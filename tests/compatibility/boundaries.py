@@ -1,0 +1,63 @@
+"""Where the claims of a contract begin and end, and whether both neighbours in what is published were run."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from turngate import load
+from turngate.claims import claims
+from turngate.versions import parse
+
+# how releases are simulated is no claim that an orchestrator relies on
+LEFT_OUT = ("simulation",)
+USABLE = ("compatible", "degraded")
+
+
+@dataclass(frozen=True, slots=True)
+class Boundary:
+    """A release where a claim begins or ends; `before` and `after` are the nearest ones that were run."""
+
+    claim: str
+    edge: str
+    version: str
+    exact: bool
+    before: str | None
+    after: str | None
+    unverified: bool
+
+
+def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
+    """Give every boundary of an engine's contract."""
+    contract = load.contract(name)
+    for (section, _), claim in claims(contract.document):
+        for edge in ("since", "until"):
+            if edge in claim and section not in LEFT_OUT:
+                yield _boundary(_named(str(section), claim), edge, claim, engine)
+
+
+def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[str, Any]) -> Boundary:
+    version, published = claim[edge], engine["published"]
+    run = [each for each in published if "lost" not in engine["releases"].get(each, {"lost": True})]
+    before = [each for each in run if parse(each) < parse(version)]
+    after = [each for each in run if parse(each) >= parse(version)]
+    neighbour = published.index(version) - 1 if version in published else -1
+    exact = version in run and neighbour >= 0 and published[neighbour] in run
+    return Boundary(
+        named, edge, version, exact, before[-1] if before else None, after[0] if after else None,
+        "unverified" in claim,
+    )  # fmt: skip
+
+
+def _named(section: str, claim: Mapping[str, Any]) -> str:
+    if "symptom" in claim:
+        return f"{claim['clause']}: {claim['symptom']}"
+    return f"{section}: {claim['flag']}" if "flag" in claim else section
+
+
+def disagreeing(name: str, version: str, found: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """Give the deviations that a release was not seen to have though it is declared to, and the other way round."""
+    if found.get("verdict") not in USABLE:
+        return [], []
+    declared = {f"{d.clause}: {d.symptom}" for d in load.contract(name).at(version).deviations}
+    shown = {f"{clause}: {each}" for clause, told in found["found"].items() for each in told.get("symptoms", ())}
+    return sorted(declared - shown), sorted(shown - declared)

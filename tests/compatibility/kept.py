@@ -1,0 +1,115 @@
+"""What is kept of matrices: for each release its verdict, and whatever did not simply hold."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from turngate import load
+from turngate.clauses import Severity
+from turngate.versions import parse
+
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "docs" / "compatibility.json"
+SCHEMA = "turngate.compatibility/1"
+
+# the reason stands for whatever fails beside it
+UNUSABLE = ("broken", "unanswered")
+
+Kept = dict[str, Any]
+# what differs between two runs of the same release
+CHANGING = (
+    (re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|ses_[0-9A-Za-z]{26}"), "<id>"),
+    (re.compile(r"tgn-[0-9a-f]+"), "<nonce>"),
+    (re.compile(r"\b127\.0\.0\.1:\d+"), "127.0.0.1"),
+    (re.compile(r"still running after \d+ s"), "still running"),
+)
+
+
+def read(path: Path = KEPT) -> Kept:
+    """Read what is kept; nothing yet is an empty record."""
+    if not path.exists():
+        return {"schema": SCHEMA, "engines": {}}
+    kept: Kept = json.loads(path.read_text("utf-8"))
+    return kept
+
+
+def write(kept: Kept, path: Path = KEPT) -> None:
+    """Write what is kept, a release a line, so that a difference shows which releases changed."""
+    lines = ["{", f' "schema": {json.dumps(SCHEMA)},', ' "engines": {']
+    for name, engine in kept["engines"].items():
+        lines += [f"  {json.dumps(name)}: {{"]
+        lines += [f"   {json.dumps(key)}: {json.dumps(engine[key])}," for key in ("machine", "published")]
+        lines += ['   "releases": {']
+        lines += [f"    {json.dumps(each)}: {json.dumps(found)}," for each, found in engine["releases"].items()]
+        lines[-1] = lines[-1].rstrip(",")
+        lines += ["   }", "  },"]
+    lines[-1] = lines[-1].rstrip(",")
+    path.write_text("\n".join([*lines, " }", "}", ""]), "utf-8")
+
+
+def added(kept: Kept, report: Mapping[str, Any], published: Mapping[str, Iterable[str]]) -> Kept:
+    """Add the releases of a probe report; `published` names all that there are of each engine."""
+    engines = dict(kept["engines"])
+    for release in report["releases"]:
+        name, version = release["engine"], release["version"]
+        engine = engines.get(name, {"releases": {}})
+        releases = dict(engine["releases"])
+        found = _release(release, report["clauses"])
+        # a few clauses alone never replace an answer to all of them
+        if "asked" not in found or "asked" in releases.get(version, found):
+            releases[version] = found
+        engines[name] = {
+            "machine": _machine(report["machine"]),
+            "published": sorted(published[name], key=parse),
+            "releases": {each: releases[each] for each in sorted(releases, key=parse)},
+        }
+    return {"schema": SCHEMA, "engines": dict(sorted(engines.items()))}
+
+
+def _release(release: Mapping[str, Any], asked: list[str]) -> Kept:
+    lost = {"lost": True} if release["failed"] else {}
+    unusable = not asked and release["verdict"] in UNUSABLE
+    why = {"why": _lasting(_reason(release))} if unusable else {}
+    found = {each["id"]: _clause(release, each, told=not why) for each in release["clauses"] if _worth_keeping(each)}
+    if asked:
+        return {"asked": sorted(asked)} | lost | {"found": found}
+    return {"verdict": release["verdict"], "profile": release["profile"]["kind"]} | why | lost | {"found": found}
+
+
+def _reason(release: Mapping[str, Any]) -> str:
+    """Give what made a release unusable: a baseline rather than another breaking clause."""
+    if release["failed"]:
+        return str(release["failed"]["what"])
+    wrong = "fail" if release["verdict"] == "broken" else "not_run"
+    clauses = [(load.catalogue()[each["id"]], each) for each in release["clauses"] if each["result"] == wrong]
+    breaking = [(clause, each) for clause, each in clauses if clause.severity is Severity.BREAKING]
+    first = min(breaking, key=lambda pair: not pair[0].baseline)[1]
+    return f"{first['id']}: {first['detail']}"
+
+
+def _worth_keeping(clause: Mapping[str, Any]) -> bool:
+    """Leave out what held, and what was not run because of another clause."""
+    needed = clause["result"] == "not_run" and clause["detail"].startswith("needs ")
+    return clause["result"] != "pass" and not needed
+
+
+def _clause(release: Mapping[str, Any], clause: Mapping[str, Any], *, told: bool) -> Kept:
+    if clause["result"] != "deviates":
+        return {"result": clause["result"]} | ({"detail": _lasting(clause["detail"])} if told else {})
+    contract = load.contract(release["engine"]).at(release["version"])
+    declared = [each.symptom for each in contract.deviations if each.clause == clause["id"]]
+    gone = re.findall(r"stale: the declared deviation (\S+) did not occur", clause["detail"])
+    return {"result": "deviates", "symptoms": sorted(set(declared) - set(gone))}
+
+
+def _lasting(text: str) -> str:
+    for pattern, placeholder in CHANGING:
+        text = pattern.sub(placeholder, text)
+    return text
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    node = f", Node.js {machine['node'].removeprefix('v')}" if machine["node"] else ""
+    return f"{machine['system']} {machine['arch']}{node}"

@@ -1,0 +1,148 @@
+"""Words what is kept of matrices: a short table for the README, and a page for all of it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Any
+
+from tests.compatibility.boundaries import USABLE, Boundary, boundaries, disagreeing
+from turngate import load
+from turngate.claims import claims
+from turngate.clauses import Severity
+from turngate.load import claim_range
+
+BEGIN, END = "<!-- compatibility -->", "<!-- /compatibility -->"
+VERDICTS = ("compatible", "degraded", "broken", "unanswered")
+ABSENT = "-"
+
+Kept = Mapping[str, Any]
+
+
+def summary(kept: Kept) -> str:
+    """Render the table of the README."""
+    head = ("engine", "run, of all published", *VERDICTS, "since when without a break", "newest of these")
+    return table(head, (_summed(name, engine) for name, engine in kept["engines"].items()))
+
+
+def page(kept: Kept) -> str:
+    """Render the whole page."""
+    parts = [_part(name, engine) for name, engine in kept["engines"].items()]
+    return (
+        "# Which releases were run, and what they showed\n\n"
+        "Made by `make compatibility` of `compatibility.json` beside it. A range is exact where the release in which\n"
+        "it begins or ends and the one published before it were both run; *published* are the stable releases that\n"
+        f"the package registry lists.\n\n{''.join(parts)}"
+    ).rstrip() + "\n"
+
+
+def in_readme(readme: str, kept: Kept) -> str:
+    """Put the table between its marks; ValueError if they are not there."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"the README holds no {BEGIN} … {END}")
+    return f"{before}{BEGIN}\n{summary(kept)}{END}{after}"
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Render a Markdown table."""
+    columns = tuple(head)
+    lines = [columns, ("---",) * len(columns), *rows]
+    return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
+
+
+def stretches(name: str, engine: Kept) -> list[tuple[list[str], Kept]]:
+    """Group the wholly asked releases that stand side by side and came out the same."""
+    whole = {
+        version: {**found, "unseen": disagreeing(name, version, found)[0]}
+        for version, found in engine["releases"].items()
+        if "asked" not in found
+    }
+    grouped = groupby(whole, key=lambda version: whole[version])
+    return [(list(versions), found) for found, versions in grouped]
+
+
+def _summed(name: str, engine: Kept) -> Iterator[str]:
+    run = [found for found in engine["releases"].values() if "lost" not in found]
+    verdicts = [found.get("verdict") for found in engine["releases"].values()]
+    yield load.contract(name).at().title
+    yield f"{len(run)} of {len(engine['published'])}"
+    yield from (str(verdicts.count(each)) for each in VERDICTS)
+    whole = {version: found for version, found in engine["releases"].items() if "asked" not in found}
+    working: str | None = None
+    for version, found in whole.items():
+        working = (working or version) if found["verdict"] in USABLE else None
+    yield working or ABSENT
+    newest = list(whole)[-1]
+    yield f"{newest}: {whole[newest]['verdict']}"
+
+
+def _part(name: str, engine: Kept) -> str:
+    title, package = load.contract(name).at().title, load.contract(name).document.data["published"]["npm"]["package"]
+    run, published = engine["releases"], engine["published"]
+    partly = [version for version, found in run.items() if "asked" in found]
+    counted = f"`{package}`: {len(run) - len(partly)} of {len(published)} published releases were run whole"
+    partly_told = f", {len(partly)} more for single clauses ({', '.join(partly)})" if partly else ""
+    outcome = table(
+        ("releases", "run", "verdict", "profile", "what did not simply hold"),
+        (_stretch(versions, found, published) for versions, found in stretches(name, engine)),
+    )
+    deviating = table(("clause", "symptom", "releases", "an orchestrator must"), _deviations(name))
+    edges = table(("claim", "", "release", "known from"), map(_edge, boundaries(name, engine)))
+    return (
+        f"## {title}\n\n{counted}{partly_told}, on {engine['machine']}.\n\n{outcome}\n"
+        f"### Deviations of {title}\n\n{deviating}\n### Ranges of {title}\n\n{edges}\n"
+    )
+
+
+def _stretch(versions: list[str], found: Kept, published: list[str]) -> Iterator[str]:
+    first, last = versions[0], versions[-1]
+    yield first if first == last else f"{first} to {last}"
+    # named releases may be pre-releases, which the list leaves out
+    between = [each for each in published if each in versions or _between(each, first, last, published)]
+    yield f"{len(versions)} of {len(between) or 1}"
+    yield found["verdict"]
+    yield found["profile"]
+    why = found.get("why", "")
+    told = [_told(clause, each) for clause, each in _worst_first(found["found"]) if not why.startswith(f"{clause}: ")]
+    told += [f"not seen, though declared: {each}" for each in found["unseen"]]
+    yield "; ".join([why, *told] if why else told) or "nothing"
+
+
+def _between(version: str, first: str, last: str, published: list[str]) -> bool:
+    if first not in published or last not in published:
+        return False
+    return published.index(first) <= published.index(version) <= published.index(last)
+
+
+def _worst_first(found: Kept) -> list[tuple[str, Kept]]:
+    severities = list(Severity)
+    order = ("fail", "unsupported", "deviates", "not_run")
+
+    def rank(item: tuple[str, Kept]) -> tuple[int, int]:
+        clause = load.catalogue()[item[0]]
+        return order.index(item[1]["result"]), severities.index(clause.severity)
+
+    return sorted(found.items(), key=rank)
+
+
+def _told(clause: str, found: Kept) -> str:
+    said = f"`{clause}` {found['result'].replace('_', ' ')}"
+    if "symptoms" in found:
+        return f"{said}: {', '.join(found['symptoms'])}"
+    return f"{said}: {found['detail']}" if "detail" in found else said
+
+
+def _deviations(name: str) -> Iterator[tuple[str, ...]]:
+    for (section, _), claim in claims(load.contract(name).document):
+        if section == "deviations":
+            yield f"`{claim['clause']}`", claim["symptom"], str(claim_range(claim)), claim["compensation"]
+
+
+def _edge(boundary: Boundary) -> tuple[str, ...]:
+    if boundary.unverified:
+        known = "nobody has seen it hold"
+    elif boundary.exact:
+        known = f"exact: {boundary.before} and {boundary.after} were run"
+    else:
+        known = f"not exact: run were {boundary.before or 'none before'} and {boundary.after or 'none after'}"
+    return f"`{boundary.claim}`", boundary.edge, boundary.version, known

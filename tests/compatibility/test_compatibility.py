@@ -1,0 +1,145 @@
+"""What is kept of matrices agrees with the contracts, and the tables with what is kept."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.compatibility import kept
+from tests.compatibility.boundaries import boundaries, disagreeing
+from tests.compatibility.render import in_readme, page, stretches, summary
+
+KEPT = kept.read()
+ENGINES = sorted(KEPT["engines"])
+README, PAGE = kept.ROOT / "README.md", kept.ROOT / "docs" / "compatibility.md"
+every_engine = pytest.mark.parametrize("name", ENGINES)
+
+
+def release(version: str, *clauses: dict[str, Any], **other: Any) -> dict[str, Any]:
+    """Make a release of a report on codex."""
+    profile = {"kind": "resumable", "reason": "", "session_timeout_sec": 1200}
+    whole = {"engine": "codex", "version": version, "verdict": "degraded", "profile": profile, "failed": None}
+    return whole | {"clauses": list(clauses)} | other
+
+
+def report(*releases: dict[str, Any], asked: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Make a report."""
+    machine = {"system": "Linux", "arch": "x86_64", "node": "v20.1.0"}
+    return {"machine": machine, "clauses": list(asked), "releases": list(releases)}
+
+
+def clause(name: str, result: str, detail: str) -> dict[str, Any]:
+    """Make the result of a clause."""
+    return {"id": name, "result": result, "detail": detail}
+
+
+def after(*reports: dict[str, Any]) -> dict[str, Any]:
+    """Keep reports one after the other; gives what is kept of codex."""
+    found = {"schema": kept.SCHEMA, "engines": {}}
+    for each in reports:
+        found = kept.added(found, each, {"codex": ["0.118.0", "0.9.0", "0.117.0"]})
+    engine: dict[str, Any] = found["engines"]["codex"]
+    return engine
+
+
+def test_readme_holds_the_table_that_the_data_gives() -> None:
+    """Whoever changes a contract or runs a matrix makes the table anew."""
+    assert in_readme(README.read_text("utf-8"), KEPT) == README.read_text("utf-8"), "make compatibility"
+
+
+def test_page_is_the_one_that_the_data_gives() -> None:
+    """The page is never written by hand."""
+    assert page(KEPT) == PAGE.read_text("utf-8"), "make compatibility"
+
+
+def test_what_is_kept_is_written_as_it_was_read(tmp_path: Path) -> None:
+    """Reading and writing change no byte, so that a difference is one of content."""
+    kept.write(KEPT, tmp_path / "kept.json")
+    assert (tmp_path / "kept.json").read_bytes() == kept.KEPT.read_bytes()
+
+
+@every_engine
+def test_releases_that_were_run_show_the_deviations_that_the_contract_declares(name: str) -> None:
+    """A range that a run contradicts is wrong; giving up just before or after the deadline alone is chance."""
+    for version, found in KEPT["engines"][name]["releases"].items():
+        unseen, undeclared = disagreeing(name, version, found)
+        assert [each for each in unseen if not each.startswith("backend.failure-told: hang")] == [], version
+        assert undeclared == [], version
+
+
+@every_engine
+def test_deviations_begin_and_end_where_both_neighbours_were_run(name: str) -> None:
+    """No edge of a deviation is a guess between two releases that lie apart."""
+    edges = [each for each in boundaries(name, KEPT["engines"][name]) if ": " in each.claim and not each.unverified]
+    assert [each for each in edges if not each.exact] == []
+
+
+def test_what_held_is_left_out_and_what_changes_each_time_too() -> None:
+    """A second run of the same release leaves the record as it is."""
+    detail = "exit code 0 and a fresh session 01a2012d-f78e-70f2-95cc-e206268e364c; 500: still running after 22 s"
+    found = after(
+        report(
+            release(
+                "0.9.0",
+                clause("handle.shape", "pass", "matches"),
+                clause("handle.place", "not_run", "needs handle.present, which is fail"),
+                clause("resume.isolation", "fail", detail),
+            )
+        )
+    )
+    told = {
+        "resume.isolation": {"result": "fail", "detail": "exit code 0 and a fresh session <id>; 500: still running"}
+    }
+    assert found["releases"] == {"0.9.0": {"verdict": "degraded", "profile": "resumable", "found": told}}
+    assert found["machine"] == "Linux x86_64, Node.js 20.1.0"
+
+
+def test_a_deviation_is_kept_by_its_symptoms() -> None:
+    """Declared symptoms count, save those that did not occur."""
+    detail = "x; an orchestrator must y; stale: the declared deviation hang-500 did not occur"
+    found = after(report(release("0.169.0", clause("backend.failure-told", "deviates", detail))))
+    assert found["releases"]["0.169.0"]["found"]["backend.failure-told"]["symptoms"] == ["hang-away"]
+
+
+def test_a_broken_release_is_kept_with_its_reason_and_the_names_of_what_fails() -> None:
+    """A baseline that was missed is the reason; other details would say the same once for each clause."""
+    clauses = (clause("version.readable", "fail", "x"), clause("handle.present", "fail", "still running after 3 s"))
+    found = after(report(release("0.9.0", *clauses, verdict="broken")))["releases"]["0.9.0"]
+    assert found["why"] == "handle.present: still running"
+    assert found["found"] == {"version.readable": {"result": "fail"}, "handle.present": {"result": "fail"}}
+
+
+def test_releases_stand_in_their_order() -> None:
+    """0.9.0 is older than 0.117.0."""
+    found = after(report(release("0.118.0")), report(release("0.9.0"), release("0.117.0")))
+    assert list(found["releases"]) == found["published"] == ["0.9.0", "0.117.0", "0.118.0"]
+
+
+def test_single_clauses_never_replace_a_whole_answer() -> None:
+    """Nor does what they leave unsaid count as held."""
+    few = report(release("0.9.0", verdict="broken"), asked=("help.surface",))
+    assert after(report(release("0.9.0")), few)["releases"]["0.9.0"]["verdict"] == "degraded"
+    assert after(few)["releases"]["0.9.0"] == {"asked": ["help.surface"], "found": {}}
+    assert "asked" not in after(few, report(release("0.9.0")))["releases"]["0.9.0"]
+
+
+def test_neighbours_that_came_out_alike_are_one_row() -> None:
+    """Releases between them that were run for single clauses don't part them."""
+    few = report(release("0.47.0"), asked=("help.surface",))
+    engine = after(report(release("0.45.0"), release("0.58.0")), few)
+    assert [versions for versions, _ in stretches("codex", engine)] == [["0.45.0", "0.58.0"]]
+
+
+def test_release_that_could_not_be_had_says_why() -> None:
+    """It counts as unanswered, and not as run."""
+    lost = release("0.118.0", verdict="unanswered", failed={"what": "no build for this platform", "hint": ""})
+    engine = after(report(release("0.9.0"), lost))
+    told = {"schema": kept.SCHEMA, "engines": {"codex": engine}}
+    assert "| Codex CLI | 1 of 3 | 0 | 1 | 0 | 1 | - | 0.118.0: unanswered |" in summary(told)
+    assert "no build for this platform" in page(told)
+
+
+def test_readme_without_marks_is_refused() -> None:
+    """A table is never put in some other place."""
+    with pytest.raises(ValueError, match="compatibility"):
+        in_readme("# turngate\n", KEPT)

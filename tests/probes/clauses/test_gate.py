@@ -1,0 +1,47 @@
+"""Checks of two releases on one home."""
+
+from typing import Any
+
+import pytest
+
+from tests.probes import turns as t
+from turngate.runtime import Ended
+from turngate.verdict import Finding
+
+FIRST, AGAIN, THIRD = (f"crossing/{step}" for step in ("old-first", "new-again", "old-third"))
+
+
+def upgraded(**changes: Any) -> Finding:
+    """Check a session of the older release in the newer one."""
+    usual: dict[str, Any] = {"resumed": t.SESSION, "carries": (FIRST,)}
+    return t.found("upgrade.resume", t.turn(FIRST), t.turn(AGAIN, **usual | changes))
+
+
+def test_a_session_that_is_carried_over_passes() -> None:
+    """With the older turn's nonce on the wire, under the same id."""
+    assert upgraded().ok
+    back = t.turn("crossing/new-first"), t.resumed("crossing/old-again", "crossing/new-first")
+    assert t.found("rollback.resume", *back).ok
+
+
+@pytest.mark.parametrize(
+    "changes, symptom",
+    [
+        ({"ended": Ended.TIMEOUT, "exit_code": None}, "hang"),
+        ({"exit_code": 1}, "refused"),
+        ({"carries": ()}, "fresh-session"),
+        ({"stdout": t.printed(t.ANOTHER)}, "new-handle"),
+    ],
+)
+def test_a_session_that_is_lost_says_how(changes: dict[str, Any], symptom: str) -> None:
+    """Each way has a symptom that a deviation may name."""
+    found = upgraded(**changes)
+    assert (found.ok, found.symptoms) == (False, (symptom,))
+
+
+def test_a_session_that_was_touched_must_hold_the_turn_of_the_other_release() -> None:
+    """The older release's own turn is not enough."""
+    told = t.turn(FIRST), t.resumed(AGAIN, FIRST)
+    assert t.found("rollback.touched", *told, t.resumed(THIRD, FIRST, AGAIN)).ok
+    found = t.found("rollback.touched", *told, t.resumed(THIRD, FIRST))
+    assert (found.ok, found.symptoms) == (False, ("fresh-session",))

@@ -1,0 +1,103 @@
+"""From what a gate showed to the ranges of codex's contract."""
+
+from typing import Any
+
+from tests.probes.gate.sides import clause, release
+from turngate import load
+from turngate.load import Contract
+from turngate.overlay import contract_files
+from turngate_probes.gate.accept import edit
+from turngate_probes.gate.accept.ranges import TO_BE_WRITTEN, Rewritten, rewrite
+
+TEXT = contract_files()["codex"].read_text("utf-8")
+OLD, NEW = "0.169.0", "0.900.0"
+
+
+def rewritten(
+    *clauses: dict[str, Any], differences: tuple[dict[str, Any], ...] = (), was: tuple[dict[str, Any], ...] = (),
+    compensations: dict[tuple[str, str], str] | None = None,
+) -> Rewritten:  # fmt: skip
+    """Write what the newer release showed into the contract."""
+    sides = [release(f"codex@{OLD}", *was), release(f"codex@{NEW}", *clauses)]
+    return rewrite(TEXT, {"probe": {"releases": sides}, "differences": list(differences)}, compensations or {})
+
+
+def at(text: str, version: str) -> Any:
+    """Resolve an edited contract."""
+    return Contract(edit.parsed(text)).at(version)
+
+
+def gone(name: str, kind: str = "option") -> dict[str, Any]:
+    """A name that went."""
+    return {"kind": kind, "subject": name, "before": name, "after": None}
+
+
+def test_where_nothing_changed_the_text_is_the_same() -> None:
+    """Open claims need no change."""
+    assert rewritten() == Rewritten(TEXT, (), ())
+
+
+def test_a_deviation_that_did_not_occur_any_more_ends() -> None:
+    """It ends before the newer release, with evidence; the older one deviates as before."""
+    detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
+    found = rewritten(clause("resume.malformed-handle", detail=detail, stale=True))
+    assert len(found.done) == 1
+    for version, there in ((OLD, True), (NEW, False)):
+        declared = {each.clause for each in at(found.text, version).deviations}
+        assert ("resume.malformed-handle" in declared) is there
+    assert f'"observed: {OLD} deviates, {NEW} does not"' in found.text
+
+
+def test_a_deviation_that_did_not_occur_before_either_is_left() -> None:
+    """That the claim was wrong already is nothing that this gate showed."""
+    detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
+    stale = clause("resume.malformed-handle", detail=detail, stale=True)
+    assert rewritten(stale, was=(stale,)).text == TEXT
+
+
+def test_a_symptom_that_is_new_becomes_a_deviation() -> None:
+    """With what other contracts ask for, else with a place for a person to write it."""
+    fails = clause("resume.other-cwd", "fail", "from another directory: exit code 1 [refused]")
+    for asked, expected in (({("resume.other-cwd", "refused"): "stay there"}, "stay there"), ({}, TO_BE_WRITTEN)):
+        found = rewritten(fails, compensations=asked)
+        (told,) = [each for each in at(found.text, NEW).deviations if each.clause == "resume.other-cwd"]
+        assert (told.symptom, told.compensation) == ("refused", expected)
+        assert "resume.other-cwd" not in {each.clause for each in at(found.text, OLD).deviations}
+
+
+def test_what_no_range_can_say_is_left_to_a_person() -> None:
+    """A baseline that fails, or a failure without a symptom, is told and changes nothing."""
+    found = rewritten(clause("handle.present", "fail", "no id [gone]"), clause("prompt.large", "fail", "cut"))
+    assert found.text == TEXT
+    assert [each.partition(" ")[0] for each in found.left] == ["handle.present", "prompt.large"]
+    assert rewritten(clause("prompt.large", "fail"), was=(clause("prompt.large", "fail"),)).left == ()
+
+
+def test_options_that_went_end() -> None:
+    """What callers could pass, and what a help page was asked for."""
+    found = rewritten(differences=(gone("--oss"), gone("--cd"), gone("--unknown")))
+    was, now = at(found.text, OLD), at(found.text, NEW)
+    assert {each.flag for each in was.options} - {each.flag for each in now.options} == {"--oss", "--cd"}
+    assert "--cd" in was.help.pages[0].names
+    assert "--cd" not in now.help.pages[0].names
+    assert was == load.contract("codex").at(OLD)
+
+
+def test_kinds_of_records_that_are_new_are_known() -> None:
+    """They are listed; those that were known before stay as they are."""
+    new = {"kind": "event", "subject": "turn.budgeted", "before": None, "after": "turn.budgeted"}
+    known = new | {"subject": "item.updated", "after": "item.updated"}
+    found = rewritten(differences=(new, known))
+    assert at(found.text, NEW).events.names == (*load.contract("codex").at(NEW).events.names, "turn.budgeted")
+
+
+def test_all_at_once() -> None:
+    """Several changes of one contract don't get into each other's way."""
+    detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
+    found = rewritten(
+        clause("resume.malformed-handle", detail=detail, stale=True),
+        clause("resume.other-cwd", "fail", "gone [refused]"),
+        differences=(gone("--oss"), gone("--cd")),
+    )
+    assert len(found.done) == 5
+    assert at(found.text, OLD) == load.contract("codex").at(OLD)

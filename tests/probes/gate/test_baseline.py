@@ -1,0 +1,75 @@
+"""The file of expected failures."""
+
+from pathlib import Path
+
+import pytest
+
+from turngate.clauses import Result
+from turngate.errors import ContractError, EnvironmentFailed
+from turngate_probes.gate import baseline
+
+GOOD = """# why we wait
+- engine: codex
+  clause: resume.dead-handle
+  since: 0.170.0
+  until: 0.172.0
+  reason: mended upstream
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    """Write a baseline file."""
+    path = folder / "expected.yaml"
+    path.write_text(text)
+    return path
+
+
+def test_entries_concern_releases_in_their_range(tmp_path: Path) -> None:
+    """An entry covers its engine from `since` up to but without `until`, and says where it stands."""
+    path = written(tmp_path, GOOD)
+    (entry,) = entries = baseline.read(path)
+    assert entry.at == f"{path}:2"
+    covered = [v for v in ("0.169.0", "0.170.0", "0.171.9", "0.172.0") if baseline.concerning(entries, "codex", v)]
+    assert covered == ["0.170.0", "0.171.9"]
+    assert baseline.concerning(entries, "gemini", "0.170.0") == ()
+    assert baseline.read(written(tmp_path, "# nothing\n")) == ()
+
+
+@pytest.mark.parametrize(
+    "old, new, line, said",
+    [
+        ("resume.dead-handle", "resume.dead-handel", 3, "no clause"),
+        ("codex", "kodex", 2, "no engine"),
+        ("0.172.0", "0.170.0", 5, "is not after"),
+        ("0.172.0", "soon", 5, "does not match"),
+        ("  reason: mended upstream\n", "", 2, "'reason' is a required property"),
+        ("  reason", "  reson: x\n  reason", 2, "'reson' was unexpected"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
+    """Each mistake is told with file and line."""
+    path = written(tmp_path, GOOD.replace(old, new, 1))
+    with pytest.raises(ContractError, match=said) as told:
+        baseline.read(path)
+    assert (told.value.file, told.value.line) == (str(path), line)
+
+
+def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+    """It is the environment's failure."""
+    with pytest.raises(EnvironmentFailed, match="can't be read"):
+        baseline.read(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize(
+    "result, differs, said",
+    [
+        (Result.FAIL, False, "excuses"),
+        (Result.PASS, False, "passes"),
+        (Result.DEVIATES, False, "passes"),
+        (Result.PASS, True, "excuses"),
+        (Result.NOT_RUN, False, "not_asked"),
+    ],
+)
+def test_an_entry_excuses_until_its_clause_passes(result: Result, said: str, *, differs: bool) -> None:
+    """What passes is no expected failure, unless the surface that it is about still differs."""
+    assert baseline.state(result, differs=differs) == said

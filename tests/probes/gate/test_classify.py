@@ -1,0 +1,66 @@
+"""Weighing differences: only what the contract uses can break, and nothing else."""
+
+import itertools
+
+import pytest
+
+from turngate.clauses import Result, Severity
+from turngate_probes.gate.classify import Impact, Use, of_call, of_clause, of_surface
+
+B, D, A, N = Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE, Impact.NONE
+
+
+@pytest.mark.parametrize(
+    "before, after, breaking, degraded",
+    [
+        (Result.PASS, Result.FAIL, B, D),
+        (Result.DEVIATES, Result.FAIL, B, D),
+        (Result.PASS, Result.DEVIATES, D, D),
+        (Result.PASS, Result.UNSUPPORTED, D, D),
+        (Result.FAIL, Result.PASS, A, A),
+        (Result.FAIL, Result.DEVIATES, A, A),
+        (Result.DEVIATES, Result.PASS, A, A),
+        (Result.FAIL, Result.FAIL, N, N),
+        (Result.PASS, Result.NOT_RUN, N, N),
+    ],
+)
+def test_a_clause_costs_what_its_severity_says(
+    before: Result, after: Result, breaking: Impact, degraded: Impact
+) -> None:
+    """What is lost weighs as much as the clause, what is excused less, and informative clauses nothing."""
+    weigh = [of_clause(severity, before, after, fallen=False) for severity in Severity]
+    assert weigh == [breaking, degraded, N]
+
+
+def test_a_clause_that_fell_with_what_it_needs_is_lost() -> None:
+    """It can't be asked any more, which is no better than a failure; where it never could, nothing changed."""
+    assert of_clause(Severity.BREAKING, Result.PASS, Result.NOT_RUN, fallen=True) is B
+    assert of_clause(Severity.BREAKING, Result.NOT_RUN, Result.NOT_RUN, fallen=True) is N
+
+
+@pytest.mark.parametrize("before, after", list(itertools.product(Result, Result)))
+def test_every_pair_of_results_is_weighed(before: Result, after: Result) -> None:
+    """No pair is left out, and to get better never costs anything."""
+    for severity in Severity:
+        found = of_clause(severity, before, after, fallen=False)
+        assert found in (A, N) or after is not Result.PASS
+        assert found is N or before is not after
+
+
+def test_only_what_the_contract_uses_can_be_breaking() -> None:
+    """What nobody reads or passes may go; what is new never breaks."""
+    for holds in (True, False):
+        assert of_surface("gone", Use.NONE, holds=holds) is N
+        assert {of_surface("new", use, holds=holds) for use in Use} == {A}
+        assert of_surface("gone", Use.OFFERS, holds=holds) is B
+    assert of_surface("gone", Use.RELIES, holds=False) is B
+    assert of_surface("gone", Use.RELIES, holds=True) is D
+
+
+def test_a_tool_that_runs_unasked_breaks_and_one_that_is_denied_in_mode_auto_does_not() -> None:
+    """The interactive rule is a promise; that mode auto acts is a comfort."""
+    assert of_call("interactive", "executed") is B
+    assert of_call("interactive", "hangs") is D
+    assert of_call("interactive", "denied") is N
+    assert of_call("auto", "denied") is D
+    assert of_call("auto", "executed") is N

@@ -1,0 +1,153 @@
+"""`turngate gate` end to end, on played releases."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probes import engines
+from tests.probes.gate.conftest import NEW, OLD, Gate
+from turngate.load import first_error
+from turngate_probes.gate.gather import Gathering
+
+
+def crossed(report: Any) -> dict[str, str]:
+    """Give what the clauses said that are asked of both releases."""
+    clauses = report["probe"]["releases"][1]["clauses"]
+    return {each["id"]: each["result"] for each in clauses if each["level"] == "gate"}
+
+
+def subjects(report: Any, impact: str) -> list[str]:
+    """Name the differences of one impact."""
+    return [each["subject"] for each in report["differences"] if each["impact"] == impact]
+
+
+def test_a_release_like_the_other_may_take_its_place(gate: Gate, tmp_path: Path) -> None:
+    """Everything is asked of both, nothing differs, and each report keeps its schema."""
+    page, text = tmp_path / "gate.html", tmp_path / "gate.md"
+    code, report = gate.run("--report", page, "--report", text)
+    assert (code, report["outcome"], report["differences"]) == (0, "pass", [])
+    assert first_error("gate-report", report) is None
+    assert first_error("probe-report", report["probe"]) is None
+    assert crossed(report) == dict.fromkeys(("upgrade.resume", "rollback.resume", "rollback.touched"), "pass")
+    assert report["must"] == "An orchestrator has to change nothing."
+    assert f"codex@{NEW} may take the place of codex@{OLD}" in gate.shop.err
+    assert "mode interactive: tools offered: 1; a call of exec_command: denied" in gate.shop.err
+    assert "upgrade.resume" in page.read_text()
+    assert text.read_text().startswith("## ✅")
+    # what was answered is not asked again, though both are crossed again
+    gate.shop.err = ""
+    assert gate.run()[0] == 0
+    assert "25 turns planned" not in gate.shop.err
+
+
+def test_a_renamed_id_and_option_must_not(gate: Gate, few: tuple[str, ...]) -> None:
+    """A renamed id breaks, with the key that is gone, the clause that fails, and what it costs."""
+    gate.shop.lies(NEW, "renames-id", "poor-help")
+    code, report = gate.run(*few, "--clause", "resume.accepted")
+    assert code == 1
+    assert "thread.started: thread_id" in subjects(report, "breaking")
+    assert "--json" in subjects(report, "breaking")
+    assert "without the id the session can never be resumed" in report["must"]
+    assert any(each.startswith("handle.present fails") for each in report["reasons"])
+    assert "must not take the place of" in gate.shop.err
+
+
+def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[str, ...]) -> None:
+    """Open sessions of the older release are resumed in the newer one, on the wire."""
+    gate.shop.lies(NEW, "forgets")
+    code, report = gate.run(*few)
+    assert code == 1
+    assert crossed(report)["upgrade.resume"] == "fail"
+    assert any("not sent to the model" in each for each in report["reasons"])
+    assert crossed(report)["rollback.touched"] == "not_run", "what the upgrade lost can't be taken back"
+
+
+def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ...]) -> None:
+    """Sessions of the newer release that the older one does not find are told, and are no reason against it."""
+    gate.shop.lies(NEW, "moves-store")
+    code, report = gate.run(*few)
+    assert code == 0, report["reasons"]
+    assert crossed(report) == {"upgrade.resume": "pass", "rollback.resume": "fail", "rollback.touched": "fail"}
+    assert "Whoever goes back" not in report["must"]
+    assert "whoever goes back after a bad upgrade loses each conversation that began meanwhile" in report["must"]
+
+
+def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
+    """Until the baseline excuses it; an entry whose clause passes fails the gate until it is removed."""
+    for version in (OLD, NEW):
+        gate.shop.lies(version, "refuses-resume")
+    asked = (*few, "--clause", "resume.accepted")
+    code, report = gate.run(*asked)
+    assert code == 1
+    assert "resume.accepted" not in subjects(report, "breaking"), "it is no worse than before"
+    entries = [
+        f"- {{engine: codex, clause: {each}, reason: known}}\n" for each in ("resume.accepted", "upgrade.resume")
+    ]
+    baseline = tmp_path / "expected.yaml"
+    baseline.write_text("".join(entries))
+    code, report = gate.run(*asked, "--baseline", baseline)
+    assert code == 0, report["reasons"]
+    assert {each["state"] for each in report["baseline"]["entries"]} == {"excuses"}
+    gate.shop.lies(NEW, "")
+    (gate.shop.root(NEW) / "node_modules/.bin/lies").write_text("")
+    code, report = gate.run(*asked, "--baseline", baseline, "--results", tmp_path / "afresh")
+    assert code == 1
+    assert {each["state"] for each in report["baseline"]["entries"]} == {"passes"}
+    assert "remove" in report["reasons"][0]
+
+
+def test_a_tool_that_runs_unasked_breaks(gate: Gate) -> None:
+    """No clause fails, and yet a user is bypassed."""
+    gate.shop.lies(NEW, "acts-unasked")
+    code, report = gate.run()
+    assert code == 1
+    assert subjects(report, "breaking") == ["interactive"]
+
+
+def test_what_can_not_be_had_is_unanswered(gate: Gate, few: tuple[str, ...]) -> None:
+    """An unknown version, a registry out of reach, two engines, no release: each is told with exit code 2."""
+    code, report = gate.run(*few, new="0.169.1")
+    assert (code, report["outcome"], report["differences"]) == (2, "unanswered", [])
+    assert "codex@0.169.1 could not be asked" in report["reasons"][0]
+    for args in (("codex",), ("codex@1.0.0", "--from", "gemini@0.61.0"), ("codex@1.0.0", "--clause", "nothing")):
+        assert gate.shop.run("gate", *args) == (2, None)
+    gate.shop.fails("view", "ENOTFOUND")
+    assert gate.shop.run("gate", f"codex@{NEW}") == (2, None)
+    assert "registry cannot be reached" in gate.shop.err
+
+
+def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
+    """It is told apart from a release of the same version."""
+    own = engines.install(gate.shop.folder / "own", "new-event")
+    other = engines.install(gate.shop.folder / "other")
+    code, report = gate.shop.run("gate", f"codex={own}", "--from", f"codex={other}", *few)
+    assert code == 0, report["reasons"]
+    assert [each["release"] for each in report["probe"]["releases"]] == ["codex@0.169.0", "codex@0.169.0 (new)"]
+    assert "turn.budgeted" in subjects(report, "additive")
+
+
+def test_an_interrupt_ends_it_with_130(gate: Gate, few: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is known by then is reported, and is no outcome."""
+    run = Gathering.run
+
+    def interrupted(self: Gathering) -> Any:
+        found = run(self)
+        self.interrupt.set()
+        return found
+
+    monkeypatch.setattr(Gathering, "run", interrupted)
+    code, report = gate.run(*few)
+    assert (code, report["outcome"]) == (130, "interrupted")
+
+
+def test_the_report_is_written_by_its_suffix(gate: Gate) -> None:
+    """JSON is the gate's own report, not that of the probes."""
+    where = gate.shop.folder / "gate.json"
+    own = engines.install(gate.shop.folder / "own")
+    code, _ = gate.shop.run(
+        "gate", f"codex={own}", "--from", f"codex={own}", "--clause", "version.readable", "--report", where
+    )
+    assert code == 0
+    assert json.loads(where.read_text())["schema"] == "turngate.gate-report/1"
