@@ -142,7 +142,8 @@ def _tool_call(lab: Lab) -> None:
     asked = lab.contract.hermetic.tool_call
     if asked is None:
         raise CaseStoppedError("the contract names no tool that the model could ask for")
-    call = ToolCall(asked.name, asked.arguments)
+    filled = {key: lab.sandbox.fill(each) if isinstance(each, str) else each for key, each in asked.arguments.items()}
+    call = ToolCall(asked.name, filled)
     for step, mode in (("first", Mode.INTERACTIVE), ("auto", Mode.AUTO)):
         lab.start(step, replace(ask(FINAL, mode=mode), tool_call=call, patience=TOOL_PATIENCE))
 

@@ -1,4 +1,4 @@
-"""Where the claims of a contract begin and end, and whether both neighbours in what is published were run."""
+"""Where the claims of a contract begin and end, and whether both neighbours in what is published show it."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,12 +40,21 @@ def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[s
     run = [each for each in published if "lost" not in engine["releases"].get(each, {"lost": True})]
     before = [each for each in run if parse(each) < parse(version)]
     after = [each for each in run if parse(each) >= parse(version)]
-    neighbour = published.index(version) - 1 if version in published else -1
-    exact = version in run and neighbour >= 0 and published[neighbour] in run
+    neighbour = published[published.index(version) - 1] if version in published[1:] else None
+    inside, outside = (version, neighbour) if edge == "since" else (neighbour, version)
+    exact = {version, neighbour} <= {*run} and (
+        "symptom" not in claim or (_shows(engine, inside, claim) and not _shows(engine, outside, claim))
+    )
     return Boundary(
         named, edge, version, exact, before[-1] if before else None, after[0] if after else None,
         "unverified" in claim,
     )  # fmt: skip
+
+
+def _shows(engine: Mapping[str, Any], version: str | None, deviation: Mapping[str, Any]) -> bool:
+    """Say whether a release showed a deviation's symptom, be it excused or not."""
+    found = engine["releases"][version]["found"].get(deviation["clause"], {})
+    return deviation["symptom"] in found.get("symptoms", ())
 
 
 def _named(section: str, claim: Mapping[str, Any]) -> str:

@@ -96,12 +96,20 @@ def _worth_keeping(clause: Mapping[str, Any]) -> bool:
 
 
 def _clause(release: Mapping[str, Any], clause: Mapping[str, Any], *, told: bool) -> Kept:
+    detail = {"detail": _lasting(clause["detail"])} if told and clause["result"] != "deviates" else {}
+    symptoms = _symptoms(release, clause)
+    return {"result": clause["result"]} | ({"symptoms": symptoms} if symptoms else {}) | detail
+
+
+def _symptoms(release: Mapping[str, Any], clause: Mapping[str, Any]) -> list[str]:
+    """Give what was seen: of a failure what no deviation excused, of a deviation what is declared and not stale."""
+    if clause["result"] == "fail" and (named := re.search(r" \[([a-z0-9, -]+)\]\Z", clause["detail"])):
+        return named[1].split(", ")
     if clause["result"] != "deviates":
-        return {"result": clause["result"]} | ({"detail": _lasting(clause["detail"])} if told else {})
+        return []
     contract = load.contract(release["engine"]).at(release["version"])
-    declared = [each.symptom for each in contract.deviations if each.clause == clause["id"]]
-    gone = re.findall(r"stale: the declared deviation (\S+) did not occur", clause["detail"])
-    return {"result": "deviates", "symptoms": sorted(set(declared) - set(gone))}
+    declared = {each.symptom for each in contract.deviations if each.clause == clause["id"]}
+    return sorted(declared - set(re.findall(r"stale: the declared deviation (\S+) did not occur", clause["detail"])))
 
 
 def _lasting(text: str) -> str:

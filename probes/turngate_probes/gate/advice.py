@@ -35,12 +35,10 @@ def _failing(new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compensations(was: EngineContract | None, now: EngineContract | None) -> Iterator[str]:
-    """Tell what the deviations ask for that are declared for the newer release alone, and which ones are gone."""
+    """Tell what the deviations ask for that are declared for the newer release alone."""
     before, after = ({(d.clause, d.symptom): d for d in side.deviations} if side else {} for side in (was, now))
     for clause, symptom in sorted(after.keys() - before.keys()) if was and now else ():
         yield f"It must {after[clause, symptom].compensation} ({clause})."
-    for clause, symptom in sorted(before.keys() - after.keys()) if was and now else ():
-        yield f"For {clause} ({symptom}) it need no longer {before[clause, symptom].compensation}."
 
 
 def _claims(found: Sequence[Difference]) -> Iterator[str]:
@@ -48,7 +46,7 @@ def _claims(found: Sequence[Difference]) -> Iterator[str]:
         if each.kind != "claim" or each.impact not in WEIGHED:
             continue
         if each.before is None:
-            yield f"It must know {each.subject}: {each.detail}."
+            yield f"It must know {each.after} ({each.subject.partition(':')[0]}): {each.detail}."
         elif each.after is None:
             yield f"It must not pass {each.before} any more: {each.detail}."
         else:

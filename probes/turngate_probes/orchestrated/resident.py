@@ -9,7 +9,7 @@ from turngate_probes.orchestrated.witness import Prompt
 from turngate_probes.stub_model import ToolCall
 
 NO_OPTION = "perhaps"
-SPARE, SPARE_TURNS = 8, 2  # seconds, and times what a turn took
+SPARE, SPARE_TURNS = 8, 3  # seconds, and times what a turn took
 
 
 def _kept(stay: Stay) -> None:

@@ -6,7 +6,7 @@ import psutil
 import pytest
 
 from tests.reference import desk as d
-from tests.reference.server.house import ASK, House, final
+from tests.reference.server.house import ASK, PATIENCE, House, final
 from turngate.flags import auto_flags_in
 from turngate_reference import runs
 from turngate_reference.refusals import Refusal
@@ -24,10 +24,8 @@ def test_a_question_waits_without_process_or_slot(house: House) -> None:
     assert run.session
     assert run.session["handle_value"] == d.SESSION
     assert (run.turn_index, run.process, run.wait_deadline_at) == (1, None, None)
-    assert not psutil.Process().children()
-    for thread in list(house.server.dispatcher._threads):
-        thread.join()
-    assert house.server.dispatcher.held == 0
+    assert house.server.dispatcher.wait_until_free(PATIENCE)
+    assert not [each for each in psutil.Process().children() if "--json" in each.cmdline()]
 
 
 def test_a_reply_resumes_the_session_in_a_new_process(house: House) -> None:
