@@ -19,10 +19,12 @@ FIRST = (
 # whole commands through real processes, which take minutes together; they run by `make long`
 LONG = (
     "acceptance",
+    "drift/test_drifts.py",
     "packaging/test_distribution.py",
     "probes/gate",
     "probes/matrix",
     "probes/orchestrated",
+    "probes/test_play.py",
     "probes/record/test_recorder.py",
     "probes/simulate/test_cases.py",
     "probes/test_pytest_plugin.py",
