@@ -53,7 +53,7 @@ def bench() -> None:
         if contract.npm is None or version is None:
             raise RuntimeError(f"{engine} has no pin")
         executable = install(engine, contract.npm, version, default_cache(), say=print).executable
-        ways: dict[str, Way] = {"resident": _resident, "resume": _resume}
+        ways: dict[str, Way] = {"resident": _resident, "resume": resumed}
         costs: dict[str, list[Cost]] = {name: [] for name in ways}
         for _ in range(ROUNDS):
             for name, way in ways.items():
@@ -105,7 +105,8 @@ def _until(told: "queue.SimpleQueue[ResidentEvent]", kind: type[Any]) -> Any:
     return event
 
 
-def _resume(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
+def resumed(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
+    """Run two turns of an engine by its own command, the second one resumed."""
     given: dict[str, Any] = {
         "options": tuple(map(box.fill, contract.hermetic.options)), "model": contract.hermetic.model
     }  # fmt: skip

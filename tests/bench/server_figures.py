@@ -8,12 +8,19 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.bench.resident_figures import resumed
 from tests.bench.served import Served, make_home, serving
+from turngate import load
+from turngate_probes import cases
+from turngate_probes.releases import default_cache, install, pinned_version
+from turngate_probes.sandbox import Sandbox, sandbox
+from turngate_probes.stub_model import Rule
 from turngate_reference import runs
 from turngate_reference.states import State
 from turngate_reference.store import Store
 
 RUNS = 20
+ROUNDS = 5
 MANY, FEW = 10_000, 10
 REPLIES = 200
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
@@ -22,7 +29,7 @@ CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive"}
 
 def bench() -> None:
     """Print what a turn costs through the server, what waiting runs cost, and how replies are counted."""
-    for part in (_added, _waiting, _replies):
+    for part in (_added, _real, _waiting, _replies):
         with tempfile.TemporaryDirectory() as folder:
             part(Path(folder))
 
@@ -44,6 +51,40 @@ def _added(folder: Path) -> None:
     alone, through = statistics.median(direct) * 500, statistics.median(served_times) * 500
     print(f"  a turn of a trivial engine: {alone:.1f} ms from a shell loop, {through:.1f} ms through the server")
     print(f"  added: {through - alone:.1f} ms a turn, median of {RUNS} runs of two turns (aim: at most 25 ms)")
+
+
+def _real(folder: Path) -> None:
+    """Compare two turns of the real codex through the server with the same two calls made directly."""
+    version = pinned_version("codex")
+    contract = load.contract("codex").at(version)
+    if contract.npm is None or version is None:
+        raise RuntimeError("codex has no pin")
+    executable = install("codex", contract.npm, version, default_cache(), say=print).executable
+    direct, through = [], []
+    for number in range(ROUNDS):
+        with sandbox(contract.hermetic, folder, f"direct-{number}", keep=False) as box:
+            direct.append(resumed(contract, executable, box).both)
+        with sandbox(contract.hermetic, folder, f"served-{number}", keep=False) as box:
+            env = box.env(contract.hermetic, box.work)
+            env["PATH"] = f"{executable.parent}:{env['PATH']}"
+            passed = [word for name in contract.hermetic.env for word in ("--pass-env", name)]
+            with serving(box.root / "data", env, *passed) as served:
+                through.append(_scripted(served, box, contract.hermetic.model))
+    alone, added = statistics.median(direct), statistics.median(through) - statistics.median(direct)
+    print(f"  two turns of codex {version}: {alone:.2f} s directly, {alone + added:.2f} s through the server:", end=" ")
+    print(f"{(alone + added) / alone:.2f} x, medians of {ROUNDS}")
+
+
+def _scripted(served: Served, box: Sandbox, model: str) -> float:
+    """Run two turns for which the model has answers; gives their seconds."""
+    start = time.perf_counter()
+    box.backend.script(Rule(cases.ASK))
+    _, run = served.ask("POST", "/v1/runs", CREATE | {"model": model})
+    served.until(run["run_id"], "waiting_user")
+    box.backend.script(Rule(cases.FINAL))
+    _reply(served, run["run_id"])
+    served.until(run["run_id"], "succeeded")
+    return time.perf_counter() - start
 
 
 def _two_turns(served: Served) -> None:
