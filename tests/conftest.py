@@ -27,6 +27,7 @@ LONG = (
     "probes/test_play.py",
     "probes/record/test_recorder.py",
     "probes/simulate/test_cases.py",
+    "probes/simulate/test_honesty.py",
     "probes/test_pytest_plugin.py",
     "reference/server/test_app_serve.py",
     "reference/server/test_docs.py",

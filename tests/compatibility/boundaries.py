@@ -24,6 +24,7 @@ class Boundary:
     before: str | None
     after: str | None
     unverified: bool
+    note: str
 
 
 def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
@@ -47,7 +48,7 @@ def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[s
     )
     return Boundary(
         named, edge, version, exact, before[-1] if before else None, after[0] if after else None,
-        "unverified" in claim,
+        "unverified" in claim, claim.get("note", ""),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ Kept = Mapping[str, Any]
 
 def summary(kept: Kept) -> str:
     """Render the table of the README."""
-    head = ("engine", "run, of all published", *VERDICTS, "since when without a break", "newest of these")
+    head = ("engine", "run, of all published", *VERDICTS, "usable since", "newest that was run")
     return table(head, (_summed(name, engine) for name, engine in kept["engines"].items()))
 
 
@@ -65,12 +65,14 @@ def _summed(name: str, engine: Kept) -> Iterator[str]:
     run = [found for found in engine["releases"].values() if "lost" not in found]
     verdicts = [found.get("verdict") for found in engine["releases"].values()]
     yield load.contract(name).at().title
-    yield f"{len(run)} of {len(engine['published'])}"
+    partly = sum("asked" in found for found in run)
+    yield f"{len(run)} of {len(engine['published'])}" + (f", {partly} for single clauses" if partly else "")
     yield from (str(verdicts.count(each)) for each in VERDICTS)
     whole = {version: found for version, found in engine["releases"].items() if "asked" not in found}
     working: str | None = None
     for version, found in whole.items():
-        working = (working or version) if found["verdict"] in USABLE else None
+        if found["verdict"] != "unanswered":
+            working = (working or version) if found["verdict"] in USABLE else None
     yield working or ABSENT
     newest = list(whole)[-1]
     yield f"{newest}: {whole[newest]['verdict']}"
@@ -144,5 +146,5 @@ def _edge(boundary: Boundary) -> tuple[str, ...]:
     elif boundary.exact:
         known = f"exact: {boundary.before} and {boundary.after} were run"
     else:
-        known = f"not exact: run were {boundary.before or 'none before'} and {boundary.after or 'none after'}"
+        known = f"nearest that were run: {boundary.before or 'none before'} and {boundary.after or 'none after'}"
     return f"`{boundary.claim}`", boundary.edge, boundary.version, known
