@@ -163,7 +163,16 @@ def test_on_a_phone_the_matrix_alone_scrolls_sideways(opened: Opened, make: Call
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_the_table_of_prices_has_lines_one_can_read(opened: Opened, size: tuple[int, int]) -> None:
     """It scrolls rather than break words, and leads to its release."""
-    tab = opened(samples.mixed(), size)
+    report = samples.mixed()
+    ways = {"interactive": "denied", "auto": "executed"}
+    report["releases"][0]["price"] = {
+        mode: {
+            "tools": ["shell"],
+            "call": {"tool": "shell", "outcome": outcome, "exit_code": 0, "seconds": 0.1, "told": ""},
+        }
+        for mode, outcome in ways.items()
+    }
+    tab = opened(report, size)
     assert tab.ask("Math.max(...[...document.querySelectorAll('.price tr')].map(e => e.clientHeight))") < 60
     tab.click(".price a")
     assert tab.ask(OPEN).startswith("Close\n\nbroken")
