@@ -50,7 +50,7 @@ def probe(  # noqa: PLR0913 - as it has options
     reports: tuple[Path, ...],
     yes: bool,
 ) -> int:
-    r"""Run real engines against their contracts, without account or network.
+    """Run real engines against their contracts, without account or network.
 
     TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm into
     a cache, without install scripts) or ENGINE=/path/to/executable. Without a target every contracted
@@ -103,7 +103,7 @@ def probe(  # noqa: PLR0913 - as it has options
 @click.argument("target", metavar="ENGINE[@VERSION]")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")
 def simulate(target: str, arguments: tuple[str, ...], folder: Path | None) -> int:
-    r"""Behave as a release of an engine, by its contract, without any CLI.
+    """Behave as a release of an engine, by its contract, without any CLI.
 
     The ARGs are those of the engine. Sessions are kept where the engine would keep them (below $HOME). The
     model's answers come from the chat-completions backend at TURNGATE_SIMULATE_URL; without it the first turn

@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 from turngate.runtime import Stop
 
+_INTERRUPTED = "interrupted"
+
 
 class CaseStoppedError(Exception):
     """A case can't go on; the text says why."""
@@ -28,10 +30,14 @@ class Interrupt:
         """Say whether the probe was interrupted."""
         return self._event.is_set()
 
+    def why(self, stopped: Exception) -> str:
+        """Say why a case ended early: an interrupt makes everything fail, so it is the reason whatever failed first."""
+        return _INTERRUPTED if self.is_set() else str(stopped)
+
     def wait(self, seconds: float) -> None:
         """Wait out a time; CaseStoppedError if the interrupt comes first."""
         if self._event.wait(max(0.0, seconds)):
-            raise CaseStoppedError("interrupted")
+            raise CaseStoppedError(_INTERRUPTED)
 
     @contextmanager
     def covering(self) -> Iterator[Stop]:
@@ -39,7 +45,7 @@ class Interrupt:
         stop = Stop()
         with self._lock:
             if self._event.is_set():
-                raise CaseStoppedError("interrupted")
+                raise CaseStoppedError(_INTERRUPTED)
             self._stops.add(stop)
         try:
             yield stop

@@ -75,7 +75,7 @@ class Stage:
                 finally:
                     hosts = {redact(each.host) for each in box.backend.egress()}
         except (CaseStoppedError, TurngateError) as stopped:
-            why = str(stopped)
+            why = self.interrupt.why(stopped)
         audience.ended(case, why, hosts)
 
     @contextmanager

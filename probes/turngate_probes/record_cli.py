@@ -16,7 +16,7 @@ import click
     help="Where recordings go.  [default: the fixtures of the checkout]",
 )
 def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None) -> int:
-    r"""Record real releases, one turn a folder, for tests that need no engine.
+    """Record real releases, one turn a folder, for tests that need no engine.
 
     TARGET is as for `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so
     that recording the same release again changes nothing but the provenance.

@@ -14,7 +14,7 @@ from turngate_probes.report_option import report_option
 @click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
 @report_option
 def report(sources: tuple[Path, ...], json_to: str | None, reports: tuple[Path, ...]) -> int:
-    r"""Render reports again from JSON reports or journals of probes, without running anything.
+    """Render reports again from JSON reports or journals of probes, without running anything.
 
     Several FROM are joined, as long as they were asked the same and no release stands in two of them.
 

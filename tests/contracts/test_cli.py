@@ -102,6 +102,15 @@ def test_summary_is_that_of_the_loaded_command(entry: EntryPoint) -> None:
     assert command.help.startswith(cli.summary(entry))
 
 
+@pytest.mark.parametrize("entry", entry_points(group=cli.GROUP), ids=lambda each: each.name)
+def test_examples_keep_their_lines(entry: EntryPoint) -> None:
+    """The mark that keeps an example's lines apart is read by click, and so never printed."""
+    command = entry.load()
+    printed = command.get_help(click.Context(command, info_name=entry.name))
+    assert "\\b" not in printed
+    assert not [line for line in printed.splitlines() if line.count(f"turngate {entry.name} ") > 1]
+
+
 def test_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]) -> None:
     """`--version` prints the name and the installed version."""
     assert cli.run(["--version"]) == 0

@@ -12,7 +12,7 @@ Installed as an executable by `engines.install`, with a file `lies` beside it th
 - about the prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, whatever it is)
 - about its end: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
   `meets-tester` (says its pid through the fifo `meeting` beside it, then hangs), `hangs-at-version` (likewise),
-  `refuses-auto`
+  `hangs-at-help` (likewise), `refuses-auto`
 - about tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
 - about a model of its own: `answers-itself` (keeps a word), `shows-key` (prints its key on standard error)
 - about the rest: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `asks-more`,
@@ -47,6 +47,8 @@ def main(argv: list[str]) -> int:
         print(next((version[lie] for lie in LIES & version.keys()), "codex-cli 0.169.0"))
         return 0
     if "--help" in argv[: argv.index("--") if "--" in argv else None]:
+        if "hangs-at-help" in LIES:
+            meet_tester()
         print(HELP.replace("--json", "--jsonl") if "poor-help" in LIES else HELP)
         return 0
     options, session, prompt = parse(argv[1:])

@@ -47,3 +47,12 @@ def test_waiting_ends_with_it() -> None:
     with pytest.raises(CaseStoppedError, match="interrupted"):
         interrupt.wait(60.0)
     timer.join()
+
+
+def test_it_is_the_reason_of_whatever_failed_after_it() -> None:
+    """What an interrupt tears down fails in many ways, none of which is the reason."""
+    interrupt = Interrupt()
+    refused = CaseStoppedError("connection refused")
+    assert interrupt.why(refused) == "connection refused"
+    interrupt.set()
+    assert interrupt.why(refused) == "interrupted"

@@ -88,7 +88,7 @@ class LiveStage(Stage):
                     )
                 )  # fmt: skip
         except (CaseStoppedError, TurngateError) as stopped:
-            why = str(stopped)
+            why = self.interrupt.why(stopped)
         finally:
             shutil.rmtree(root, ignore_errors=True)
         audience.ended(case, why, set())

@@ -49,7 +49,7 @@ def shared(command: Command) -> Command:
 @report_option
 @shared
 def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
-    r"""Probe many published releases of an engine; what a killed run has answered is not asked again.
+    """Probe many published releases of an engine; what a killed run has answered is not asked again.
 
     Releases are installed into the cache, checked against what the registry published, without install scripts.
     Pre-releases are probed only when they are listed.
@@ -88,7 +88,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 @click.option("--bad", metavar="VERSION", help="A release after it.  [default: the newest that answers]")
 @shared
 def bisect(engine: str, clause: str, **asked: Any) -> int:
-    r"""Find the first published release where a clause's result changes.
+    """Find the first published release where a clause's result changes.
 
     Runs the clause alone, and what it needs, on as few releases as it must. Releases that can't be had or don't
     answer are skipped, and named where they leave the place open. Where a result changes more than once, one of

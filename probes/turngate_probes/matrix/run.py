@@ -84,10 +84,10 @@ class Matrix:
         return 0.0
 
     def _keep(self, part: Path, version: str) -> float:
-        """Keep what is answered for good, and what failed until the next run; gives the engine's CPU seconds."""
+        """Keep what was asked to its end, for good if it was answered; gives the engine's CPU seconds."""
         report = build(read(part))
         release = report["releases"][0]
-        if self.interrupt.is_set() and release["verdict"] == "unanswered":
+        if report["interrupted"]:
             return float(release["engine_seconds"])
         answered, failed = self.plan.answered(self.folder, version), self.plan.failed(self.folder, version)
         failed.unlink(missing_ok=True)

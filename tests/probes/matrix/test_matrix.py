@@ -253,11 +253,12 @@ def test_an_engine_that_is_published_nowhere_is_told(shop: Shop) -> None:
     assert "more than an engine" in shop.err
 
 
-def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a signal the answers so far are reported, and the rest is asked the next time."""
+@pytest.mark.parametrize("lies", ["hangs-at-version", "no-version hangs-at-help"])
+def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest.MonkeyPatch, lies: str) -> None:
+    """After a signal the answers so far are reported, and the rest is asked the next time, be it broken already."""
     monkeypatch.setattr(run_module, "AT_ONCE", 1)
     shop.matrix("0.160.0")
-    shop.lies("0.161.0", "hangs-at-version")
+    shop.lies("0.161.0", lies)
     shop.folder.joinpath("cache").mkdir(exist_ok=True)
     meeting = shop.folder / "meeting"
     os.mkfifo(meeting)
