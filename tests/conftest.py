@@ -6,12 +6,12 @@ HERE = Path(__file__).parent
 # what takes longest; a file goes to one worker, and none should be left with one of these when the others are done
 FIRST = (
     "drift/test_drifts.py",
-    "reference/test_resume.py",
+    "reference/terminal/test_resume.py",
     "probes/test_play.py",
     "probes/orchestrated/test_played.py",
     "acceptance/test_probe.py",
     "probes/simulate/test_cases.py",
-    "reference/test_start.py",
+    "reference/terminal/test_start.py",
     "packaging/test_distribution.py",
     "probes/simulate/test_honesty.py",
     "probes/record/test_recorder.py",
@@ -29,8 +29,8 @@ LONG = (
     "probes/simulate/test_cases.py",
     "probes/simulate/test_honesty.py",
     "probes/test_pytest_plugin.py",
-    "reference/server/test_app_serve.py",
-    "reference/server/test_docs.py",
+    "reference/test_serve.py",
+    "reference/web/test_docs.py",
 )
 _RANKS = {HERE / name: rank for rank, name in enumerate(FIRST)}
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import click
 
-from turngate_reference.app import create_app
 from turngate_reference.data_dir import data_dir
-from turngate_reference.listener import Listener, address_of, bound, url
-from turngate_reference.metrics import Metrics
-from turngate_reference.security import guard, read_token
 from turngate_reference.serving import SLOTS, Server, Settings
-from turngate_reference.streams import Streams
+from turngate_reference.web.app import create_app
+from turngate_reference.web.listener import Listener, address_of, bound, url
+from turngate_reference.web.metrics import Metrics
+from turngate_reference.web.security import guard, read_token
+from turngate_reference.web.streams import Streams
 
 PORT = 8321
 _EPILOG = """\b

@@ -10,17 +10,17 @@ from pathlib import Path
 from turngate import load
 from turngate.errors import EnvironmentFailed
 from turngate.runtime import Stop
-from turngate_reference.commands import Commands
 from turngate_reference.data_dir import DataDir
-from turngate_reference.dispatcher import Dispatcher
-from turngate_reference.engines import Engines
 from turngate_reference.lock import locked
-from turngate_reference.profiles import Profiles
-from turngate_reference.recovery import recover
+from turngate_reference.orchestrator.commands import Commands
+from turngate_reference.orchestrator.dispatcher import Dispatcher
+from turngate_reference.orchestrator.engines import Engines
+from turngate_reference.orchestrator.profiles import Profiles
+from turngate_reference.orchestrator.recovery import recover
+from turngate_reference.orchestrator.sticky import Sticky
+from turngate_reference.orchestrator.turns import TurnRunner
 from turngate_reference.resident import ResidentHost
-from turngate_reference.sticky import Sticky
-from turngate_reference.store import Store
-from turngate_reference.turns import TurnRunner
+from turngate_reference.store.database import Store
 
 SLOTS = 4
 
@@ -46,7 +46,6 @@ class Server:
     def __init__(self, settings: Settings) -> None:
         """Take the data directory and settle what an earlier server left; EnvironmentFailed if it can't be used."""
         load.prepare()  # here, since turns and requests read contracts on many threads
-        load.prepare()
         self._stack = ExitStack()
         self._stop = Stop()
         self.ready = False

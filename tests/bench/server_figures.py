@@ -15,9 +15,9 @@ from turngate_probes import cases
 from turngate_probes.releases import default_cache, install, pinned_version
 from turngate_probes.sandbox import Sandbox, sandbox
 from turngate_probes.stub_model import Rule
-from turngate_reference import runs
 from turngate_reference.states import State
-from turngate_reference.store import Store
+from turngate_reference.store import runs
+from turngate_reference.store.database import Store
 
 RUNS = 20
 ROUNDS = 5

@@ -14,7 +14,7 @@ from turngate.verdict import Verdict, exit_code
 from turngate_probes.report.build import INTERRUPTED_CODE
 from turngate_probes.report.files import FORMATS
 from turngate_probes.report.text import MEANING
-from turngate_reference.cli import OTHER_SESSION
+from turngate_reference.terminal.cli import OTHER_SESSION
 
 ROOT = Path(__file__).parents[2]
 CODES = (ROOT / "docs/exit-codes.md").read_text()

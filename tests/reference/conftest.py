@@ -1,9 +1,11 @@
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.reference.desk import Desk
+from tests.reference.house import House, house
 
 
 @pytest.fixture(name="desk")
@@ -14,3 +16,19 @@ def _desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     monkeypatch.setenv("PATH", f"{desk.path}{os.pathsep}/usr/bin{os.pathsep}/bin")
     monkeypatch.chdir(tmp_path)
     return desk
+
+
+@pytest.fixture(name="closed_house")
+def _closed_house(desk: Desk) -> House:
+    """Build a server that is not open yet."""
+    desk.fifos()
+    return house(desk)
+
+
+@pytest.fixture(name="house")
+def _house(closed_house: House) -> Iterator[House]:
+    """Open a server for a test."""
+    closed_house.keep_session()
+    closed_house.open()
+    yield closed_house
+    closed_house.server.close()

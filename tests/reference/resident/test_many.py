@@ -21,7 +21,7 @@ done
 def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) -> None:
     """All answer, two turns each; threads do not grow with processes, and none of these, nor a file, is left."""
     us = psutil.Process()
-    threads, files = threading.active_count(), us.num_fds()
+    threads, files = set(threading.enumerate()), us.num_fds()
     stage = Stage(ResidentHost(), tmp_path)
     (tmp_path / "fake").write_text(ANSWER)
     (tmp_path / "fake").chmod(0o755)
@@ -32,9 +32,11 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
         for run in runs:
             stage.host.prompt(run, "go on")
         assert {run: int(heard[run].until(TurnEnded).final_text or 0) for run in runs} == pids
-    assert threading.active_count() <= threads + 1 + WORKERS
+    assert len(set(threading.enumerate()) - threads) <= 1 + WORKERS
     stage.host.close()
     for run in runs:
         heard[run].until(Gone)
     assert not [pid for pid in pids.values() if is_alive(pid)]
-    assert (threading.active_count(), us.num_fds()) == (threads, files)
+    # what earlier tests left may have ended meanwhile
+    assert not set(threading.enumerate()) - threads
+    assert us.num_fds() <= files

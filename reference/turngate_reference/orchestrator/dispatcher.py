@@ -1,0 +1,167 @@
+"""Slots and the queue: starts the turns of queued runs, first in, first out, as slots become free."""
+
+import logging
+import sqlite3
+import threading
+import uuid
+from typing import Protocol
+
+from turngate.runtime import Stop
+from turngate_reference.orchestrator import finish
+from turngate_reference.states import State
+from turngate_reference.store import runs
+from turngate_reference.store.database import Store
+from turngate_reference.store.runs import Run
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+
+
+class Runner(Protocol):
+    """What runs a turn."""
+
+    def run(self, run: Run, stop: Stop) -> bool:
+        """Run a claimed turn to its end; False: its process is kept, and the slot with it, until `release`."""
+
+
+class Dispatcher:
+    """Gives each turn a slot and a thread of its own, for as long as it runs."""
+
+    def __init__(self, store: Store, slots: int) -> None:
+        self.slots = slots
+        self._store = store
+        # by the tag of the claim: a run may be claimed anew while the thread of its last turn is still ending
+        self._held: dict[str, tuple[str, Stop]] = {}
+        self._threads: set[threading.Thread] = set()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._released = threading.Condition(self._lock)
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def held(self) -> int:
+        """How many slots are held now."""
+        return len(self._held)
+
+    def start(self, runner: Runner) -> None:
+        """Begin to start what is queued."""
+        self._runner = runner
+        self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
+        self._thread.start()
+        self.kick()
+
+    def kick(self) -> None:
+        """Look at the queue: something was added to it."""
+        self._wake.set()
+
+    def stop(self, run_id: str) -> None:
+        """End the process of a run, if one runs; its slot is free when the whole tree is gone."""
+        with self._lock:
+            stops = [stop for held, stop in self._held.values() if held == run_id]
+        for stop in stops:
+            stop.set()
+
+    def release(self, run: Run) -> None:
+        """Free the slot that was taken with the claim of a run; no process of that claim is left."""
+        self._release(str((run.process or {})["tag"]))
+
+    def _release(self, tag: str) -> None:
+        with self._lock:
+            self._held.pop(tag, None)
+            self._released.notify_all()
+        self._wake.set()
+
+    def wait_until_free(self, timeout: float) -> bool:
+        """Block until no slot is held, for `timeout` seconds at most; False: one still is."""
+        with self._released:
+            return self._released.wait_for(lambda: not self._held, timeout)
+
+    def close(self) -> None:
+        """Start nothing more, end all that runs, and return when it has ended."""
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._lock:
+            stops, threads = [stop for _, stop in self._held.values()], list(self._threads)
+        for stop in stops:
+            stop.set()
+        for thread in threads:
+            thread.join()
+
+    def _loop(self) -> None:
+        """Claim while there are free slots; try again later when the store can't be written."""
+        wait: float | None = None
+        while True:
+            self._wake.wait(wait)
+            self._wake.clear()
+            if self._closing.is_set():
+                return
+            try:
+                while not self._closing.is_set() and self.held < self.slots and is_queued(self._store):
+                    self._begin()
+                wait = None
+            except sqlite3.Error:
+                log.exception("the queue can't be read or written yet")
+                wait = RETRY_SECONDS
+
+    def _begin(self) -> None:
+        """Take a slot, then a run for it."""
+        tag, stop = uuid.uuid4().hex, Stop()
+        with self._lock:
+            self._held[tag] = "", stop
+        run = None
+        try:
+            run = claim(self._store, tag)
+        finally:
+            if run is None:
+                self._release(tag)
+        if run is None:
+            return
+        thread = threading.Thread(target=self._work, args=(run, stop), name=f"turngate-{run.handle}", daemon=True)
+        with self._lock:
+            self._held[tag] = run.run_id, stop
+            self._threads.add(thread)
+            thread.start()
+        # a cancel that came between the claim and this found nothing to stop
+        found = runs.find(self._store, run.run_id)
+        if found is not None and found.cancel_requested:
+            stop.set()
+
+    def _work(self, run: Run, stop: Stop) -> None:
+        done = True
+        try:
+            done = self._runner.run(run, stop)
+        finally:
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+            if done:
+                self.release(run)
+
+
+def is_queued(store: Store) -> bool:
+    """Tell whether any run waits for a slot."""
+    return bool(store.read("SELECT 1 FROM runs WHERE state = ? LIMIT 1", State.QUEUED))
+
+
+def claim(store: Store, tag: str) -> Run | None:
+    """Take the first run of the queue and begin its next turn; None: nothing is queued.
+
+    The tag that its processes will carry is written with it, so that they are found even if we die at once.
+    """
+    with store.writing() as connection:
+        row = connection.execute(
+            "SELECT run_id, turn_index, started_at FROM runs WHERE state = ? ORDER BY queue_place LIMIT 1",
+            (State.QUEUED,),
+        ).fetchone()
+        if row is None:
+            return None
+        runs.transition(
+            connection, row["run_id"], State.QUEUED, State.RUNNING,
+            turn_index=row["turn_index"] + 1, process={"tag": tag},
+            started_at=row["started_at"] or runs.now(),
+        )  # fmt: skip
+        finish.begin(connection, row["run_id"], row["turn_index"] + 1)
+        return runs.get(connection, row["run_id"])

@@ -1,0 +1,312 @@
+"""Runs whose process is kept while the user thinks: one thread takes every event and every deadline of all of them.
+
+What may happen at once (a reply, a deadline, a cancel, the death of the process) is decided by the compare-and-set
+of the run's state in the store; whoever comes second finds another state, and does nothing.
+"""
+
+import heapq
+import itertools
+import json
+import logging
+import queue
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from turngate.errors import TurngateError
+from turngate.model import AdapterTurnResult, EngineSessionHandle, Interaction, Outcome
+from turngate.turn import read_answer
+from turngate_reference.installed import InstalledEngine
+from turngate_reference.orchestrator.decide import Decision, decide, failed
+from turngate_reference.orchestrator.finish import Came, finish, pause
+from turngate_reference.orchestrator.prompts import reply_prompt
+from turngate_reference.orchestrator.run_record import write_record
+from turngate_reference.resident import (
+    Gone,
+    Lost,
+    Opened,
+    PermissionAsked,
+    ResidentEvent,
+    ResidentHost,
+    ResidentRequest,
+    Said,
+    TurnEnded,
+)
+from turngate_reference.states import RunErrorCode, State
+from turngate_reference.store import runs
+from turngate_reference.store.database import Store
+from turngate_reference.store.runs import Question, Run
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+MAX_CONTEXT = 64 * 2**10
+REFUSED = Interaction("open_text", "The engine ended its turn after an action was refused. What should it do instead?")
+
+
+@dataclass(slots=True)
+class Kept:
+    """A run with a process: `claimed` as it got its slot, `run` as of its turn.
+
+    `turn_began` is in seconds of the clock. A deadline that was set under another value of `clock_count` is void.
+    """
+
+    claimed: Run
+    engine: InstalledEngine
+    prompt: str
+    texts: Callable[[str], None]
+    turn_began: float = 0.0
+    clock_count: int = 0
+    process: dict[str, Any] = field(default_factory=dict)
+    lost: str | None = None
+    run: Run = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Begin with the run as it was claimed."""
+        self.run = self.claimed
+
+
+class Sticky:
+    """Keeps the processes of sticky runs; `release` frees a run's slot, `observe` hears of each turn.
+
+    `clock` gives seconds that no change of the wall clock touches.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        host: ResidentHost,
+        release: Callable[[Run], None],
+        observe: Callable[[str, str, float], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._host, self._release, self._observe, self._clock = store, host, release, observe, clock
+        self._kept: dict[str, Kept] = {}
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._number = itertools.count()
+        self._thread = threading.Thread(target=self._loop, name="turngate-sticky", daemon=True)
+        self._thread.start()
+
+    def begin(self, kept: Kept, request: ResidentRequest) -> None:
+        """Start the process of a run that was claimed, and run its first turn in it."""
+
+        def listener(event: ResidentEvent) -> None:
+            self._inbox.put(lambda: self._on(kept, event))
+
+        def start() -> None:
+            if self._is_canceled(kept):
+                finish(self._store, kept.run, failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled"), Came(0.0))
+                self._release(kept.claimed)
+                return
+            self._kept[kept.run.run_id], kept.turn_began = kept, self._clock()
+            self._limit_turn(kept)
+            self._host.open(kept.run.run_id, request, listener)
+
+        self._inbox.put(start)
+
+    def replied(self, run_id: str, question: Question, response: str) -> None:
+        """Deliver a reply that was taken: the run is `running` again."""
+        self._inbox.put(lambda: self._deliver(run_id, question, response))
+
+    def end(self, run_id: str) -> None:
+        """End the process of a run, if it has one; its slot is free when the whole tree is gone."""
+        # in turn, so that a process that is yet to be started is not missed
+        self._inbox.put(lambda: self._host.end(run_id))
+
+    def close(self) -> None:
+        """End every process, write what became of their runs, and return."""
+        self._host.close()
+        self._inbox.put(None)
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while True:
+            while self._due and self._due[0][0] <= self._clock():
+                self._do(heapq.heappop(self._due)[2])
+            timeout = self._due[0][0] - self._clock() if self._due else None
+            with suppress(queue.Empty):
+                todo = self._inbox.get(timeout=max(0.0, timeout) if timeout is not None else None)
+                if todo is None:
+                    return
+                self._do(todo)
+
+    def _do(self, todo: Callable[[], None]) -> None:
+        """Do one thing; what the store can't take now is done again later."""
+        try:
+            todo()
+        except sqlite3.Error:
+            log.exception("the store can't be written yet")
+            self._after(RETRY_SECONDS, lambda: self._do(todo))
+        except Exception:
+            log.exception("a sticky run failed in turngate itself")
+
+    def _after(self, seconds: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (self._clock() + seconds, next(self._number), what))
+
+    def _on(self, kept: Kept, event: ResidentEvent) -> None:
+        match event:
+            case Opened():
+                self._opened(kept, event)
+            case Said():
+                kept.texts(event.text)
+            case TurnEnded():
+                self._turn_ended(kept, event)
+            case PermissionAsked():
+                self._asked(kept, event)
+            case Lost():
+                kept.lost = event.detail
+                self._settle_lost(kept)
+            case Gone():
+                self._settle_lost(kept)
+                self._kept.pop(kept.run.run_id, None)
+                with self._store.writing() as connection:
+                    runs.change(connection, kept.run.run_id, process=None)
+                self._release(kept.claimed)
+
+    def _opened(self, kept: Kept, event: Opened) -> None:
+        kept.process = (kept.run.process or {}) | {
+            "pid": event.pid, "started_at": event.started_at, "transport_session_id": event.session_id
+        }  # fmt: skip
+        with self._store.writing() as connection:
+            runs.change(connection, kept.run.run_id, process=kept.process)
+        self._host.prompt(kept.run.run_id, kept.prompt)
+
+    def _turn_ended(self, kept: Kept, event: TurnEnded) -> None:
+        if not self._is(kept, State.RUNNING):
+            return
+        kept.clock_count += 1
+        kept.process["transport_session_id"] = event.session_id
+        decision, outcome, repair = self._decided(kept, event)
+        came = Came(self._clock() - kept.turn_began, outcome, None, repair, _session(kept, event.session_id))
+        until = self._limit_wait(kept) if decision.state is State.WAITING_USER else None
+        # what is noted of the process stays until it is gone, so that a restart finds it
+        state = finish(self._store, kept.run, decision, came, process=kept.process, wait_deadline_at=until)
+        self._observe(kept.run.engine, outcome, came.seconds)
+        self._record(kept, decision)
+        if state is not State.WAITING_USER:
+            self._host.end(kept.run.run_id)
+
+    def _decided(self, kept: Kept, event: TurnEnded) -> tuple[Decision, str, str | None]:
+        if event.failure is not None or (event.final_text is None and not event.declined):
+            detail = event.failure or "the engine gave no answer"
+            return failed(RunErrorCode.ENGINE_FAILED, detail), Outcome.ERROR, None
+        result = read_answer(event.final_text or "", kept.run.mode)
+        if event.declined and result.outcome is Outcome.ERROR:
+            result = AdapterTurnResult(Outcome.ASK_USER, interaction=REFUSED)
+        schema = kept.run.request.get("output_schema")
+        decision = decide(result, kept.run.mode, canceled=False, can_wait=True, output_schema=schema)
+        return decision, result.outcome, result.repair_level
+
+    def _asked(self, kept: Kept, event: PermissionAsked) -> None:
+        if not self._is(kept, State.RUNNING):
+            return
+        kept.clock_count += 1
+        asked = Interaction("risk_ack", event.prompt, event.options, (), _bounded(event.context))
+        until = self._limit_wait(kept)
+        if not pause(self._store, kept.run, asked, event.request_id, wait_deadline_at=until, process=kept.process):
+            self._host.end(kept.run.run_id)
+
+    def _deliver(self, run_id: str, question: Question, response: str) -> None:
+        kept, run = self._kept.get(run_id), runs.find(self._store, run_id)
+        if kept is None or run is None or run.state is not State.RUNNING:
+            return
+        kept.run = run
+        self._limit_turn(kept)
+        if question.request_id is not None:
+            self._host.decide(run_id, question.request_id, response)
+            return
+        kept.turn_began = self._clock()
+        prompt = reply_prompt(response, run.mode, output_schema=run.request.get("output_schema"))
+        self._host.prompt(run_id, prompt)
+
+    def _limit_turn(self, kept: Kept) -> None:
+        """Bound the turn afresh: from its start, or from the user's answer to an action."""
+        kept.clock_count += 1
+        clock = kept.clock_count
+
+        def too_late() -> None:
+            if kept.clock_count == clock and self._is(kept, State.RUNNING):
+                self._fail_running(kept, RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
+                self._host.end(kept.run.run_id)
+
+        self._after(kept.run.timeout, too_late)
+
+    def _limit_wait(self, kept: Kept) -> str:
+        """Bound the wait for the user; gives when it ends, by the wall clock."""
+        clock = kept.clock_count
+
+        def too_late() -> None:
+            detail = f"no reply came within {kept.run.timeout} seconds"
+            # a reply may come at this very moment: whoever changes the state first has it
+            if kept.clock_count == clock and self._fail_waiting(kept, RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail):
+                self._host.end(kept.run.run_id)
+
+        self._after(kept.run.timeout, too_late)
+        return (datetime.now(UTC) + timedelta(seconds=kept.run.timeout)).isoformat(timespec="milliseconds")
+
+    def _settle_lost(self, kept: Kept) -> None:
+        """Fail a run whose process is lost, unless it has ended before."""
+        detail = kept.lost or "the process has ended"
+        if self._fail_waiting(kept, RunErrorCode.INTERACTION_PROCESS_LOST, detail) or not self._is(kept, State.RUNNING):
+            return
+        waited = self._store.read("SELECT 1 FROM interactions WHERE run_id = ? LIMIT 1", kept.run.run_id)
+        code = RunErrorCode.INTERACTION_PROCESS_LOST if waited else RunErrorCode.ENGINE_FAILED
+        self._fail_running(kept, code, detail)
+
+    def _fail_running(self, kept: Kept, code: RunErrorCode, detail: str) -> None:
+        """Fail a run that is `running`; nobody but this thread takes it out of that state."""
+        run, decision = runs.find(self._store, kept.run.run_id) or kept.run, failed(code, detail)
+        came = Came(self._clock() - kept.turn_began)
+        finish(self._store, run, decision, came, process=run.process)
+        self._observe(run.engine, came.outcome, came.seconds)
+        self._record(kept, decision)
+
+    def _fail_waiting(self, kept: Kept, code: RunErrorCode, detail: str) -> bool:
+        """Fail a run if it waits; False: it does not (any more)."""
+        decision = failed(code, detail)
+        with self._store.writing() as connection:
+            done = runs.transition(
+                connection, kept.run.run_id, State.WAITING_USER, State.FAILED,
+                error=decision.error, pending_interaction_id=None, wait_deadline_at=None,
+                ended_at=runs.now(),
+            )  # fmt: skip
+        if done:
+            # after the deadlines that are due by now: many may fall together
+            self._inbox.put(lambda: self._record(kept, decision))
+        return done
+
+    def _is(self, kept: Kept, state: State) -> bool:
+        run = runs.find(self._store, kept.run.run_id)
+        return run is not None and run.state is state
+
+    def _is_canceled(self, kept: Kept) -> bool:
+        run = runs.find(self._store, kept.run.run_id)
+        return run is not None and run.cancel_requested
+
+    def _record(self, kept: Kept, decision: Decision) -> None:
+        try:
+            write_record(kept.run, kept.engine, decision, kept.run.session)
+        except TurngateError as full:
+            log.error("%s", full)  # noqa: TRY400 - it says all there is to say; the store has the run
+
+
+def _session(kept: Kept, session_id: str | None) -> dict[str, Any] | None:
+    """Give the session's handle, if a headless resume would take the transport's id too."""
+    contract = kept.engine.contract
+    known = kept.run.session is not None or session_id is None or not contract.resident.same_id
+    if known or not re.fullmatch(contract.handle.shape, session_id or ""):
+        return None
+    return asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id or "", 1))
+
+
+def _bounded(context: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Cut the context of an action to what can be kept and shown."""
+    text = json.dumps(context)
+    return context if len(text) <= MAX_CONTEXT else {"excerpt": text[:MAX_CONTEXT]}

@@ -1,0 +1,1 @@
+"""What is kept of runs: one SQLite file."""

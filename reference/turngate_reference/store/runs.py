@@ -1,0 +1,291 @@
+"""Runs, turns, questions and events as the store keeps them, and the one way in which a run changes its state."""
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from turngate.model import Mode
+from turngate_reference.states import TRANSITIONS, State
+from turngate_reference.store.database import Store
+
+MAX_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run; what is JSON in the store is data here (`None`: not known yet)."""
+
+    seq: int
+    run_id: str
+    handle: str
+    run_directory: Path
+    engine: str
+    engine_version: str | None
+    state: State
+    cancel_requested: bool
+    request: dict[str, Any]
+    workspace: Path | None
+    turn_index: int
+    recovery: dict[str, Any] | None
+    profile: dict[str, Any] | None
+    capability: dict[str, Any] | None
+    session: dict[str, Any] | None
+    process: dict[str, Any] | None
+    pending_interaction_id: str | None
+    wait_deadline_at: str | None
+    error: dict[str, str] | None
+    final_data: Any
+    notes: list[str]
+    created_at: str
+    updated_at: str
+    started_at: str | None
+    ended_at: str | None
+
+    @property
+    def mode(self) -> Mode:
+        """The execution mode."""
+        return Mode(self.request["execution_mode"])
+
+    @property
+    def timeout(self) -> int:
+        """Seconds that bound each turn, and each wait of a kept process."""
+        return int(self.request["session_timeout_sec"])
+
+    @property
+    def cwd(self) -> Path:
+        """Where the engine works."""
+        return self.workspace or self.run_directory / "work"
+
+    @property
+    def artifacts(self) -> Path:
+        """Where its results go: below the directory that the engine may write to."""
+        return self.cwd / "artifacts" / self.handle
+
+    @property
+    def locations(self) -> dict[str, str | None]:
+        """The variables that decide where the engine keeps its sessions, as they were on turn 1 (None: unset)."""
+        found: dict[str, str | None] = (self.recovery or {}).get("locations", {})
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a run asks its user: `question` holds kind, prompt, options, required_fields and context.
+
+    `request_id` is the engine's own id of a request for approval; `response` None means not answered yet.
+    """
+
+    interaction_id: str
+    run_id: str
+    turn_index: int
+    question: dict[str, Any]
+    request_id: str | None
+    asked_at: str
+    response: str | None
+    answered_at: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A turn; `failure` is None or {code, detail}, `argv` lacks the prompt."""
+
+    turn_index: int
+    started_at: str
+    ended_at: str | None
+    seconds: float | None
+    argv: list[str] | None
+    exit_code: int | None
+    outcome: str | None
+    failure: dict[str, str] | None
+    repair_level: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a run; ids grow, with gaps."""
+
+    id: int
+    type: str
+    data: dict[str, Any]
+    at: str
+
+
+def now() -> str:
+    """Give the time as ISO 8601 in UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def insert(connection: sqlite3.Connection, **columns: Any) -> None:
+    """Add a run in state `queued`, at the end of the queue."""
+    at = now()
+    values = _columns({**columns, "state": State.QUEUED, "created_at": at, "updated_at": at})
+    names = ", ".join(values)
+    places = ", ".join("?" * len(values))
+    sql = f"INSERT INTO runs ({names}, queue_place) VALUES ({places}, {_NEXT_PLACE})"  # noqa: S608 - our own names
+    connection.execute(sql, tuple(values.values()))
+    add_event(connection, columns["run_id"], "state", {"state": State.QUEUED, "turn_index": 0})
+
+
+def transition(
+    connection: sqlite3.Connection,
+    run_id: str,
+    source: State,
+    to: State,
+    *,
+    pending: str | None = None,
+    **columns: Any,
+) -> bool:
+    """Move a run from one state to another, with other columns; False if it is not in that state (any more).
+
+    `pending` is the id of the question that must be the open one. A run that returns to the queue goes to its end.
+    """
+    if (source, to) not in TRANSITIONS:
+        raise ValueError(f"no run goes from {source} to {to}")
+    values = _columns({**columns, "state": to, "updated_at": now()})
+    assigned = ", ".join(f"{name} = ?" for name in values)
+    if to is State.QUEUED:
+        assigned += f", queue_place = {_NEXT_PLACE}"
+    changed = connection.execute(
+        f"UPDATE runs SET {assigned} WHERE run_id = ? AND state = ?"  # noqa: S608 - our own names
+        + (" AND pending_interaction_id = ?" if pending is not None else ""),
+        (*values.values(), run_id, source, *([pending] if pending is not None else [])),
+    ).rowcount
+    if changed:
+        run = get(connection, run_id)
+        told = {"state": to, "turn_index": run.turn_index} | ({"error": run.error} if run.error else {})
+        add_event(connection, run_id, "state", told)
+    return bool(changed)
+
+
+def change(connection: sqlite3.Connection, run_id: str, **columns: Any) -> None:
+    """Set columns of a run that have nothing to do with its state."""
+    values = _columns({**columns, "updated_at": now()})
+    assigned = ", ".join(f"{name} = ?" for name in values)
+    connection.execute(f"UPDATE runs SET {assigned} WHERE run_id = ?", (*values.values(), run_id))  # noqa: S608 - our own names
+
+
+def get(connection: sqlite3.Connection, run_id: str) -> Run:
+    """Read a run inside a transaction; KeyError if there is none."""
+    row = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None:
+        raise KeyError(run_id)
+    return _run(row)
+
+
+def find(store: Store, run_id: str) -> Run | None:
+    """Read a run."""
+    return next((_run(row) for row in store.read("SELECT * FROM runs WHERE run_id = ?", run_id)), None)
+
+
+def page(
+    store: Store, *, state: State | None = None, engine: str | None = None, limit: int = 50, before: int | None = None
+) -> list[Run]:
+    """Read runs, the newest first; `before` is the `seq` of the last one of the page before."""
+    wanted: dict[str, Any] = {"state = ?": state, "engine = ?": engine, "seq < ?": before}
+    given = {condition: value for condition, value in wanted.items() if value is not None}
+    where = f"WHERE {' AND '.join(given)}" if given else ""
+    sql = f"SELECT * FROM runs {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - our own conditions
+    return [_run(row) for row in store.read(sql, *given.values(), min(limit, MAX_PAGE))]
+
+
+def in_state(store: Store, state: State) -> list[Run]:
+    """Read every run in one state, in the order of the queue."""
+    return [_run(row) for row in store.read("SELECT * FROM runs WHERE state = ? ORDER BY queue_place", state)]
+
+
+def with_process(store: Store) -> list[Run]:
+    """Read every run of which a process was noted that was not seen to be gone."""
+    return [_run(row) for row in store.read("SELECT * FROM runs WHERE process_json IS NOT NULL")]
+
+
+def counts(store: Store) -> dict[State, int]:
+    """Count the runs in each state."""
+    found = {State(row["state"]): row["n"] for row in store.read("SELECT state, count(*) n FROM runs GROUP BY state")}
+    return {state: found.get(state, 0) for state in State}
+
+
+def question(store: Store, interaction_id: str) -> Question | None:
+    """Read a question."""
+    rows = store.read("SELECT * FROM interactions WHERE interaction_id = ?", interaction_id)
+    return next(map(_question, rows), None)
+
+
+def question_in(connection: sqlite3.Connection, interaction_id: str) -> Question:
+    """Read a question inside a transaction; KeyError if there is none."""
+    row = connection.execute("SELECT * FROM interactions WHERE interaction_id = ?", (interaction_id,)).fetchone()
+    if row is None:
+        raise KeyError(interaction_id)
+    return _question(row)
+
+
+def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
+    """Give the reply to the question that a run's turn before `before_turn` ended with."""
+    rows = store.read(
+        "SELECT response FROM interactions WHERE run_id = ? AND turn_index = ? AND request_id IS NULL",
+        run_id, before_turn - 1,
+    )  # fmt: skip
+    return next((row["response"] for row in rows), None)
+
+
+def turns(store: Store, run_id: str) -> list[Turn]:
+    """Read the turns of a run, the first one first."""
+    rows = store.read("SELECT * FROM turns WHERE run_id = ? ORDER BY turn_index", run_id)
+    return [Turn(**{name: value for name, value in _plain(row).items() if name != "run_id"}) for row in rows]
+
+
+def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[Event]:
+    """Read events of a run that are later than `after`."""
+    rows = store.read("SELECT * FROM events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?", run_id, after, limit)
+    return [Event(row["id"], row["type"], json.loads(row["data_json"]), row["at"]) for row in rows]
+
+
+def as_json(value: Any) -> str | None:
+    """Bring a value to JSON; None stays None, which is SQL's null."""
+    return None if value is None else json.dumps(value)
+
+
+def add_event(connection: sqlite3.Connection, run_id: str, kind: str, data: dict[str, Any]) -> None:
+    """Add an event."""
+    connection.execute(
+        "INSERT INTO events (run_id, type, data_json, at) VALUES (?, ?, ?, ?)",
+        (run_id, kind, json.dumps(data), now()),
+    )
+
+
+_NEXT_PLACE = "(SELECT coalesce(max(queue_place), 0) + 1 FROM runs)"
+_JSON = ("request", "recovery", "profile", "capability", "session", "process", "error", "final_data", "notes")
+
+
+def _columns(values: dict[str, Any]) -> dict[str, Any]:
+    """Bring values to what the store holds: JSON as text, paths as text."""
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        if name in _JSON:
+            found[f"{name}_json"] = as_json(value)
+        else:
+            found[name] = str(value) if isinstance(value, Path) else value
+    return found
+
+
+def _plain(row: sqlite3.Row) -> dict[str, Any]:
+    return {
+        name.removesuffix("_json"): json.loads(row[name]) if name.endswith("_json") and row[name] else row[name]
+        for name in row.keys()  # noqa: SIM118 - iterating a row gives its values
+    }
+
+
+def _run(row: sqlite3.Row) -> Run:
+    found = _plain(row)
+    del found["queue_place"]
+    found["state"] = State(found["state"])
+    found["cancel_requested"] = bool(found["cancel_requested"])
+    found["run_directory"] = Path(found["run_directory"])
+    found["workspace"] = Path(found["workspace"]) if found["workspace"] else None
+    return Run(**found)
+
+
+def _question(row: sqlite3.Row) -> Question:
+    return Question(**_plain(row))

@@ -1,0 +1,1 @@
+"""`turngate start`, `resume` and `handles`: conversations of a person at a terminal."""

@@ -1,0 +1,254 @@
+"""The subcommands that continue conversations in the user's own environment: `start`, `resume`, `handles`.
+
+The first line of each function's docstring is what `turngate --help` shows; it is read without importing this.
+"""
+
+import json
+import re
+import shlex
+import shutil
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from io import TextIOWrapper
+from pathlib import Path
+from threading import Event
+
+import click
+
+from turngate.errors import EnvironmentFailed, RefusedError
+from turngate.model import Mode
+from turngate.runtime import Stop
+from turngate.runtime.signals import heard
+from turngate_reference import handle_record
+from turngate_reference.data_dir import DataDir, data_dir
+from turngate_reference.handle_record import HandleRecord, Unreadable
+from turngate_reference.lock import locked
+from turngate_reference.terminal import say
+from turngate_reference.terminal.conversation import Conversations, Done
+from turngate_reference.terminal.text_file import text_file
+
+NOT_RUN = 2
+OTHER_SESSION = 4
+SIGNALLED = 128
+INTERRUPTED = 130
+
+_CODES = """The engine's own exit code is ours (128 + N if signal N ended it), but: 2 it was not run, 4 another session
+came back than the one asked for, 130 interrupted."""
+
+_at = click.option(
+    "--data-dir",
+    "asked_dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where runs and handles lie.  [default: TURNGATE_DATA_DIR, else the platform's place for user data]",
+)
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print the handle record as JSON instead.")
+
+
+class EngineFirst(click.Command):
+    """A command whose first word is the engine, before the options; after the prompt only `--` and engine options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the engine off the front, so that the options that follow it are read as ours."""
+        if args and not args[0].startswith("-"):
+            args = [f"--engine={args[0]}", *args[1:]]
+        elif args[:1] not in (["-h"], ["--help"]):
+            raise click.UsageError("the engine comes first: turngate start ENGINE …", ctx)
+        return super().parse_args(ctx, args)
+
+
+@click.command(
+    cls=EngineFirst,
+    options_metavar="ENGINE [OPTIONS]",
+    context_settings={"allow_interspersed_args": False},
+    epilog=_CODES,
+)
+@click.option("--engine", required=True, hidden=True)
+@click.option("--mode", type=click.Choice([m.value for m in Mode]), default=Mode.INTERACTIVE.value, show_default=True)
+@click.option("--model", help="The model, by the engine's own name of it.")
+@click.option("--cwd", type=click.Path(file_okay=False, path_type=Path), help="Where the engine works; kept on resume.")
+@text_file("--prompt-file", "the prompt")
+@_at
+@_as_json
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[PROMPT] [-- ENGINE_ARGS...]")
+def start(
+    engine: str,
+    mode: str,
+    model: str | None,
+    cwd: Path | None,
+    from_file: str | None,
+    asked_dir: Path | None,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Begin a conversation with an engine, and get a handle to continue it.
+
+    The engine runs in your own environment, as if you had typed its command, and in mode interactive it is
+    never passed an option that lets it act without asking. Its answer is printed as it comes.
+    """
+    text, args = _prompt_and_options(words, from_file)
+    return _converse(
+        asked_dir,
+        as_json,
+        lambda conversations: conversations.start(engine, text, Mode(mode), model=model, cwd=cwd, args=args),
+    )
+
+
+def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[str, tuple[str, ...]]:
+    """Tell the prompt from the engine's options; a `--` before the first word has been taken off by click."""
+    if from_file is not None:
+        if words and not words[0].startswith("-"):
+            raise click.UsageError("give a prompt, or --prompt-file, but not both")
+        return from_file, words
+    if not words:
+        raise click.UsageError("a prompt is missing, or --prompt-file")
+    prompt, *rest = words
+    if rest and rest[0] != "--":
+        raise click.UsageError("the prompt is one argument: quote it, and put engine options after --")
+    return prompt, tuple(rest[1:])
+
+
+@click.command(context_settings={"allow_interspersed_args": False}, epilog=_CODES)
+@text_file("--message-file", "the message")
+@_at
+@_as_json
+@click.argument("handle")
+@click.argument("message", required=False)
+def resume(from_file: str | None, asked_dir: Path | None, as_json: bool, handle: str, message: str | None) -> int:
+    """Continue a conversation by its handle.
+
+    HANDLE may be shortened as long as it is unambiguous. Everything else (engine, session, options, mode,
+    directory) comes from the record. Options of ours stand before HANDLE: what follows it is never read as one.
+    """
+    text = message if from_file is None else from_file
+    if text is None or None not in (message, from_file):
+        raise click.UsageError("give MESSAGE, or --message-file before HANDLE: one of them")
+    return _converse(asked_dir, as_json, lambda conversations: conversations.resume(handle, text))
+
+
+@click.group(invoke_without_command=True)
+@_at
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
+    """List the conversations that can be continued, newest first; show and prune them."""
+    ctx.obj = data_dir(asked_dir)
+    if ctx.invoked_subcommand:
+        return 0
+    found = list(handle_record.every(ctx.obj))
+    _tell_unreadable(found)
+    records = [each for each in found if isinstance(each, HandleRecord)]
+    if as_json:
+        click.echo(json.dumps([each.to_json() for each in records], indent=2))
+    else:
+        for each in records:
+            click.echo(say.row(each))
+    return 2 if len(records) < len(found) else 0
+
+
+@handles.command()
+@click.argument("handle")
+@click.pass_obj
+def show(data: DataDir, handle: str) -> None:
+    """Print one handle record."""
+    click.echo(handle_record.as_text(handle_record.find(data, handle)))
+
+
+@handles.command()
+@click.option("--older-than", required=True, metavar="AGE", help="Such as 30d, 12h or 4w.")
+@click.pass_obj
+def prune(data: DataDir, older_than: str) -> None:
+    """Remove records and run directories that nobody touched for so long."""
+    before = datetime.now(UTC) - _age(older_than)
+    found = list(handle_record.every(data))
+    _tell_unreadable(found)
+    for each in found:
+        if isinstance(each, HandleRecord) and each.touched < before:
+            _remove(data, each)
+
+
+def _remove(data: DataDir, record: HandleRecord) -> None:
+    path, lock = data.record(record.handle), data.lock(record.handle)
+    try:
+        with locked(lock, record.handle):
+            if handle_record.read(path) != record:
+                return  # it was used meanwhile
+            # a record may name any directory; only those that are ours are removed
+            if record.run_directory == data.runs / record.run_id and record.run_directory.exists():
+                shutil.rmtree(record.run_directory)
+            for file in (path.with_suffix(".tmp"), path, lock):
+                file.unlink(missing_ok=True)
+    except EnvironmentFailed as used:
+        click.echo(f"kept: {used.what}", err=True)
+    except OSError as error:
+        click.echo(f"kept: {record.handle}: {error}", err=True)
+    else:
+        click.echo(f"removed {record.handle} ({record.engine}, {record.updated_at[:10]})")
+
+
+def _age(text: str) -> timedelta:
+    found = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
+    if not found:
+        raise click.UsageError(f"{text!r} is no age: write a number and h, d or w, such as 30d")
+    return int(found[1]) * {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}[found[2]]
+
+
+def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversations], Done]) -> int:
+    """Run an attempt, say what came of it, and give the exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    stop, gone = Stop(), Event()
+
+    def reader_gone() -> None:
+        gone.set()
+        stop.set()
+
+    answer = say.Answer(reader_gone)
+    data = data_dir(asked_dir)
+    with _ended_by_signals(stop):
+        try:
+            done = act(Conversations(data, _silent if as_json else answer.text, stop))
+        except RefusedError as refused:
+            raise click.UsageError(str(refused)) from refused
+    if as_json:
+        click.echo(handle_record.as_text(done.record))
+        say.diagnostics(done)
+    else:
+        answer.end(done.attempt.envelope)
+        say.diagnostics(done)
+        chosen = f" --data-dir {shlex.quote(str(data.root))}" if asked_dir else ""
+        say.continuation(done.record, f"turngate resume{chosen}")
+    if gone.is_set():
+        raise BrokenPipeError
+    return _exit_code(done)
+
+
+@contextmanager
+def _ended_by_signals(stop: Stop) -> Iterator[None]:
+    """Let SIGINT, SIGTERM and a hang-up end the engine's whole tree, so that the record is still written."""
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup asks for
+        numbers.append(signal.SIGHUP)
+    with heard(numbers, lambda _: stop.set()):
+        yield
+
+
+def _silent(_text: str) -> None:
+    """Print nothing while the record is what is asked for."""
+
+
+def _exit_code(done: Done) -> int:
+    if done.attempt.interrupted:
+        return INTERRUPTED
+    if done.strayed:
+        return OTHER_SESSION
+    code = done.attempt.exit_code
+    return NOT_RUN if code is None else code if code >= 0 else SIGNALLED - code
+
+
+def _tell_unreadable(found: list[HandleRecord | Unreadable]) -> None:
+    for each in found:
+        if isinstance(each, Unreadable):
+            click.echo(f"{each.path} can't be read and is left as it is: {each.why}", err=True)

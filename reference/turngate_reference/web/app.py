@@ -1,0 +1,33 @@
+"""The Flask app: what guards requests, what answers them, and how errors look."""
+
+from flask import Flask, Response, request
+
+from turngate_reference.serving import Server
+from turngate_reference.web import problems
+from turngate_reference.web.metrics import Metrics
+from turngate_reference.web.security import Guard
+from turngate_reference.web.streams import Streams
+from turngate_reference.web.validation import MAX_BODY
+from turngate_reference.web.views import Edge, engines, events, interaction, runs, service
+
+
+def create_app(core: Server, guard: Guard, streams: Streams, metrics: Metrics) -> Flask:
+    """Make the app that answers for `core`."""
+    app = Flask("turngate_reference", static_folder=None, template_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
+    app.url_map.merge_slashes = False  # a path is one of the document's or none; nothing is redirected
+    metrics.watch(core, streams)
+    app.extensions["turngate"] = Edge(core, streams, metrics)
+    problems.register(app)
+    app.before_request(lambda: guard.check(request))
+    app.after_request(_hardened)
+    for module in (runs, interaction, events, engines, service):
+        app.register_blueprint(module.blueprint)
+    return app
+
+
+def _hardened(response: Response) -> Response:
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = "no-store"
+    return response

@@ -1,0 +1,174 @@
+"""A client of the HTTP API that holds every answer to the document, and knows which it has seen."""
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, NamedTuple
+
+from flask.testing import FlaskClient
+from jsonschema import Draft202012Validator, FormatChecker
+from referencing import Registry
+from referencing.jsonschema import DRAFT202012
+
+from turngate_reference.serving import Server
+from turngate_reference.web import openapi
+from turngate_reference.web.app import create_app
+from turngate_reference.web.metrics import Metrics
+from turngate_reference.web.openapi import Operation
+from turngate_reference.web.security import Guard
+from turngate_reference.web.streams import Streams
+
+OUTSIDE = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # belong to no operation
+TOKEN = "a-token-of-26-characters.."
+
+
+class Occurrence(NamedTuple):
+    """An answer of an operation; `code` is empty unless it is a problem."""
+
+    path: str
+    method: str
+    status: int
+    code: str
+
+
+class Answer(NamedTuple):
+    """What came back."""
+
+    status: int
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body as data."""
+        return json.loads(self.body)
+
+
+@dataclass
+class Caller:
+    """Sends requests to an app over a server; `seen` may be shared by several callers."""
+
+    core: Server
+    guard: Guard = field(default_factory=Guard)
+    streams: Streams = field(default_factory=Streams)
+    metrics: Metrics = field(default_factory=Metrics)
+    seen: set[Occurrence] = field(default_factory=set)
+    client: FlaskClient = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.app = create_app(self.core, self.guard, self.streams, self.metrics)
+        self.client = self.app.test_client()
+
+    def call(self, method: str, path: str, headers: dict[str, str] | None = None, **more: Any) -> Answer:
+        """Send a request; the answer must be a documented one."""
+        response = self.client.open(path, method=method, headers=headers or {}, **more)
+        answer = Answer(response.status_code, dict(response.headers), response.data)
+        self.hold(method, path, answer)
+        return answer
+
+    def hold(self, method: str, path: str, answer: Answer) -> None:
+        """Hold an answer that came otherwise to the document, and note it."""
+        self.seen.add(hold_to_document(method, path, answer))
+
+    def get(self, path: str, **headers: str) -> Answer:
+        """Send a GET."""
+        return self.call("GET", path, _dashed(headers))
+
+    def post(self, path: str, body: Any = None, **headers: str) -> Answer:
+        """Send a POST with a JSON body, or with none."""
+        return self.call("POST", path, _dashed(headers), **({} if body is None else {"json": body}))
+
+
+def _dashed(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def hold_to_document(method: str, path: str, answer: Answer) -> Occurrence:
+    """Check an answer against the document; gives what occurred."""
+    found = operation_of(method, path)
+    code = answer.json["code"] if answer.headers.get("Content-Type") == "application/problem+json" else ""
+    if code:
+        assert not problem_flaws(answer), answer
+    if code in OUTSIDE:
+        return Occurrence("", "", answer.status, code)
+    assert found, f"{method} {path} is not in the document, and got {answer}"
+    response = found.responses.get(str(answer.status))
+    assert response, f"{answer.status} of {method} {path} is not in the document: {answer}"
+    assert set(response.get("headers", ())) <= set(answer.headers)
+    assert code in response.get("x-codes", [""]), f"{code} of {method} {path} is not in the document"
+    _check_content(response, answer)
+    return Occurrence(found.path, found.method, answer.status, code)
+
+
+def problem_flaws(answer: Answer) -> list[str]:
+    """Say what is wrong with a problem document."""
+    told = answer.json
+    entry = openapi.problems().get(told["code"])
+    if entry is None:
+        return [f"{told['code']} is not in the table"]
+    flaws = [each.message for each in schema("Problem").iter_errors(told)]
+    if (told["status"], told["title"]) != (answer.status, entry["title"]) or int(entry["status"]) != answer.status:
+        flaws.append("status and title are not those of the table")
+    if told["status"] == 503 and "Retry-After" not in answer.headers:
+        flaws.append("no Retry-After")
+    return flaws
+
+
+def _check_content(response: dict[str, Any], answer: Answer) -> None:
+    content = response.get("content")
+    if content is None:
+        assert not answer.body
+        return
+    media = answer.headers["Content-Type"].partition(";")[0]
+    assert media in content
+    if media.endswith("json"):
+        errors = validator(json.dumps(content[media]["schema"])).iter_errors(answer.json)
+        assert not [f"{each.json_path}: {each.message}" for each in errors], answer.json
+    if media == "text/event-stream":
+        types = re.findall(rb"^event: (.+)$", answer.body, re.MULTILINE)
+        assert {each.decode() for each in types} <= set(openapi.document()["x-turngate"]["events"])
+
+
+def operation_of(method: str, path: str) -> Operation | None:
+    """Find the operation that a request means."""
+    bare = path.partition("?")[0]
+    for each in openapi.operations():
+        pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(each.path))
+        if each.method == method.lower() and re.fullmatch(pattern, bare):
+            return each
+    return None
+
+
+def schema(name: str) -> Draft202012Validator:
+    """Give the validator of a schema of the document."""
+    return validator(json.dumps({"$ref": f"#/components/schemas/{name}"}))
+
+
+@cache
+def validator(text: str) -> Draft202012Validator:
+    """Give the validator of a schema that stands in the document."""
+    registry = Registry().with_resource("urn:document", DRAFT202012.create_resource(openapi.document()))
+    absolute = json.loads(text.replace('"#/', '"urn:document#/'))
+    return Draft202012Validator(absolute, registry=registry, format_checker=FormatChecker())
+
+
+def documented() -> set[Occurrence]:
+    """List everything that the document says may be answered."""
+    return {
+        Occurrence(each.path, each.method, int(status), code)
+        for each in openapi.operations()
+        for status, response in each.responses.items()
+        for code in response.get("x-codes", [""])
+    }
+
+
+def concrete(operation: Operation, run_id: str = "20261122T014200Z-codex-k3n9x2ab") -> tuple[str, str]:
+    """Give the method and the path of a request for an operation."""
+    return operation.method.upper(), operation.path.replace("{run_id}", run_id)
+
+
+def all_but(*left_out: str) -> Iterable[Operation]:
+    """Give every operation but those of these paths."""
+    return (each for each in openapi.operations() if each.path not in left_out)

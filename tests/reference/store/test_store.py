@@ -1,0 +1,75 @@
+"""The database: whole or not at all, of one version, of one server."""
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.reference import desk as d
+from tests.reference.house import ASK, House, final
+from turngate.errors import EnvironmentFailed
+from turngate_reference.serving import Server
+from turngate_reference.states import State
+from turngate_reference.store import runs
+from turngate_reference.store.database import Store
+
+
+def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    """A file of a later turngate is left as it is."""
+    file = tmp_path / "turngate.db"
+    Store(file).close()
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(EnvironmentFailed, match="schema 99"):
+        Store(file)
+
+
+def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
+    """A database that is not ours gets no tables of ours; a file that is none is refused too."""
+    file = tmp_path / "turngate.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(EnvironmentFailed, match="some other program"):
+        Store(file)
+    file.write_bytes(b"no database at all" * 100)
+    with pytest.raises(EnvironmentFailed, match="can't be used"):
+        Store(file)
+
+
+def test_a_data_directory_has_one_server(house: House) -> None:
+    """A second server on the same directory is refused, and says who has it."""
+    with pytest.raises(EnvironmentFailed, match="in use by process"):
+        Server(house.settings)
+
+
+def test_a_full_disk_leaves_nothing_half_written(house: House) -> None:
+    """A reply that can't be written changes nothing: the run still waits, and takes it later."""
+    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = house.ask()
+    writer = house.server.store._writer
+    (pages,) = writer.execute("PRAGMA page_count").fetchone()
+    writer.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        house.reply(run_id, question, "x" * 2**20)
+    assert house.run(run_id).state is State.WAITING_USER
+    assert [e.type for e in runs.events(house.server.store, run_id)][-1] == "state"
+    writer.execute("PRAGMA max_page_count = 1000000")
+    house.reply(run_id, question)
+    house.wait(run_id, State.SUCCEEDED)
+
+
+def test_a_transition_outside_of_the_table_is_a_fault_of_ours(house: House) -> None:
+    """No code of ours can move a run as the table does not allow."""
+    with house.server.store.writing() as connection, pytest.raises(ValueError, match="no run goes"):
+        runs.transition(connection, "x", State.SUCCEEDED, State.RUNNING)
+
+
+def test_a_transaction_that_fails_is_undone(house: House) -> None:
+    """What a block wrote before it failed is gone."""
+    house.desk.engine("codex", d.codex(ASK))
+    run_id, _ = house.ask()
+    with contextlib.suppress(KeyError), house.server.store.writing() as connection:
+        runs.change(connection, run_id, notes=["x"])
+        raise KeyError
+    assert house.run(run_id).notes == []

@@ -1,0 +1,99 @@
+"""An app behind real sockets, and what a client reads from them."""
+
+import http.client
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from itertools import islice
+from typing import Any, NamedTuple
+
+from tests.reference.caller import Answer, Caller
+from turngate_reference.web.listener import Listener, bound
+
+PATIENCE = 30.0
+MANY = 10_000
+
+
+@contextmanager
+def served(caller: Caller) -> Iterator[int]:
+    """Serve a caller's app; gives the port."""
+    with bound(socket.AF_INET, ("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        listener = Listener(caller.app, listening, caller.streams)
+        thread = threading.Thread(target=listener.run)
+        thread.start()
+        try:
+            yield port
+        finally:
+            listener.stop()
+            thread.join(PATIENCE)
+            assert not thread.is_alive()
+            listener.stop()  # as a second signal would
+
+
+def exchange(port: int, data: bytes) -> Answer:
+    """Send bytes, and read one answer."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as connection:
+        connection.sendall(data)
+        response = http.client.HTTPResponse(connection)
+        response.begin()
+        return Answer(response.status, dict(response.getheaders()), response.read())
+
+
+class Sent(NamedTuple):
+    """An event as it came."""
+
+    id: int
+    type: str
+    data: Any
+
+
+class Following:
+    """A client that follows a run; `comments` are what came beside events."""
+
+    def __init__(self, port: int, path: str, **headers: str) -> None:
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+        self._connection.request("GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()})
+        self.response = self._connection.getresponse()
+        self.comments: list[str] = []
+
+    def next(self) -> Sent | None:
+        """Wait for the next event; None at the end."""
+        fields: dict[str, str] = {}
+        while line := self.response.readline():
+            text = line.decode().removesuffix("\n")
+            if text:
+                name, _, value = text.partition(": ")
+                if name:
+                    fields[name] = value
+                else:
+                    self.comments.append(value)
+            elif "id" in fields:
+                return Sent(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+            else:
+                fields.clear()
+        return None
+
+    def line(self) -> str:
+        """Wait for the next line."""
+        return self.response.readline().decode()
+
+    def all(self) -> list[Sent]:
+        """Wait for the end; gives what came before it."""
+        found = list(islice(iter(self.next, None), MANY))
+        assert len(found) < MANY
+        return found
+
+    def close(self) -> None:
+        """Leave, so that the server sees it at once."""
+        self.response.close()
+        self._connection.close()
+
+
+@contextmanager
+def following(port: int, path: str, **headers: str) -> Iterator[Following]:
+    """Follow a run for a block."""
+    with closing(Following(port, path, **headers)) as found:
+        yield found
