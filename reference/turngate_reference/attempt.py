@@ -19,6 +19,10 @@ from turngate_reference.installed import InstalledEngine
 MAX_TRACE = 64 * 2**20
 
 
+class NoRoom(EnvironmentFailed):
+    """The traces of an attempt can't be kept."""
+
+
 class Attempt(Struct, frozen=True):
     """What came of an attempt: the engine's exit code (None: not reaped), what ended it, its turn."""
 
@@ -61,7 +65,7 @@ class Terms(Struct, frozen=True):
 def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, terms: Terms) -> Attempt:
     """Run the engine to its end, read by `reader`; EnvironmentFailed if it can't be started.
 
-    Command, stdout and stderr are kept in `folder`.
+    Command, stdout and stderr are kept in `folder`; NoRoom if they can't be.
     """
     argv = (str(engine.executable), *built.arguments)
     stdin = Stdin.CLOSED if built.stdin is None else built.stdin
@@ -103,5 +107,5 @@ def _keep(folder: Path, argv: tuple[str, ...], engine: InstalledEngine, files: E
         raise _no_room(folder, error) from error
 
 
-def _no_room(folder: Path, error: OSError) -> EnvironmentFailed:
-    return EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "make room, or mend its permissions")
+def _no_room(folder: Path, error: OSError) -> NoRoom:
+    return NoRoom(f"{folder} can't be written: {error.strerror}", "make room, or mend its permissions")

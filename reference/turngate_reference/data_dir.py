@@ -86,4 +86,5 @@ def data_dir(asked: Path | None) -> DataDir:
         from platformdirs import user_data_path  # noqa: PLC0415 - not needed when the place is given
 
         chosen = user_data_path("turngate", appauthor=False)
-    return DataDir(chosen.expanduser().absolute())
+    # by its real path: what is kept of a run names its directories, which are compared with where they really lie
+    return DataDir(chosen.expanduser().resolve())

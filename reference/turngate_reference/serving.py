@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from turngate import load
+from turngate.environment import engine_environment, locations_of
 from turngate.errors import EnvironmentFailed
 from turngate.runtime import Stop
 from turngate_reference.data_dir import DataDir
+from turngate_reference.installed import InstalledEngine
 from turngate_reference.lock import locked
 from turngate_reference.orchestrator.commands import Commands
 from turngate_reference.orchestrator.dispatcher import Dispatcher
@@ -48,22 +50,27 @@ class Server:
         load.prepare()  # here, since turns and requests read contracts on many threads
         self._stack = ExitStack()
         self._stop = Stop()
-        self.ready = False
+        self._started = False
+        root = settings.data.root
+        _check_is_text(root)
         try:
             settings.data.make()
-            self._stack.enter_context(locked(settings.data.root / "server.lock", str(settings.data.root)))
-            self.store = Store(settings.data.root / "turngate.db")
+            self._stack.enter_context(locked(root / "server.lock", str(root)))
+            self.store = Store(root / "turngate.db")
             self._stack.callback(self.store.close)
             recover(self.store)
         except OSError as error:
             self._stack.close()
             hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
-            raise EnvironmentFailed(f"{settings.data.root} can't be used: {error.strerror}", hint) from error
+            raise EnvironmentFailed(f"{root} can't be used: {error.strerror}", hint) from error
         except BaseException:
             self._stack.close()
             raise
         profiles = Profiles(self._stop)
-        self.engines = Engines(settings.data, self._stop, profiles.known)
+        self.engines = Engines(
+            settings.data, self._stop, profiles.known,
+            lambda engine: profiles.capability(engine, _environment(engine, settings)),
+        )  # fmt: skip
         self.dispatcher = Dispatcher(self.store, settings.slots)
         self._sticky = Sticky(self.store, ResidentHost(), self.dispatcher.release, settings.observe)
         self._runner = TurnRunner(
@@ -78,14 +85,33 @@ class Server:
         """Begin to work on the queue, and look at what engines there are."""
         self.dispatcher.start(self._runner)
         threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
-        self.ready = True
+        self._started = True
+
+    @property
+    def ready(self) -> bool:
+        """Whether runs are taken and worked on."""
+        return self._started and self.dispatcher.works
 
     def close(self) -> None:
         """End what runs, write what became of it, and give the data directory back."""
-        self.ready = False
+        self._started = False
         self._stop.set()
         self._runner.closing.set()
         self.dispatcher.close()
         self._sticky.close()
         self.store.wake()
         self._stack.close()
+
+
+def _environment(engine: InstalledEngine, settings: Settings) -> dict[str, str]:
+    """Give what a run that begins now would run in."""
+    locations = locations_of(engine.contract, settings.env)
+    return engine_environment(engine.contract, settings.env, locations, settings.pass_env)
+
+
+def _check_is_text(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as odd:
+        hint = "give another --data-dir"
+        raise EnvironmentFailed(f"the path of the data directory {str(path)!r} is no UTF-8", hint) from odd

@@ -4,8 +4,10 @@ import statistics
 import subprocess
 import tempfile
 import time
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 from tests.bench.resident_figures import resumed
@@ -22,7 +24,8 @@ from turngate_reference.store.database import Store
 RUNS = 20
 ROUNDS = 5
 MANY, FEW = 10_000, 10
-REPLIES = 200
+REPLIES, COPIES = 200, 3
+PROMPT = "Look at every page of the book, and say what is wrong with it. " * 80
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive"}
 
@@ -137,7 +140,7 @@ def _fill(file: Path, count: int) -> None:
             run_id = f"filled-{number:08}"
             runs.insert(
                 connection, run_id=run_id, handle=f"{number:08}", run_directory=like.run_directory / run_id,
-                engine="codex", request=like.request,
+                engine="codex", request=like.request | {"prompt": PROMPT},
             )  # fmt: skip
             settled: dict[str, Any] = {
                 "profile": like.profile,
@@ -151,9 +154,9 @@ def _fill(file: Path, count: int) -> None:
 
 
 def _replies(folder: Path) -> None:
-    """Send a reply to each of 200 runs three times, all at once; count the resumes."""
+    """Send a reply to each of 200 runs three times, all at once; RuntimeError unless that makes 200 resumes."""
     env = make_home(folder)
-    with serving(folder / "data", env, "--slots", "8") as served, ThreadPoolExecutor(40) as pool:
+    with serving(folder / "data", env, "--slots", "8") as served, ThreadPoolExecutor(REPLIES) as pool:
         made = [served.ask("POST", "/v1/runs", CREATE)[1]["run_id"] for _ in range(REPLIES)]
         for run_id in made:
             served.until(run_id, "waiting_user")
@@ -163,16 +166,21 @@ def _replies(folder: Path) -> None:
             _, asked = served.ask("GET", f"/v1/runs/{run_id}/interaction")
             bodies[run_id] = {"interaction_id": asked["pending"]["interaction_id"], "response": "red"}
 
+        together = Barrier(REPLIES)
+
         def reply(run_id: str) -> int:
             path = f"/v1/runs/{run_id}/interaction/reply"
+            together.wait()
             return served.ask("POST", path, bodies[run_id], **{"Idempotency-Key": run_id})[0]
 
         start = time.perf_counter()
-        statuses = list(pool.map(reply, made * 3))
+        statuses = list(pool.map(reply, [run_id for run_id in made for _ in range(COPIES)]))
         answered = time.perf_counter() - start
         for run_id in made:
             served.until(run_id, "succeeded")
         seconds = time.perf_counter() - start
     resumes = (folder / "turns").read_text().count("turn") - turns
-    print(f"  {REPLIES} replies, each sent three times: {resumes} resumes (aim: exactly {REPLIES})")
+    if (resumes, statuses.count(202)) != (REPLIES, len(statuses)):
+        raise RuntimeError(f"{REPLIES} replies made {resumes} resumes, and were answered {Counter(statuses)}")
+    print(f"  {REPLIES} replies, each sent {COPIES} times: {resumes} resumes (aim: exactly {REPLIES})")
     print(f"  answered {statuses.count(202)} times 202 in {answered:.2f} s; all runs ended after {seconds:.2f} s")

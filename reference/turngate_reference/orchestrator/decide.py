@@ -10,6 +10,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from turngate.model import AdapterTurnResult, Interaction, Mode, Outcome
+from turngate_reference.orchestrator import references
 from turngate_reference.states import RunErrorCode, State
 
 MAX_FINAL_DATA = 4 * 2**20
@@ -50,6 +51,8 @@ def check_output_schema(schema: dict[str, Any]) -> str | None:
     """Say what is wrong with an output schema; None: nothing. References may only lead inside the schema."""
     try:
         Draft202012Validator.check_schema(schema)
+        if found := references.flaw(schema):
+            return found
         _validator(schema).is_valid({})
     except SchemaError as wrong:
         return f"{wrong.json_path}: {wrong.message[:500]}"

@@ -8,7 +8,9 @@ from typing import Protocol
 
 from turngate.runtime import Stop
 from turngate_reference.orchestrator import finish
-from turngate_reference.states import State
+from turngate_reference.orchestrator.decide import failed
+from turngate_reference.orchestrator.records import keep_record
+from turngate_reference.states import RunErrorCode, State
 from turngate_reference.store import runs
 from turngate_reference.store.database import Store
 from turngate_reference.store.runs import Run
@@ -34,6 +36,7 @@ class Dispatcher:
         # by the tag of the claim: a run may be claimed anew while the thread of its last turn is still ending
         self._held: dict[str, tuple[str, Stop]] = {}
         self._threads: set[threading.Thread] = set()
+        self._unstarted: list[tuple[Run, str]] = []
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._released = threading.Condition(self._lock)
@@ -44,6 +47,11 @@ class Dispatcher:
     def held(self) -> int:
         """How many slots are held now."""
         return len(self._held)
+
+    @property
+    def works(self) -> bool:
+        """Whether the queue is worked on."""
+        return self._thread is not None and self._thread.is_alive() and not self._closing.is_set()
 
     def start(self, runner: Runner) -> None:
         """Begin to start what is queued."""
@@ -92,20 +100,21 @@ class Dispatcher:
             thread.join()
 
     def _loop(self) -> None:
-        """Claim while there are free slots; try again later when the store can't be written."""
-        wait: float | None = None
+        """Claim while there are free slots; try again later when the store or the machine does not allow it."""
         while True:
-            self._wake.wait(wait)
+            self._wake.wait()
             self._wake.clear()
             if self._closing.is_set():
                 return
             try:
+                self._settle_unstarted()
                 while not self._closing.is_set() and self.held < self.slots and is_queued(self._store):
                     self._begin()
-                wait = None
-            except sqlite3.Error:
-                log.exception("the queue can't be read or written yet")
-                wait = RETRY_SECONDS
+            except Exception:
+                log.exception("the queue can't be worked on yet")
+                # whoever gave a slot back has woken us, and must not have us try again at once
+                self._closing.wait(RETRY_SECONDS)
+                self._wake.set()
 
     def _begin(self) -> None:
         """Take a slot, then a run for it."""
@@ -120,15 +129,39 @@ class Dispatcher:
                 self._release(tag)
         if run is None:
             return
-        thread = threading.Thread(target=self._work, args=(run, stop), name=f"turngate-{run.handle}", daemon=True)
-        with self._lock:
-            self._held[tag] = run.run_id, stop
-            self._threads.add(thread)
-            thread.start()
+        try:
+            self._start(run, tag, stop)
+        except Exception as error:
+            self._unstarted.append((run, f"its turn was not started: {type(error).__name__}: {error}"))
+            self._release(tag)
+            raise
         # a cancel that came between the claim and this found nothing to stop
         found = runs.find(self._store, run.run_id)
         if found is not None and found.cancel_requested:
             stop.set()
+
+    def _start(self, run: Run, tag: str, stop: Stop) -> None:
+        thread = threading.Thread(target=self._work, args=(run, stop), name=f"turngate-{run.handle}", daemon=True)
+        with self._lock:
+            self._held[tag] = run.run_id, stop
+            self._threads.add(thread)
+            try:
+                thread.start()
+            except BaseException:
+                self._threads.discard(thread)
+                raise
+
+    def _settle_unstarted(self) -> None:
+        """Fail the runs that were claimed and whose turn has got no thread."""
+        while self._unstarted:
+            run, why = self._unstarted.pop()
+            decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, why)
+            keep_record(run, decision, run.session)
+            try:
+                finish.finish(self._store, run, decision, finish.Came(0.0))
+            except sqlite3.Error:
+                self._unstarted.append((run, why))
+                raise
 
     def _work(self, run: Run, stop: Stop) -> None:
         done = True

@@ -3,7 +3,7 @@
 from typing import Any
 
 from turngate_reference.states import State
-from turngate_reference.store.runs import Question, Run, Turn
+from turngate_reference.store.runs import Question, Run, Summary, Turn
 
 
 def links(run_id: str) -> dict[str, str]:
@@ -19,7 +19,7 @@ def links(run_id: str) -> dict[str, str]:
     }
 
 
-def run_summary(run: Run) -> dict[str, Any]:
+def run_summary(run: Summary) -> dict[str, Any]:
     """Show a run without its final data."""
     return {
         "run_id": run.run_id,
@@ -27,7 +27,7 @@ def run_summary(run: Run) -> dict[str, Any]:
         "engine": run.engine,
         "engine_version": run.engine_version,
         "execution_mode": run.mode.value,
-        "model": run.request.get("model"),
+        "model": run.model,
         "state": run.state.value,
         "turn_index": run.turn_index,
         "error": run.error,

@@ -30,16 +30,20 @@ _Key = tuple[str, str, str]
 
 
 class Engines:
-    """The catalogue; `stop` ends what it runs, `known` tells whether an engine's sessions can be resumed."""
+    """The catalogue; `stop` ends what it runs, `known` tells whether an engine's sessions can be resumed.
+
+    `learn` finds that out, in the background and once for each engine that is looked at.
+    """
 
     def __init__(
         self,
         data: DataDir,
         stop: Stop,
         known: Callable[[InstalledEngine], EngineResumeCapability | None] = lambda _engine: None,
+        learn: Callable[[InstalledEngine], object] = lambda _engine: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._data, self._stop, self._known = data, stop, known
+        self._data, self._stop, self._known, self._learn = data, stop, known, learn
         self._paths: dict[str, Path] = {}
         self._installed: Once[InstalledEngine] = Once(clock)
         self._help: Once[list[str]] = Once(clock)
@@ -65,7 +69,7 @@ class Engines:
         return self._installed.get(key, ask)
 
     def collect(self) -> None:
-        """Ask every installed engine for its version and its help pages, all at once; returns when that is done."""
+        """Ask every installed engine for all that is shown of it, all at once; returns when that is done."""
         for engine in load.engines():
             self._begin(engine)
         with self._news:
@@ -108,6 +112,7 @@ class Engines:
                     self._news.notify_all()
                 key, _ = self._place(found.contract)
                 self._help.get(key, lambda: self._help_missing(found))
+                self._learn(found)
         finally:
             with self._news:
                 self._looking.discard(engine)
@@ -136,7 +141,7 @@ class Engines:
                 row |= {"version": found.version, "help_missing": self._help.peek(key) or []} | self._able(found)
         return {
             "engine": engine, "title": contract.title, "contract_version": contract.contract_version,
-            "lifecycle": contract.lifecycle.status, "resident": {"transport": contract.resident.transport}, **row,
+            "lifecycle": contract.lifecycle.status, "resident": _resident(contract), **row,
         }  # fmt: skip
 
     def _able(self, engine: InstalledEngine) -> dict[str, Any]:
@@ -173,6 +178,23 @@ def _contract(engine: str) -> tuple[Contract, EngineContract]:
     """Load a contract, and resolve it for the newest release."""
     contract = load.contract(engine)
     return contract, contract.at()
+
+
+def _resident(contract: EngineContract) -> dict[str, Any]:
+    """Describe by its contract how one process of an engine can be kept over several turns."""
+    kept = contract.resident
+    asks, verified = kept.interactive is not None, "resident" not in contract.unverified
+    supported = kept.transport != "none" and (asks or kept.transport == "lines")
+    if kept.transport == "none":
+        detail = "the contract names no way to keep a process"
+    elif not supported:
+        detail = f"the contract does not say how it asks before it acts over {kept.transport}"
+    else:
+        detail = f"driven over {kept.transport}; {'' if verified else 'not yet '}seen at work with this release"
+    return {
+        "supported": supported, "transport": kept.transport, "verified": supported and verified, "asks": asks,
+        "same_id": kept.same_id, "own_store": kept.own_store, "detail": detail,
+    }  # fmt: skip
 
 
 def _environment(contract: EngineContract) -> dict[str, str]:

@@ -37,14 +37,16 @@ class Profiles:
     def choose(
         self, engine: InstalledEngine, environment: Mapping[str, str], *, session_timeout_sec: int, asked: str | None
     ) -> tuple[EngineInteractiveProfile, EngineResumeCapability]:
-        """Choose a profile, and say what it rests on; `asked` may ask for `sticky_process`. Never raises.
+        """Choose a profile, and say what it rests on; `asked` is what the run would have. Never raises.
 
         `environment` is what the engine will run in.
         """
-        able = self._capability(engine, environment)
+        able = self.capability(engine, environment)
         kind, reason = profile(able).kind, able.detail
         if asked == STICKY:
             kind, reason = STICKY, "the run asked for it"
+        elif asked is not None and asked != kind:
+            reason = f"the run asked for {asked}, which is not to be had: {able.detail}"
         return EngineInteractiveProfile(kind, reason, session_timeout_sec), able
 
     def known(self, engine: InstalledEngine) -> EngineResumeCapability | None:
@@ -54,7 +56,8 @@ class Profiles:
         except OSError:
             return None
 
-    def _capability(self, engine: InstalledEngine, environment: Mapping[str, str]) -> EngineResumeCapability:
+    def capability(self, engine: InstalledEngine, environment: Mapping[str, str]) -> EngineResumeCapability:
+        """Find out whether an engine can resume in this environment, unless that is known. Never raises."""
         try:
             if found := _reported(engine):
                 return found

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shlex
 import sqlite3
 import threading
 import time
@@ -17,14 +18,14 @@ from turngate.errors import EnvironmentFailed, RefusedError
 from turngate.model import EngineSessionHandle, Mode
 from turngate.runtime import Ended, Stop, session_exists, start_time
 from turngate.turn import TurnReader
-from turngate_reference.attempt import Attempt, Terms, attempt, traces
+from turngate_reference.attempt import Attempt, NoRoom, Terms, attempt, traces
 from turngate_reference.installed import InstalledEngine
 from turngate_reference.orchestrator import finish, workspaces
 from turngate_reference.orchestrator.decide import Decision, decide, failed
 from turngate_reference.orchestrator.engines import Engines
 from turngate_reference.orchestrator.profiles import Profiles
 from turngate_reference.orchestrator.prompts import first_prompt, reply_prompt
-from turngate_reference.orchestrator.run_record import write_record
+from turngate_reference.orchestrator.records import keep_record
 from turngate_reference.orchestrator.sticky import Kept, Sticky
 from turngate_reference.resident import ResidentRequest
 from turngate_reference.states import RunErrorCode, State
@@ -57,9 +58,9 @@ class TurnRunner:
 
     def run(self, run: Run, stop: Stop) -> bool:
         """Run a turn, and write what became of it, however it went; False: its process is kept, with the slot."""
-        start = time.monotonic()
+        start, engine = time.monotonic(), None
         try:
-            engine = self.engines.find(run.engine)
+            engine = self._engine(run)
             run = self._prepared(run, engine)
             if _is_kept(run, engine):
                 self._keep(run, engine)
@@ -67,16 +68,21 @@ class TurnRunner:
             decision, came = self._turn(run, engine, stop, start)
         except _FailedError as known:
             decision, came = known.decision, finish.Came(time.monotonic() - start)
-        except EnvironmentFailed as lacking:
-            decision = failed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking))
-            came = finish.Came(time.monotonic() - start)
         except Exception as ours:
             log.exception("turn %s of %s failed in turngate itself", run.turn_index, run.run_id)
             decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(ours).__name__}: {ours}")
             came = finish.Came(time.monotonic() - start)
+        # before the state is told: who sees it finds the record, and the next turn can't have begun
+        keep_record(run, decision, came.session or run.session, engine)
         self._write(run, decision, came)
         self.observe(run.engine, came.outcome, came.seconds)
         return True
+
+    def _engine(self, run: Run) -> InstalledEngine:
+        try:
+            return self.engines.find(run.engine)
+        except EnvironmentFailed as lacking:
+            raise _FailedError(failed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking))) from lacking
 
     def _keep(self, run: Run, engine: InstalledEngine) -> None:
         """Hand a run over to those whose process is kept between turns."""
@@ -92,7 +98,7 @@ class TurnRunner:
     def _turn(self, run: Run, engine: InstalledEngine, stop: Stop, start: float) -> tuple[Decision, finish.Came]:
         resumed = self._checked_session(run, engine) if run.turn_index > 1 else None
         built = self._invocation(run, engine, resumed)
-        log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, " ".join(built.own_arguments))
+        log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
         done = self._attempt(run, engine, built, resumed, stop)
         result = done.reading.result
         decision = decide(
@@ -103,19 +109,15 @@ class TurnRunner:
             decision = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
         session = _session(run, done.reading.session) if done.reading.session else None
         seen = self._is_seen(run, engine, session) if session and decision.state is State.WAITING_USER else None
-        came = finish.Came(time.monotonic() - start, result.outcome, done.exit_code, result.repair_level, session, seen)
-        try:
-            write_record(run, engine, decision, session or run.session)
-        except EnvironmentFailed as full:
-            log.error("%s", full)  # noqa: TRY400 - it says all there is to say; the store has the run
-        return decision, came
+        seconds = time.monotonic() - start
+        return decision, finish.Came(seconds, result.outcome, done.exit_code, result.repair_level, session, seen)
 
     def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
         """Settle on turn 1 what every later turn reuses: locations, version, profile."""
         if run.turn_index > 1:
             return run
-        for directory in (run.cwd, run.artifacts):
-            directory.mkdir(parents=True, exist_ok=True)
+        if why := workspaces.prepare(run):
+            raise _FailedError(failed(RunErrorCode.ENGINE_UNAVAILABLE, f"the workspace can't be used: {why}"))
         locations = locations_of(engine.contract, self.server_env)
         settled: dict[str, Any] = {"engine_version": engine.version, "recovery": {"locations": locations}}
         if run.mode is Mode.INTERACTIVE or run.request.get("interactive_profile"):
@@ -177,7 +179,13 @@ class TurnRunner:
             run.cwd, self._env(engine, run.locations), stop,
             timeout=float(run.timeout), tag=(run.process or {}).get("tag", ""), on_start=note_process,
         )  # fmt: skip
-        return attempt(engine, built, reader, traces(run.run_directory, run.turn_index), terms)
+        try:
+            return attempt(engine, built, reader, traces(run.run_directory, run.turn_index), terms)
+        except NoRoom as ours:
+            raise _FailedError(failed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours))) from ours
+        except EnvironmentFailed as lacking:
+            code = RunErrorCode.SESSION_RESUME_FAILED if resumed else RunErrorCode.ENGINE_FAILED
+            raise _FailedError(failed(code, str(lacking))) from lacking
 
     def _env(self, engine: InstalledEngine, locations: Mapping[str, str | None]) -> dict[str, str]:
         return engine_environment(engine.contract, self.server_env, locations, self.pass_env)

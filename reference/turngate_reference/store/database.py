@@ -2,6 +2,7 @@
 
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.resources import files
@@ -10,7 +11,7 @@ from typing import Any
 
 from turngate.errors import EnvironmentFailed
 
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 5.0
 
 
@@ -36,8 +37,11 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection inside a transaction, which is committed if the block ends well."""
-        with self._write_lock:
+        """Give the connection inside a transaction, which is committed if the block ends well.
+
+        Who waits for other threads and other processes waits `BUSY_SECONDS` for both together, no longer.
+        """
+        with self._turn_to_write():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -49,10 +53,27 @@ class Store:
         with self._changed:
             self._changed.notify_all()
 
+    @contextmanager
+    def _turn_to_write(self) -> Iterator[None]:
+        last = time.monotonic() + BUSY_SECONDS
+        if not self._write_lock.acquire(timeout=BUSY_SECONDS):
+            raise sqlite3.OperationalError("database is locked")
+        try:
+            left = max(0.0, last - time.monotonic())
+            self._writer.execute(f"PRAGMA busy_timeout = {int(left * 1000)}")
+            yield
+        finally:
+            self._write_lock.release()
+
     def read(self, sql: str, *values: Any) -> list[sqlite3.Row]:
         """Run one query."""
         with self._read_lock:
             return self._reader.execute(sql, values).fetchall()
+
+    def each(self, sql: str, *values: Any) -> Iterator[sqlite3.Row]:
+        """Run one query whose rows are too many to hold; nobody else reads until the last one is taken."""
+        with self._read_lock:
+            yield from self._reader.execute(sql, values)
 
     def wait_for_event(self, run_id: str, after: int, timeout: float) -> bool:
         """Block until the run has an event later than `after`, for `timeout` seconds at most; False: it has none."""

@@ -2,6 +2,7 @@
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,44 +16,46 @@ MAX_PAGE = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """A run; what is JSON in the store is data here (`None`: not known yet)."""
+class Summary:
+    """What lists show of a run; what is JSON in the store is data here (`None`: not known yet).
+
+    `timeout` is in seconds: it bounds each turn, and each wait of a kept process.
+    """
 
     seq: int
     run_id: str
     handle: str
-    run_directory: Path
     engine: str
     engine_version: str | None
     state: State
     cancel_requested: bool
-    request: dict[str, Any]
+    mode: Mode
+    model: str | None
+    timeout: int
     workspace: Path | None
     turn_index: int
-    recovery: dict[str, Any] | None
     profile: dict[str, Any] | None
     capability: dict[str, Any] | None
     session: dict[str, Any] | None
-    process: dict[str, Any] | None
     pending_interaction_id: str | None
     wait_deadline_at: str | None
     error: dict[str, str] | None
-    final_data: Any
     notes: list[str]
     created_at: str
     updated_at: str
     started_at: str | None
     ended_at: str | None
 
-    @property
-    def mode(self) -> Mode:
-        """The execution mode."""
-        return Mode(self.request["execution_mode"])
 
-    @property
-    def timeout(self) -> int:
-        """Seconds that bound each turn, and each wait of a kept process."""
-        return int(self.request["session_timeout_sec"])
+@dataclass(frozen=True, slots=True)
+class Run(Summary):
+    """A run, with all that is known of it."""
+
+    run_directory: Path
+    request: dict[str, Any]
+    recovery: dict[str, Any] | None
+    process: dict[str, Any] | None
+    final_data: Any
 
     @property
     def cwd(self) -> Path:
@@ -69,6 +72,17 @@ class Run:
         """The variables that decide where the engine keeps its sessions, as they were on turn 1 (None: unset)."""
         found: dict[str, str | None] = (self.recovery or {}).get("locations", {})
         return found
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """What tells of a run that waits whether it can be answered."""
+
+    run_id: str
+    engine: str
+    engine_version: str | None
+    profile: dict[str, Any] | None
+    session: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +134,9 @@ def now() -> str:
 
 def insert(connection: sqlite3.Connection, **columns: Any) -> None:
     """Add a run in state `queued`, at the end of the queue."""
-    at = now()
+    at, request = now(), columns["request"]
+    columns |= {name: request[name] for name in ("execution_mode", "session_timeout_sec")}
+    columns["model"] = request.get("model")
     values = _columns({**columns, "state": State.QUEUED, "created_at": at, "updated_at": at})
     names = ", ".join(values)
     places = ", ".join("?" * len(values))
@@ -183,12 +199,25 @@ def find(store: Store, run_id: str) -> Run | None:
 def page(
     store: Store, *, state: State | None = None, engine: str | None = None, limit: int = 50, before: int | None = None
 ) -> list[Run]:
-    """Read runs, the newest first; `before` is the `seq` of the last one of the page before."""
+    """Read runs whole, the newest first; `before` is the `seq` of the last one of the page before."""
+    return [_run(row) for row in _paged(store, "*", state, engine, limit, before)]
+
+
+def summaries(
+    store: Store, *, state: State | None = None, engine: str | None = None, limit: int = 50, before: int | None = None
+) -> list[Summary]:
+    """Read what lists show of runs, the newest first, as `page` does."""
+    return [Summary(**_converted(row)) for row in _paged(store, _SUMMARY, state, engine, limit, before)]
+
+
+def _paged(
+    store: Store, columns: str, state: State | None, engine: str | None, limit: int, before: int | None
+) -> list[sqlite3.Row]:
     wanted: dict[str, Any] = {"state = ?": state, "engine = ?": engine, "seq < ?": before}
     given = {condition: value for condition, value in wanted.items() if value is not None}
     where = f"WHERE {' AND '.join(given)}" if given else ""
-    sql = f"SELECT * FROM runs {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - our own conditions
-    return [_run(row) for row in store.read(sql, *given.values(), min(limit, MAX_PAGE))]
+    sql = f"SELECT {columns} FROM runs {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - our own words
+    return store.read(sql, *given.values(), min(limit, MAX_PAGE))
 
 
 def in_state(store: Store, state: State) -> list[Run]:
@@ -196,9 +225,16 @@ def in_state(store: Store, state: State) -> list[Run]:
     return [_run(row) for row in store.read("SELECT * FROM runs WHERE state = ? ORDER BY queue_place", state)]
 
 
-def with_process(store: Store) -> list[Run]:
-    """Read every run of which a process was noted that was not seen to be gone."""
-    return [_run(row) for row in store.read("SELECT * FROM runs WHERE process_json IS NOT NULL")]
+def waiting(store: Store) -> Iterator[Waiting]:
+    """Read the runs that wait, one after the other: they may be many, and their requests large."""
+    sql = "SELECT run_id, engine, engine_version, profile_json, session_json FROM runs WHERE state = ?"
+    return (Waiting(**_plain(row)) for row in store.each(sql, State.WAITING_USER))
+
+
+def processes(store: Store) -> list[dict[str, Any]]:
+    """Read what was noted of every process that was not seen to be gone."""
+    rows = store.read("SELECT process_json FROM runs WHERE process_json IS NOT NULL")
+    return [json.loads(row["process_json"]) for row in rows]
 
 
 def counts(store: Store) -> dict[State, int]:
@@ -256,6 +292,11 @@ def add_event(connection: sqlite3.Connection, run_id: str, kind: str, data: dict
 
 
 _NEXT_PLACE = "(SELECT coalesce(max(queue_place), 0) + 1 FROM runs)"
+_SUMMARY = (
+    "seq, run_id, handle, engine, engine_version, state, cancel_requested, execution_mode, model, session_timeout_sec,"
+    " workspace, turn_index, profile_json, capability_json, session_json, pending_interaction_id, wait_deadline_at,"
+    " error_json, notes_json, created_at, updated_at, started_at, ended_at"
+)
 _JSON = ("request", "recovery", "profile", "capability", "session", "process", "error", "final_data", "notes")
 
 
@@ -278,13 +319,20 @@ def _plain(row: sqlite3.Row) -> dict[str, Any]:
 
 
 def _run(row: sqlite3.Row) -> Run:
-    found = _plain(row)
+    found = _converted(row)
     del found["queue_place"]
-    found["state"] = State(found["state"])
-    found["cancel_requested"] = bool(found["cancel_requested"])
     found["run_directory"] = Path(found["run_directory"])
-    found["workspace"] = Path(found["workspace"]) if found["workspace"] else None
     return Run(**found)
+
+
+def _converted(row: sqlite3.Row) -> dict[str, Any]:
+    found = _plain(row)
+    found["state"] = State(found["state"])
+    found["mode"] = Mode(found.pop("execution_mode"))
+    found["timeout"] = found.pop("session_timeout_sec")
+    found["cancel_requested"] = bool(found["cancel_requested"])
+    found["workspace"] = Path(found["workspace"]) if found["workspace"] else None
+    return found
 
 
 def _question(row: sqlite3.Row) -> Question:

@@ -11,7 +11,9 @@ CREATE TABLE runs (
     state TEXT NOT NULL CHECK (state IN ('queued', 'running', 'waiting_user', 'succeeded', 'failed', 'canceled')),
     queue_place INTEGER,                     -- first in, first out
     cancel_requested INTEGER NOT NULL DEFAULT 0,
-    request_json TEXT NOT NULL,              -- as it was accepted
+    execution_mode TEXT NOT NULL,            -- these three stand in the request too
+    model TEXT,
+    session_timeout_sec INTEGER NOT NULL,
     workspace TEXT,                          -- resolved; NULL: the run has a directory of its own
     turn_index INTEGER NOT NULL DEFAULT 0,   -- the turn that runs or ran last; turns count from 1
     recovery_json TEXT,                      -- of turn 1: cwd and the variables that decide where sessions lie
@@ -22,15 +24,17 @@ CREATE TABLE runs (
     pending_interaction_id TEXT,
     wait_deadline_at TEXT,
     error_json TEXT,
-    final_data_json TEXT,
     notes_json TEXT NOT NULL DEFAULT '[]',
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     started_at TEXT,
-    ended_at TEXT
+    ended_at TEXT,
+    request_json TEXT NOT NULL,              -- as it was accepted; large ones last, since columns are read in order
+    final_data_json TEXT
 ) STRICT;
 
 CREATE INDEX runs_by_state ON runs (state, queue_place);
+CREATE INDEX runs_by_state_seq ON runs (state, seq);
 CREATE INDEX runs_by_engine ON runs (engine, seq);
 CREATE INDEX runs_with_process ON runs (seq) WHERE process_json IS NOT NULL;
 CREATE UNIQUE INDEX one_unfinished_run_a_workspace ON runs (workspace)

@@ -175,9 +175,10 @@ def _remove(data: DataDir, record: HandleRecord) -> None:
         with locked(lock, record.handle):
             if handle_record.read(path) != record:
                 return  # it was used meanwhile
-            # a record may name any directory; only those that are ours are removed
-            if record.run_directory == data.runs / record.run_id and record.run_directory.exists():
-                shutil.rmtree(record.run_directory)
+            # a record may name any directory, by any path to it; only those that are ours are removed
+            ours = data.runs / record.run_id
+            if ours.exists() and ours.resolve() == record.run_directory.resolve():
+                shutil.rmtree(ours)
             for file in (path.with_suffix(".tmp"), path, lock):
                 file.unlink(missing_ok=True)
     except EnvironmentFailed as used:

@@ -1,8 +1,8 @@
 """Begins a conversation with an engine and continues it by its handle, keeping the record true."""
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
@@ -57,7 +57,7 @@ class Conversations(Struct, frozen=True):
             cwd=(cwd or directory).absolute(), state="unfinished", turns=1,
             prompt=" ".join(prompt.split())[:PROMPT_KEPT], created_at=at, updated_at=at,
         )  # fmt: skip
-        with self._locked(handle):
+        with self._locked(handle), _naming(handle):
             return self._attempt(record, installed, built, None)
 
     def resume(self, prefix: str, message: str) -> Done:
@@ -80,7 +80,8 @@ class Conversations(Struct, frozen=True):
                 installed.contract, message, record.mode, record.session_value,
                 options=record.args, model=record.model,
             )  # fmt: skip
-            return self._attempt(record.updated(turns=record.turns + 1), installed, built, record.session_value)
+            with _naming(handle):
+                return self._attempt(record.updated(turns=record.turns + 1), installed, built, record.session_value)
 
     def _locked(self, handle: str) -> AbstractContextManager[None]:
         return locked(self.data.lock(handle), handle)
@@ -113,6 +114,16 @@ class Conversations(Struct, frozen=True):
         )
         handle_record.write(path, updated)
         return Done(updated, done, strayed)
+
+
+@contextmanager
+def _naming(handle: str) -> Iterator[None]:
+    """Have what fails from here on say the handle, by which the conversation that there is now can be found."""
+    try:
+        yield
+    except EnvironmentFailed as failed:
+        hint = f"{failed.hint}; the handle is {handle}" if failed.hint else f"the handle is {handle}"
+        raise EnvironmentFailed(failed.what, f"{hint}: turngate handles show {handle}") from failed
 
 
 def _strayed(done: Attempt, resumed: str, reported: str | None) -> bool:

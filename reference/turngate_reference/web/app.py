@@ -1,6 +1,6 @@
 """The Flask app: what guards requests, what answers them, and how errors look."""
 
-from flask import Flask, Response, request
+from flask import Flask, Response, abort, request
 
 from turngate_reference.serving import Server
 from turngate_reference.web import problems
@@ -21,10 +21,17 @@ def create_app(core: Server, guard: Guard, streams: Streams, metrics: Metrics) -
     app.extensions["turngate"] = Edge(core, streams, metrics)
     problems.register(app)
     app.before_request(lambda: guard.check(request))
+    app.before_request(_bounded)
     app.after_request(_hardened)
     for module in (runs, interaction, events, engines, service):
         app.register_blueprint(module.blueprint)
     return app
+
+
+def _bounded() -> None:
+    """Refuse a body that is too large also where nobody reads it."""
+    if (request.content_length or 0) > MAX_BODY:
+        abort(413)
 
 
 def _hardened(response: Response) -> Response:

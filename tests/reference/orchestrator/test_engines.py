@@ -11,6 +11,7 @@ import pytest
 
 from tests.reference import desk as d
 from tests.reference.desk import Desk
+from tests.reference.house import ASK, House
 from turngate import load
 from turngate.errors import ContractError, EnvironmentFailed
 from turngate.model import EngineResumeCapability
@@ -150,10 +151,45 @@ def test_every_contracted_engine_is_listed(desk: Desk, engines: Engines) -> None
         contract = load.contract(each["engine"]).at()
         assert each == {
             "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
-            "lifecycle": contract.lifecycle.status, "resident": {"transport": contract.resident.transport},
+            "lifecycle": contract.lifecycle.status, "resident": each["resident"],
             "executable": None, "version": None, "capability": None, "profile": None, "help_missing": [],
             "last_probe": None,
         }  # fmt: skip
+
+
+def test_how_a_process_is_kept_is_listed(desk: Desk, engines: Engines) -> None:
+    """What the contract says of the installed release is told, installed or not, and whether it was seen at work."""
+    desk.engine("codex", d.codex("hi"))
+    assert row(engines)["resident"] == {
+        "supported": True, "transport": "app_server", "verified": True, "asks": True, "same_id": True,
+        "own_store": False, "detail": "driven over app_server; seen at work with this release",
+    }  # fmt: skip
+    for each in engines.every():
+        contract = load.contract(each["engine"]).at(each["version"])
+        told, verified = each["resident"], "resident" not in contract.unverified
+        assert (told["transport"], told["same_id"]) == (contract.resident.transport, contract.resident.same_id)
+        assert told["verified"] == (told["supported"] and verified)
+        assert ("not yet seen" in told["detail"]) == (told["supported"] and not verified)
+
+
+def test_what_an_engine_can_do_is_learned_in_the_background(desk: Desk) -> None:
+    """Each installed engine is tried once, after it was asked what it is, and before any run needs it."""
+    learned: list[str | None] = []
+    engines = Engines(DataDir(desk.data), Stop(), learn=lambda engine: learned.append(engine.version))
+    desk.engine("codex", d.codex("hi"))
+    engines.collect()
+    assert learned == ["0.169.0"]
+
+
+def test_a_fresh_server_knows_what_its_engines_can_do(house: House) -> None:
+    """Capability and profile are there without any run, and the next interactive run tries nothing again."""
+    house.desk.engine("codex", d.codex(ASK))
+    house.server.engines.collect()
+    found = row(house.server.engines)
+    assert (found["capability"]["supported"], found["profile"]["kind"]) == (True, "resumable")
+    calls = asked(house.desk, "--help")
+    house.ask()
+    assert asked(house.desk, "--help") == calls
 
 
 def test_what_was_collected_is_listed(desk: Desk, engines: Engines) -> None:

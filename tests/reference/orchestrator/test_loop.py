@@ -1,6 +1,10 @@
 """The loop of a run: asked, waiting, answered, resumed in a new process, ended."""
 
 import json
+import logging
+import shlex
+from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
@@ -200,6 +204,65 @@ def test_the_record_lies_in_the_run_directory(house: House) -> None:
     house.failed(run_id)
     second = json.loads(file.read_text())
     assert (second["state"], second["turns"], second["session"]) == ("failed", 2, first["session"])
+
+
+def test_the_record_is_written_where_no_engine_ran(house: House) -> None:
+    """An engine that could not be started leaves a record too, and so does a resume that was refused before that."""
+    (house.desk.path / "codex").write_text("#!/no/such/interpreter\n")
+    (house.desk.path / "codex").chmod(0o755)
+    run_id = house.create()
+    error = house.failed(run_id)
+    assert (error["code"], "not started" in error["detail"]) == ("ENGINE_FAILED", True)
+    assert record(house, run_id)["state"] == "failed"
+    (house.desk.path / "codex").unlink()
+    executable = house.desk.engine("codex", d.codex(ASK))
+    for gone, code in ((house.keep_session(), "SESSION_RESUME_FAILED"), (executable, "ENGINE_UNAVAILABLE")):
+        house.keep_session()
+        run_id, question = house.ask()
+        gone.unlink()
+        house.reply(run_id, question)
+        assert house.failed(run_id)["code"] == code
+        kept = record(house, run_id)
+        assert (kept["state"], kept["turns"], kept["session"]["value"]) == ("failed", 2, d.SESSION)
+
+
+def test_a_resume_that_can_not_be_started_is_one_that_failed(house: House) -> None:
+    """An engine that is there and can't be run any more has failed, and not the server."""
+    executable = house.desk.engine("codex", d.codex(ASK))
+    run_id, question = house.ask()
+    executable.write_text("#!/no/such/interpreter\n")
+    house.reply(run_id, question)
+    assert house.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+
+
+def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An attempt whose traces can't be kept has failed in the server."""
+    house.desk.engine("codex", d.codex(ASK))
+    opened: Any = Path.open
+
+    def full(path: Path, *mode: str, **more: Any) -> Any:
+        if path.name == "stdout":
+            raise OSError(28, "No space left on device")
+        return opened(path, *mode, **more)
+
+    monkeypatch.setattr(Path, "open", full)
+    error = house.failed(house.create())
+    assert (error["code"], "No space left" in error["detail"]) == ("ORCHESTRATOR_ERROR", True)
+
+
+def test_what_is_logged_of_a_turn_can_be_run(house: House, caplog: pytest.LogCaptureFixture) -> None:
+    """The arguments are told as a shell reads them."""
+    house.desk.engine("codex", d.codex("ok"))
+    with caplog.at_level(logging.DEBUG, "turngate_reference"):
+        house.wait(house.create(engine_options=["-c", "a = 'b c'"]), State.SUCCEEDED)
+    (told,) = (each.message for each in caplog.records if " turn 1: codex " in each.message)
+    assert "a = 'b c'" in shlex.split(told)
+
+
+def record(house: House, run_id: str) -> dict[str, Any]:
+    """Read the handle record in a run's directory."""
+    found: dict[str, Any] = json.loads((house.run(run_id).run_directory / "handle.json").read_text())
+    return found
 
 
 def test_turns_tell_what_happened(house: House) -> None:

@@ -169,7 +169,15 @@ def test_a_run_may_ask_for_a_kept_process(place: Place) -> None:
     profile, able = place.choose(place.engine(), asked="sticky_process")
     assert (profile.kind, profile.reason) == ("sticky_process", "the run asked for it")
     assert able.supported
-    assert place.choose(place.engine("exit 1"), asked="resumable")[0].kind == "sticky_process"
+
+
+def test_a_wish_that_can_not_be_met_is_told(place: Place) -> None:
+    """An engine that can't resume is kept, and the reason names what was asked for; one that can has its own."""
+    profile, able = place.choose(place.engine("exit 1"), asked="resumable")
+    assert (profile.kind, able.supported) == ("sticky_process", False)
+    assert profile.reason == f"the run asked for resumable, which is not to be had: {able.detail}"
+    profile, able = place.choose(place.engine(GOOD + "\n"), asked="resumable")
+    assert (profile.kind, profile.reason) == ("resumable", able.detail)
 
 
 @pytest.mark.parametrize("supported, kind", [(True, "resumable"), (False, "sticky_process")])

@@ -1,12 +1,19 @@
 """What a restart makes of the runs that a killed server left."""
 
+import json
+import tracemalloc
+from typing import Any
+
 import psutil
+import pytest
 
 from tests.reference import desk as d
 from tests.reference.crash import is_gone, kill_server
 from tests.reference.house import ASK, House, final
+from turngate_reference.orchestrator.recovery import recover
 from turngate_reference.states import State
 from turngate_reference.store import runs
+from turngate_reference.store.database import Store
 from turngate_reference.store.runs import Run
 
 
@@ -46,6 +53,8 @@ def test_a_running_turn_is_ended_and_failed(closed_house: House) -> None:
         (turn,) = runs.turns(house.server.store, run.run_id)
         assert turn.outcome == "error"
         assert turn.ended_at
+        assert runs.events(house.server.store, run.run_id)[-2].type == "turn.ended"
+        assert json.loads((run.run_directory / "handle.json").read_text())["state"] == "failed"
 
 
 def test_a_process_that_was_not_noted_is_found_by_its_tag(closed_house: House) -> None:
@@ -89,6 +98,7 @@ def test_a_waiting_run_whose_id_is_spoiled_fails_at_the_restart(closed_house: Ho
     house.keep_session().unlink()
     with house.opened():
         assert house.failed(spoiled)["code"] == "SESSION_RESUME_FAILED"
+        assert json.loads((house.run(spoiled).run_directory / "handle.json").read_text())["state"] == "failed"
         assert house.run(other).state is State.WAITING_USER
 
 
@@ -102,6 +112,85 @@ def test_a_server_that_ends_in_order_settles_its_turns(closed_house: House) -> N
     assert not psutil.pid_exists(pid)
     with house.opened():
         assert house.failed(run_id)["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+
+
+def test_a_turn_that_was_asking_for_permission_has_ended(closed_house: House) -> None:
+    """A run that waited amid its turn fails with the turn, and both are told."""
+    house = closed_house
+    house.desk.engine("codex", d.codex(ASK))
+    house.keep_session()
+    with house.opened() as server:
+        run_id, _ = house.ask()
+        with server.store.writing() as connection:
+            profile = {**(house.run(run_id).profile or {}), "kind": "sticky_process"}
+            runs.change(connection, run_id, profile=profile)
+            connection.execute("UPDATE turns SET ended_at = NULL, outcome = NULL")
+        after = runs.events(server.store, run_id)[-1].id
+    with house.opened() as server:
+        assert house.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
+        (turn,) = runs.turns(server.store, run_id)
+        assert (bool(turn.ended_at), turn.outcome) == (True, "error")
+        assert [event.type for event in runs.events(server.store, run_id, after)] == ["turn.ended", "state"]
+
+
+def test_a_turn_that_had_ended_is_left_as_it_was(closed_house: House) -> None:
+    """A run that waited between two turns fails, and the turn that ended with the question did not."""
+    house = closed_house
+    house.desk.engine("codex", d.codex(ASK))
+    house.keep_session()
+    with house.opened() as server:
+        run_id, _ = house.ask()
+        before = runs.turns(server.store, run_id)
+        with server.store.writing() as connection:
+            runs.change(connection, run_id, session=None)
+    with house.opened() as server:
+        assert house.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+        assert runs.turns(server.store, run_id) == before
+
+
+def test_what_can_not_be_ended_is_tried_again(closed_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The note of a process that survives stays for the next server."""
+    house = closed_house
+    house.desk.engine("codex", d.codex("a", more=[["meet"]]))
+    kill_server(house, "wait(create('first'), 'running')\nmet()\ndie()")
+    orphan = psutil.Process(int((house.desk.path / "pid").read_text()))
+    with monkeypatch.context() as patch:
+        patch.setattr("turngate_reference.orchestrator.recovery.end_orphans", lambda noted: (len(list(noted)),))
+        with house.opened():
+            assert only(house, State.FAILED).process
+    assert orphan.is_running()
+    with house.opened():
+        assert is_gone(orphan)
+        assert only(house, State.FAILED).process is None
+
+
+def test_many_large_runs_are_not_held_at_once(closed_house: House) -> None:
+    """A restart reads of those who wait what it needs, one after the other."""
+    house = closed_house
+    house.desk.engine("codex", d.codex(ASK))
+    house.keep_session()
+    with house.opened() as server:
+        run_id, _ = house.ask()
+        like = house.run(run_id)
+        with server.store.writing() as connection:
+            for number in range(200):
+                copy = f"{number:08}"
+                runs.insert(
+                    connection, run_id=copy, handle=copy, run_directory=like.run_directory / copy, engine="codex",
+                    request=like.request | {"prompt": "x" * 100_000},
+                )  # fmt: skip
+                settled: dict[str, Any] = {"profile": like.profile, "session": like.session, "turn_index": 1}
+                runs.transition(connection, copy, State.QUEUED, State.RUNNING, **settled)
+                runs.transition(connection, copy, State.RUNNING, State.WAITING_USER)
+    store = Store(house.settings.data.root / "turngate.db")
+    tracemalloc.start()
+    try:
+        recover(store)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        store.close()
+    assert peak < 2**20
 
 
 def test_locations_of_turn_1_are_used_later(closed_house: House) -> None:

@@ -1,7 +1,12 @@
 """The database: whole or not at all, of one version, of one server."""
 
 import contextlib
+import re
 import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,6 +14,7 @@ import pytest
 from tests.reference import desk as d
 from tests.reference.house import ASK, House, final
 from turngate.errors import EnvironmentFailed
+from turngate.model import Mode
 from turngate_reference.serving import Server
 from turngate_reference.states import State
 from turngate_reference.store import runs
@@ -73,3 +79,51 @@ def test_a_transaction_that_fails_is_undone(house: House) -> None:
         runs.change(connection, run_id, notes=["x"])
         raise KeyError
     assert house.run(run_id).notes == []
+
+
+def test_who_waits_for_a_locked_database_waits_but_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many who want to write are all told after the same time, and not one after the other."""
+    monkeypatch.setattr("turngate_reference.store.database.BUSY_SECONDS", 0.5)
+    store = Store(tmp_path / "turngate.db")
+
+    def write(_: int) -> float:
+        start = time.monotonic()
+        with pytest.raises(sqlite3.OperationalError, match="locked"), store.writing():
+            pytest.fail("the database is locked")
+        return time.monotonic() - start
+
+    with contextlib.closing(sqlite3.connect(tmp_path / "turngate.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor(8) as pool:
+            assert max(pool.map(write, range(8))) < 1.9
+        other.execute("ROLLBACK")
+    with store.writing():
+        pass
+    store.close()
+
+
+def test_lists_of_runs_read_no_more_than_they_show(tmp_path: Path) -> None:
+    """They go by an index to their page, and touch neither requests nor final data."""
+    store = Store(tmp_path / "turngate.db")
+    told: list[str] = []
+    store._reader.set_trace_callback(told.append)
+    for state, engine, before in product((None, State.QUEUED), (None, "codex"), (None, 9)):
+        runs.summaries(store, state=state, engine=engine, before=before)
+    store._reader.set_trace_callback(None)
+    for query in told:
+        plan = " ".join(row["detail"] for row in store.read(f"EXPLAIN QUERY PLAN {query}"))
+        assert "TEMP B-TREE" not in plan, plan
+        condition = query.partition("WHERE")[2]
+        assert "runs_by_state_seq" in plan or "state" not in condition or "engine" in condition, plan
+        assert not {"request_json", "final_data_json", "*"} & set(re.split(r"[ ,]+", query))
+    store.close()
+
+
+def test_a_summary_tells_of_a_run_what_the_run_tells(house: House) -> None:
+    """What both have is the same."""
+    house.desk.engine("codex", d.codex(ASK))
+    run_id, _ = house.ask(model="o9", session_timeout_sec=77)
+    run, (summary,) = house.run(run_id), runs.summaries(house.server.store)
+    assert (run.model, run.timeout, run.mode) == ("o9", 77, Mode.INTERACTIVE)
+    for each in fields(summary):
+        assert getattr(summary, each.name) == getattr(run, each.name)

@@ -80,6 +80,23 @@ def test_prune_removes_no_directory_that_is_not_ours(desk: Desk) -> None:
     assert list((desk.data / "handles").iterdir()) == []
 
 
+def test_prune_knows_its_directories_by_whatever_path(desk: Desk) -> None:
+    """A run that was recorded by a link to the data directory goes with its record, and what a link leads to stays."""
+    desk.engine("codex", d.codex("hi"))
+    first, second = desk.begin(), desk.begin()
+    (desk.root / "link").symlink_to(desk.data)
+    old = {"updatedAt": "2026-01-01T00:00:00+00:00"}
+    run_id = desk.record(first)["runId"]
+    desk.change(first, old | {"runDirectory": str(desk.root / "link" / "runs" / run_id)})
+    moved = Path(desk.record(second)["runDirectory"]).rename(desk.root / "moved")
+    (desk.data / "runs" / desk.record(second)["runId"]).symlink_to(moved)
+    desk.change(second, old | {"runDirectory": str(moved)})
+    said = desk.type("handles", "prune", "--older-than", "1w")
+    assert not (desk.data / "runs" / run_id).exists()
+    assert said.err.startswith(f"kept: {second}: ")
+    assert moved.is_dir()
+
+
 @pytest.mark.parametrize("age", ["30", "d", "-1d", "1.5d", "30 d", "", "٣d"])
 def test_prune_refuses_what_is_no_age(desk: Desk, age: str) -> None:
     """An age is a number and a unit."""
@@ -91,6 +108,8 @@ def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("TURNGATE_DATA_DIR", "~/variable")
     assert data_dir(Path("/option")).root == Path("/option")
+    (tmp_path / "link").symlink_to("variable")
+    assert data_dir(tmp_path / "link" / "x").root == tmp_path / "variable" / "x"
     assert data_dir(None).root == tmp_path / "variable"
     monkeypatch.setattr("platformdirs.user_data_path", lambda name, appauthor: Path(f"/platform/{name}"))
     monkeypatch.setenv("TURNGATE_DATA_DIR", "")

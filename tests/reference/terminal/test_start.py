@@ -13,7 +13,9 @@ import pytest
 from tests.reference import desk as d
 from tests.reference.desk import Desk, Play
 from turngate import load
-from turngate_reference import data_dir
+from turngate.errors import EnvironmentFailed
+from turngate_reference import data_dir, handle_record
+from turngate_reference.handle_record import HandleRecord
 
 ALPHABET = "[2-9a-hjkmnp-tv-z]"
 QUESTION = {
@@ -228,7 +230,25 @@ def test_an_engine_that_can_not_be_started_is_recorded(desk: Desk) -> None:
     known.write_text(json.dumps({str(executable): [identity, "0.169.0"]}))
     said = desk.type("resume", handle, "go on")
     assert (said.code, "was not started" in said.err) == (2, True)
+    assert f"the handle is {handle}: turngate handles show {handle}" in said.err
     assert (desk.record(handle)["state"], desk.record(handle)["session"]["value"]) == ("failed", d.SESSION)
+
+
+def test_a_start_that_fails_says_the_handle_that_there_is_by_then(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A conversation whose first attempt could not be run or written down is found again."""
+    desk.engine("codex", d.codex("hi"))
+    written = handle_record.write
+
+    def full(path: Path, record: HandleRecord) -> None:
+        if record.state == "answered":
+            raise EnvironmentFailed("no room", "make room")
+        written(path, record)
+
+    monkeypatch.setattr(handle_record, "write", full)
+    said = desk.type("start", "codex", "hello")
+    handle = desk.only_record()["handle"]
+    assert said.code == 2
+    assert f"make room; the handle is {handle}: turngate handles show {handle}" in said.err
 
 
 @pytest.mark.parametrize(

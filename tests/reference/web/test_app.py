@@ -124,9 +124,21 @@ def test_a_body_is_bounded(caller: Caller) -> None:
         assert (odd.status, odd.json["code"]) == (400, "REQUEST_MALFORMED")
 
 
-def test_a_locked_database_changes_nothing(caller: Caller, closed_house: House) -> None:
+@pytest.mark.parametrize("path", ["/v1/runs/x/cancel", "/v1/runs/x/interaction/reply"])
+def test_a_body_that_nobody_reads_is_bounded_too(caller: Caller, path: str) -> None:
+    """A request that needs none of its body is refused all the same for one that is too large."""
+    assert caller.call("POST", path, data=b"x" * (MAX_BODY + 1)).json["code"] == "BODY_TOO_LARGE"
+    chunk = b"100000\r\n" + b" " * 2**20 + b"\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    with served(caller) as port:
+        assert exchange(port, head + chunk * 5 + b"0\r\n\r\n").json["code"] == "BODY_TOO_LARGE"
+
+
+def test_a_locked_database_changes_nothing(
+    caller: Caller, closed_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While another process holds the database, requests that change it are told to come again."""
-    caller.core.store._writer.execute("PRAGMA busy_timeout = 0")
+    monkeypatch.setattr("turngate_reference.store.database.BUSY_SECONDS", 0.0)
     with sqlite3.connect(closed_house.settings.data.root / "turngate.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"})

@@ -15,7 +15,7 @@ from schemathesis.specs.openapi import checks
 from tests.reference import desk as d
 from tests.reference.caller import Caller
 from tests.reference.house import ASK, House, final
-from turngate_reference.serving import Server
+from tests.reference.wire import PATIENCE, served
 from turngate_reference.states import State
 from turngate_reference.web import openapi
 
@@ -34,7 +34,7 @@ KNOWN = {"createRun": {"engine": "codex"}}
 
 @dataclass(frozen=True, slots=True)
 class Fuzzed:
-    """An app with a run of every kind, which starts no engine; `ended` is a run whose events come to an end."""
+    """A served app with a run of every kind; `ended` is a run whose events come to an end."""
 
     schema: schemathesis.BaseSchema
     runs: tuple[str, ...]
@@ -68,19 +68,19 @@ def _label(operation_id: str) -> str:
 
 @pytest.fixture(name="fuzzed")
 def _fuzzed(closed_house: House) -> Iterator[Fuzzed]:
-    """Have runs end, wait and queue."""
-    closed_house.desk.engine("codex", d.codex(final(x=1)), d.codex(ASK))
-    closed_house.keep_session()
-    with closed_house.opened():
-        ended = closed_house.create()
-        closed_house.wait(ended, State.SUCCEEDED)
-        waiting, _ = closed_house.ask()
-    server = Server(closed_house.settings)
-    server.ready = True
-    queued = server.commands.create({"engine": "codex", "prompt": "x"}, None)["run_id"]
-    schema = schemathesis.openapi.from_wsgi("/openapi.json", Caller(server).app)
-    yield Fuzzed(schema, (waiting, queued), ended)
-    server.close()
+    """Have runs end, wait, run and queue, behind a real socket; what runs then goes on until it is canceled."""
+    house = closed_house
+    house.desk.engine("codex", d.codex(final(x=1)), d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
+    house.keep_session()
+    with house.opened(slots=1) as server:
+        ended = house.create()
+        house.wait(ended, State.SUCCEEDED)
+        waiting, _ = house.ask()
+        running, queued = house.create(), house.create()
+        house.wait(running, State.RUNNING)
+        with served(Caller(server)) as port:
+            schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json")
+            yield Fuzzed(schema, (waiting, running, queued), ended)
 
 
 @pytest.mark.parametrize("operation_id", [each.definition["operationId"] for each in openapi.operations()])
@@ -97,6 +97,6 @@ def test_nothing_undocumented_is_answered(fuzzed: Fuzzed, operation_id: str) -> 
     )
     @given(case=fuzzed.cases(operation_id))
     def ask(case: Any) -> None:
-        case.call_and_validate(checks=CHECKS, headers={"Host": "localhost"})
+        case.call_and_validate(checks=CHECKS, timeout=PATIENCE)
 
     ask()

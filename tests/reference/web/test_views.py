@@ -164,7 +164,7 @@ def what_the_core_refuses(caller: Caller, run_id: str, monkeypatch: pytest.Monke
             if code == "PROMPT_REFUSED":
                 caller.post("/v1/runs", ASKS)
     with monkeypatch.context() as patch:
-        patch.setattr(caller.core, "ready", False)
+        patch.setattr(Server, "ready", False)
         caller.get("/readyz")
 
 

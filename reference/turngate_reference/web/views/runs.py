@@ -32,7 +32,7 @@ def page() -> Response:
     limit = asked.pop("limit")
     chosen: dict[str, Any] = asked | ({"state": State(asked["state"])} if "state" in asked else {})
     # one more than asked for tells whether there is a next page
-    found = runs.page(edge().core.store, limit=limit + 1, **chosen)
+    found = runs.summaries(edge().core.store, limit=limit + 1, **chosen)
     shown = found[:limit]
     following = f"{RUNS}?{urlencode(asked | {'limit': limit, 'before': shown[-1].seq})}" if found[limit:] else None
     return json_answer({"runs": [run_summary(run) for run in shown], "next": following})
