@@ -1,8 +1,8 @@
 """The price of not acting unasked: the tools that the model is offered in each mode, and what becomes of a call."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from turngate.plain import bounded
 from turngate_probes.stub_model import Exchange
@@ -14,6 +14,8 @@ CONVERSATIONS = ("input", "messages", "contents")
 RESULTS = ('_output"', '"tool_result"', '"functionResponse"', '"role": "tool"')
 AT_THE_END = 3
 LONGEST = 400
+MOST_NAMED = 8
+LONGEST_NAME = 60
 
 Event = Mapping[str, Any]
 Price = dict[str, Any]
@@ -36,24 +38,44 @@ def price(events: Iterable[Event]) -> Price | None:
     return found if any(found.values()) else None
 
 
-def rows(price: Price | None) -> Iterator[tuple[str, str, str, str]]:
-    """Give the lines of a table: mode, how many tools are offered, what becomes of a call, and the exit code.
+class Row(NamedTuple):
+    """A line of a table: how many tools a mode offers, which of them it `alone` does, and what becomes of a call."""
 
-    There are none where no call was seen.
-    """
+    mode: str
+    offered: str
+    alone: str
+    call: str
+    code: str
+
+
+def rows(price: Price | None) -> Iterator[Row]:
+    """Give the lines of a table; there are none where no call was seen."""
     seen = [found for found in (price or {}).values() if found and found["call"]]
+    acting, held = difference(price)
+    alone = {"auto": _named("only with auto-approve", acting), "interactive": _named("only without", held)}
     for mode, found in (price or {}).items() if seen else ():
         if found:
             call = found["call"]
             count = "?" if found["tools"] is None else str(len(found["tools"]))
             code = "" if not call else "none" if call["exit_code"] is None else str(call["exit_code"])
-            yield mode, count, f"{call['tool']}: {call['outcome']}" if call else "not seen", code
+            became = f"{call['tool']}: {call['outcome']}" if call else "not seen"
+            yield Row(mode, count, alone.get(mode, ""), became, code)
 
 
 def difference(price: Price | None) -> tuple[list[str], list[str]]:
-    """Give the tools that only an engine is offered that acts unasked, and those that only one is that does not."""
-    held = [set((found or {}).get("tools") or ()) for found in ((price or {}).get(mode) for mode in TURNS)]
-    return sorted(held[1] - held[0]), sorted(held[0] - held[1])
+    """Give the tools that only an engine is offered that acts unasked, and those that only one is that does not.
+
+    There are none where the tools of one mode were not seen.
+    """
+    found = [((price or {}).get(mode) or {}).get("tools") for mode in TURNS]
+    held = [set(tools) for tools in found if tools is not None]
+    return (sorted(held[1] - held[0]), sorted(held[0] - held[1])) if len(held) == len(TURNS) else ([], [])
+
+
+def _named(what: str, tools: Sequence[str]) -> str:
+    shown = [bounded(tool, LONGEST_NAME) for tool in tools[:MOST_NAMED]]
+    more = [f"{len(tools) - MOST_NAMED} more"] if len(tools) > MOST_NAMED else []
+    return f"{what}: {', '.join([*shown, *more])}" if tools else ""
 
 
 def _mode(shows: Event | None, calls: Event | None) -> Price | None:

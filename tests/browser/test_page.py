@@ -6,11 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.browser.chromium import DESKTOP, PHONE, Browser
+from tests.probes.gate import views
 from tests.probes.report import samples
+from turngate_probes.gate.page import page as gate_page
 from turngate_probes.report.build import Report
 from turngate_probes.report.page import page
 
 CELL = "a.cell[aria-label='codex 0.169.0, resume.accepted: fail']"
+NEXT_FRAME = "requestAnimationFrame(() => requestAnimationFrame(done));"
 OPEN = "(e => e && e.checkVisibility() ? e.innerText : null)(document.querySelector('.detail:target'))"
 FOCUS = "document.activeElement.getAttribute('aria-label')"
 SHOWN = "[...document.querySelectorAll('a.cell[data-state]:not(.off)')].filter(e => e.checkVisibility()).length"
@@ -32,7 +35,8 @@ def _opened(tab: Browser, tmp_path: Path) -> Opened:
     """Open the page of a report, in a window of a size."""
 
     def opened(report: Report, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True) -> Browser:
-        (tmp_path / "page.html").write_text(page(report), "utf-8")
+        rendered = gate_page(report) if "outcome" in report else page(report)
+        (tmp_path / "page.html").write_text(rendered, "utf-8")
         tab.open(tmp_path / "page.html", size, dark=dark, script=script)
         return tab
 
@@ -40,7 +44,7 @@ def _opened(tab: Browser, tmp_path: Path) -> Opened:
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-@pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of])
+@pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of, views.green_by_baseline, views.hostile])
 def test_the_page_needs_nothing_and_complains_of_nothing(
     opened: Opened, make: Callable[[], Report], size: tuple[int, int]
 ) -> None:
@@ -200,3 +204,41 @@ def test_a_result_is_told_by_more_than_its_colour(opened: Opened) -> None:
     drawn = {each.partition(" ")[::2] for each in signs}
     assert len(drawn) == len({state for state, _ in drawn}) == len({sign for _, sign in drawn}) == 6
     assert tab.ask("document.querySelector('.cell svg').getBoundingClientRect().width") >= 12
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("make", [views.green_by_baseline, views.red_by_a_tool])
+def test_the_page_of_a_gate_can_be_read(
+    opened: Opened,
+    make: Callable[[], Report],
+    size: tuple[int, int],
+    dark: bool,  # noqa: FBT001
+) -> None:
+    """The outcome is the headline, what differs is a table that scrolls by itself, and all text stands out."""
+    report = make()
+    tab = opened(report, size, dark=dark)
+    assert report["new"]["release"] in tab.ask("document.querySelector('h1').innerText")
+    assert f"Exit code {report['exit_code']}" in tab.ask("document.querySelector('.lead').innerText")
+    assert tab.ask("document.documentElement.scrollWidth") == size[0]
+    for selector in (".gate h2", ".gate li", ".must", ".gate th", ".gate td", ".impact", ".cell:not(.off)"):
+        if tab.ask(f"document.querySelector({selector!r}) !== null"):
+            assert tab.ask(f"{CONTRAST}({selector!r})") >= 4.5, selector
+
+
+@pytest.mark.parametrize("make", [samples.mixed, lambda: samples.many(30)])
+def test_nothing_shows_through_the_header_that_stays(opened: Opened, make: Callable[[], Report]) -> None:
+    """Whatever rows lie beneath it, the header looks the same, and its ground is opaque."""
+    tab = opened(make())
+    box = tab.ask(
+        "(s => { s.scrollIntoView(); const r = s.querySelector('thead').getBoundingClientRect();"
+        # without the round corners, and the last row of pixels, which both share
+        "return {x: r.x + 20, y: r.y + scrollY, width: r.width / 2, height: Math.floor(r.height) - 1, scale: 2}; })"
+        "(document.querySelector('.scroll'))"
+    )
+    assert tab.ask("getComputedStyle(document.querySelector('.matrix thead')).backgroundColor") == "rgb(255, 255, 255)"
+    seen = set()
+    for top in (150, 171, 203, 240):
+        tab.ask(f"new Promise(done => {{ document.querySelector('.scroll').scrollTop = {top}; {NEXT_FRAME} }})")
+        seen.add(tab.send("Page.captureScreenshot", format="png", clip=box)["data"])
+    assert len(seen) == 1

@@ -1,15 +1,22 @@
 """The price of not acting unasked: what is read from turns in which the model asks for a tool."""
 
+import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.probes import engines
+from tests.probes.report import samples
 from tests.probes.turns import CODEX, exchange
 from turngate_probes.events import turn_event
 from turngate_probes.price import difference, price, rows, told
+from turngate_probes.report.markdown import markdown
+from turngate_probes.report.page import page
+from turngate_probes.report.text import print_report
 
 
 def asked(*lies: str, folder: Path) -> dict[str, Any]:
@@ -28,7 +35,8 @@ def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tm
     assert [found[mode]["call"]["exit_code"] for mode in found] == [0, 0]
     assert difference(found) == (["apply_patch"], [])
     assert list(rows(found)) == [
-        ("interactive", "1", "exec_command: denied", "0"), ("auto", "2", "exec_command: executed", "0"),
+        ("interactive", "1", "", "exec_command: denied", "0"),
+        ("auto", "2", "only with auto-approve: apply_patch", "exec_command: executed", "0"),
     ]  # fmt: skip
 
 
@@ -79,6 +87,35 @@ def test_without_a_call_there_is_no_table() -> None:
     assert shown == {"interactive": {"tools": ["a"], "call": None}, "auto": None}
     assert list(rows(shown)) == []
     assert price([event(requests=None)]) is None
+
+
+def offered(interactive: list[str] | None, auto: list[str] | None) -> dict[str, Any]:
+    """A price by the tools of each mode."""
+    call = {"tool": "write", "outcome": "denied", "exit_code": 0, "seconds": 1.0, "told": "no"}
+    return {mode: {"tools": tools, "call": call} for mode, tools in (("interactive", interactive), ("auto", auto))}
+
+
+def test_the_tools_of_one_mode_alone_are_named() -> None:
+    """Either way, and not where those of the other mode were not seen."""
+    assert [row.alone for row in rows(offered(["ask", "read"], ["read", "write"]))] == [
+        "only without: ask", "only with auto-approve: write",
+    ]  # fmt: skip
+    assert [row.alone for row in rows(offered(None, ["write"]))] == ["", ""]
+    named = list(rows(offered([], [f"{i:02}{'x' * 900}" for i in range(40)])))[1].alone
+    assert named.endswith(", 32 more")
+    assert len(named) < 1000
+
+
+@pytest.mark.parametrize("kind", ["text", "markdown", "page"])
+def test_every_table_of_prices_names_them(kind: str) -> None:
+    """Their number alone says nothing of what is missed."""
+    report = samples.mixed()
+    report["releases"][0]["price"] = offered(["read"], ["read", "write_file"])
+    console = Console(file=io.StringIO(), width=500)
+    print_report(console, report, Path("journal"))
+    assert isinstance(console.file, io.StringIO)
+    found = {"text": console.file.getvalue(), "markdown": markdown(report), "page": page(report)}[kind]
+    assert re.search(r"only with auto(-|&#45;)approve(:|&#58;) write(_|&#95;)file", found)
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,11 @@ from typing import Any
 from turngate.clauses import Severity
 from turngate.contract import EngineContract
 from turngate.load import catalogue
-from turngate_probes.gate.classify import Difference
-from turngate_probes.gate.judge import WEIGHED
+from turngate_probes.gate.classify import Difference, Impact
 
 NOTHING = "An orchestrator has to change nothing."
+UNKNOWN = "What an orchestrator must change is not known, since not everything could be asked."
+WEIGHED = (Impact.BREAKING, Impact.DEGRADED)
 MOST = 12
 TOLD_APART = ("clause", "claim", "deviation")
 SEVERITIES = [severity.value for severity in Severity]
@@ -56,5 +57,12 @@ def _claims(found: Sequence[Difference]) -> Iterator[str]:
 def _surface(found: Sequence[Difference]) -> Iterator[str]:
     for each in found:
         if each.kind not in TOLD_APART and each.impact in WEIGHED:
-            change = f"{each.before} became {each.after}" if each.before and each.after else "is gone"
-            yield f"The {each.kind} {each.subject} {change}: {each.detail}."
+            yield f"The {each.kind} {each.subject} {_change(each)}: {each.detail}."
+
+
+def _change(each: Difference) -> str:
+    if each.after is None:
+        return "is gone"
+    if each.before is None or each.before == each.after:
+        return f"is {each.after}"
+    return f"{each.before} became {each.after}"

@@ -11,6 +11,8 @@ from turngate.errors import ContractError, EnvironmentFailed
 from turngate.versions import Range
 
 SCHEMA = "gate-baseline"
+# what may be excused though it is no clause: a tool that runs unasked in mode interactive
+UNASKED = "interactive.tool-call"
 
 
 class Entry(Struct, frozen=True):
@@ -48,15 +50,18 @@ def concerning(entries: Sequence[Entry], engine: str, version: str | None) -> tu
     return tuple(each for each in entries if each.covers(engine, version))
 
 
-def state(result: Result, *, differs: bool) -> str:
-    """Say what an entry does, by its clause's result: `excuses` a failure, `passes` now, or is `not_asked`."""
-    if result in (Result.FAIL, Result.UNSUPPORTED) or differs:
+def state(result: Result, *, breaks: bool) -> str:
+    """Say what an entry does, by its clause's result: `excuses` a failure, `passes` now, or is `not_asked`.
+
+    `breaks`: a breaking difference is about what the entry names.
+    """
+    if result in (Result.FAIL, Result.UNSUPPORTED) or breaks:
         return "excuses"
     return "passes" if result in (Result.PASS, Result.DEVIATES) else "not_asked"
 
 
 def _wrong(document: load.Document) -> Iterator[ContractError]:
-    known = {clause.id for clause in load.catalogue().clauses}
+    known = {clause.id for clause in load.catalogue().clauses} | {UNASKED}
     for i, each in enumerate(document.data or ()):
         since, until = each.get("since"), each.get("until")
         if each["clause"] not in known:

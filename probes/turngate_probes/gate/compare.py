@@ -6,6 +6,7 @@ from typing import Any
 from turngate.clauses import Result, Severity
 from turngate.contract import EngineContract
 from turngate.load import catalogue
+from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Difference, Impact, Use, of_call, of_clause, of_surface
 from turngate_probes.gate.survey import Side, shared
 from turngate_probes.gate.used import ANY, option_use, use_of, used_keys
@@ -45,6 +46,12 @@ def differences(old: Side, new: Side, was: EngineContract) -> list[Difference]:
         *_price(old.release.get("price") or {}, new.release.get("price") or {}, was),
     ]
     return sorted(found, key=lambda each: WORST_FIRST.index(each.impact))
+
+
+def unasked(release: Mapping[str, Any]) -> list[Difference]:
+    """List the tool calls that run unasked, which break where there is nothing to compare with, too."""
+    price = release.get("price") or {}
+    return [found for mode, each in price.items() if each for found in _call(mode, None, each["call"])]
 
 
 def _clauses(was: Results, now: Results) -> Iterator[Difference]:
@@ -105,12 +112,26 @@ def _price(was: Mapping[str, Any], now: Mapping[str, Any], contract: EngineContr
                 impact = of_surface(change, Use.RELIES if tool in watched else Use.NONE, holds=True)
                 detail = f"{'no longer ' if change == 'gone' else ''}offered to the model in mode {mode}"
                 yield _gone_or_new("tool", f"{tool} ({mode})", change, impact, detail, TOOL_CLAUSE)
-        if before.get("call") and after.get("call") and before["call"]["outcome"] != after["call"]["outcome"]:
-            outcome = after["call"]["outcome"]
-            detail = f"a tool call in mode {mode}: {after['call']['told'] or 'the model was told nothing'}"
-            yield Difference(
-                "call", mode, before["call"]["outcome"], outcome, of_call(mode, outcome), detail, TOOL_CLAUSE
-            )
+        yield from _call(mode, before.get("call"), after.get("call"))
+
+
+def _call(mode: str, was: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> Iterator[Difference]:
+    """Compare what becomes of a tool call; one that runs unasked breaks unless it was seen to before, too."""
+    if now is None:
+        return
+    impact, after = of_call(mode, now["outcome"]), str(now["outcome"])
+    before = str(was["outcome"]) if was else None
+    told = now["told"] or "the model was told nothing"
+    if impact is Impact.BREAKING:
+        as_before = before == after
+        detail = f"a tool call in mode {mode} runs unasked{', as before' if as_before else ''}: {told}"
+        yield Difference("call", mode, before, after, Impact.DEGRADED if as_before else impact, detail, UNASKED)
+    elif was and before != after:
+        yield Difference("call", mode, before, after, impact, f"a tool call in mode {mode}: {told}", TOOL_CLAUSE)
+    if was and before == after and was["exit_code"] != now["exit_code"]:
+        old, new = ("none" if each["exit_code"] is None else str(each["exit_code"]) for each in (was, now))
+        detail = f"the turn ends with another exit code, though the call is {after} as before"
+        yield Difference("call", f"{mode} exit code", old, new, Impact.DEGRADED, detail, TOOL_CLAUSE)
 
 
 def _gone_or_new(kind: str, name: str, change: str, impact: Impact, detail: str, clause: str) -> Difference:

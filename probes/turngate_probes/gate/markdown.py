@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turngate_probes.gate.text import OUTCOMES, apart
+from turngate_probes.gate.view import ruling_of
 from turngate_probes.report.markdown import escaped, prices
 
 SIGNS = {"pass": "✅", "fail": "❌", "unanswered": "❔", "interrupted": "❔"}
@@ -16,7 +17,11 @@ def markdown(report: Mapping[str, Any]) -> str:
     old, new = escaped(report["old"]["release"]), escaped(report["new"]["release"])
     head = f"## {SIGNS[report['outcome']]} {new} {OUTCOMES[report['outcome']]} {old}\n"
     reasons = [f"- {escaped(reason)}" for reason in report["reasons"]]
-    return "\n".join([head, *reasons, "", escaped_long(report["must"]), *_table(report), *prices(report["probe"]), ""])
+    excused = [
+        f"\nExcused by the baseline ({escaped(e.reason)}): {escaped(r.text)}" for r, e in ruling_of(report).excused
+    ]
+    must = escaped_long(report["must"])
+    return "\n".join([head, *reasons, "", must, *excused, *_table(report), *prices(report["probe"]), ""])
 
 
 def escaped_long(text: str) -> str:

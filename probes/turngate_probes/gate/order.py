@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
+from semver import Version
 
 from turngate import load
 from turngate.errors import EnvironmentFailed
@@ -15,22 +16,16 @@ from turngate_probes import report as reporting
 from turngate_probes.gate.baseline import Entry, read
 from turngate_probes.gate.crossing import CLAUSES
 from turngate_probes.gate.gather import Gathering, Question, default_old
-from turngate_probes.gate.markdown import markdown
+from turngate_probes.gate.publish import publish
 from turngate_probes.gate.report import gate_report
-from turngate_probes.gate.text import print_gate
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.peaks import jobs_for
 from turngate_probes.probe import Settings, sandboxes_path
-from turngate_probes.report import github
+from turngate_probes.releases import LATEST
 from turngate_probes.report.build import INTERRUPTED_CODE, Report
-from turngate_probes.report.files import write_reports
-from turngate_probes.report.output import checked, json_text, write_atomically, write_json
 from turngate_probes.room import parse_size
 from turngate_probes.selection import known_clauses
 from turngate_probes.targets import Target, parse_target
-
-SCHEMA = "gate-report"
-OWN_FORMATS = {".json": json_text, ".md": markdown}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +62,21 @@ class Order:
 
 
 def _targets(old: str | None, new: str) -> tuple[Target, Target]:
-    newer = parse_target(new)
-    older = parse_target(old) if old else default_old(newer.engine)
-    for target in (newer, older):
-        if not target.version and not target.path:
-            raise EnvironmentFailed(f"{str(target)!r} names no release", f"write {target}@VERSION or {target}=PATH")
+    newer = _target(new)
+    older = _target(old) if old else default_old(newer.engine)
     if older.engine != newer.engine:
         raise EnvironmentFailed(f"{older} is another engine than {newer}", "compare two releases of one engine")
     return older, newer
+
+
+def _target(text: str) -> Target:
+    target = parse_target(text)
+    if not target.version and not target.path:
+        raise EnvironmentFailed(f"{text!r} names no release", f"write {text}@VERSION or {text}=PATH")
+    if target.version and target.version != LATEST and not Version.is_valid(target.version):
+        hint = f"write {target.engine}@MAJOR.MINOR.PATCH, {target.engine}@{LATEST} or {target.engine}=PATH"
+        raise EnvironmentFailed(f"{text!r} names no release: {target.version!r} is no whole version", hint)
+    return target
 
 
 def run(order: Order, console: Console, interrupt: Interrupt) -> tuple[int, Report | None]:
@@ -90,25 +92,4 @@ def run(order: Order, console: Console, interrupt: Interrupt) -> tuple[int, Repo
             raise
     seconds, stopped = time.monotonic() - started, interrupt.is_set()
     report = gate_report(found, order.entries, seconds=seconds, interrupted=stopped, baseline=order.baseline)
-    publish(report, order, console)
-    return int(report["exit_code"]), report
-
-
-def publish(report: Report, order: Order, console: Console) -> None:
-    """Write the report wherever it was asked for, and print it; ValueError if it breaks its schema."""
-    checked(report, SCHEMA)
-    checked(report["probe"])
-    if order.json_to is not None:
-        write_json(report, order.json_to, SCHEMA)
-    for path in order.reports:
-        own = OWN_FORMATS.get(path.suffix.lower())
-        if own is None:
-            write_reports(report["probe"], [path])
-            continue
-        try:
-            write_atomically(path.resolve(), own(report))
-        except OSError as error:
-            raise EnvironmentFailed(f"the report {path} can't be written: {error.strerror}") from error
-    with github.commands_off(console):
-        print_gate(console, report)
-    github.announce(report["probe"], console, lambda _: markdown(report))
+    return publish(report, console, order.json_to, order.reports), report

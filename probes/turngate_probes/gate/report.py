@@ -10,13 +10,13 @@ from turngate.clauses import Clause, Result, Severity
 from turngate.contract import EngineContract
 from turngate.errors import NotCoveredError
 from turngate.verdict import ClauseResult, verdict
-from turngate_probes.gate.advice import advice
+from turngate_probes.gate.advice import NOTHING, UNKNOWN, advice
 from turngate_probes.gate.baseline import Entry, concerning
 from turngate_probes.gate.claims import claim_differences
 from turngate_probes.gate.classify import Difference
-from turngate_probes.gate.compare import WORST_FIRST, differences
+from turngate_probes.gate.compare import WORST_FIRST, differences, unasked
 from turngate_probes.gate.gather import Answer, Gathered
-from turngate_probes.gate.judge import Ruling, rule
+from turngate_probes.gate.judge import FAIL, PASS, Ruling, rule
 from turngate_probes.gate.survey import Side, survey
 from turngate_probes.report.build import Report, code_of
 
@@ -40,8 +40,8 @@ def gate_report(
     return {
         "schema": SCHEMA, "turngate": probe["turngate"], "started_at": probe["started_at"], "engine": engine,
         "old": {key: old[key] for key in NAMED}, "new": {key: new[key] for key in NAMED},
-        "outcome": ruling.outcome, "exit_code": ruling.code, "reasons": list(ruling.reasons),
-        "must": advice(new, compared, was, now),
+        "outcome": ruling.outcome, "exit_code": ruling.code, "reasons": ruling.sentences,
+        "must": _must(ruling, old, new, advice(new, compared, was, now)),
         "counts": {impact.value: sum(each.impact is impact for each in compared) for impact in WORST_FIRST},
         "differences": [msgspec.to_builtins(each) for each in compared],
         "baseline": {"file": baseline, "entries": _entries(ruling)},
@@ -49,11 +49,17 @@ def gate_report(
     }  # fmt: skip
 
 
+def _must(ruling: Ruling, old: Report, new: Report, told: str) -> str:
+    """Give the advice, unless something that was not asked might add to it."""
+    open_ = ruling.outcome not in (PASS, FAIL) or (told == NOTHING and (old["failed"] or new["failed"]))
+    return UNKNOWN if open_ else told
+
+
 def _compared(
     found: Gathered, old: Report, new: Report, was: EngineContract | None, now: EngineContract | None
 ) -> list[Difference]:
     if was is None or now is None or old["failed"] or new["failed"]:
-        return []
+        return unasked(new)
     both = [*differences(_side(found.old, old), _side(found.new, new), was), *claim_differences(was, now)]
     return sorted(both, key=lambda each: WORST_FIRST.index(each.impact))
 

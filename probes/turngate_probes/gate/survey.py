@@ -11,7 +11,10 @@ EXIT = "exit"
 
 
 class Survey(Struct, frozen=True):
-    """Names on each help page, kinds of records and their keys (`kind: path`) of each turn that ended by itself."""
+    """Names on each help page that was asked for, be it empty; kinds of records and their keys of each ended turn.
+
+    A key is written as `kind: path`. Turns that did not end by themselves are left out.
+    """
 
     names: dict[str, list[str]]
     kinds: dict[str, list[str]]
@@ -28,7 +31,7 @@ class Side(Struct, frozen=True):
 def survey(events: Iterable[Event], release: str) -> Survey:
     """Read what the events of a release show."""
     mine = [each for each in events if each.get("release") == release]
-    pages = [each for each in mine if each["event"] == "page" and each.get("names")]
+    pages = [each for each in mine if each["event"] == "page" and "names" in each]
     turns = [each for each in mine if each["event"] == "turn" and each["ended"] == EXIT and "kinds" in each]
     return Survey(
         names={each["step"]: each["names"] for each in pages},

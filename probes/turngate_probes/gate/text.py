@@ -9,7 +9,7 @@ from rich.text import Text
 from turngate.plain import bounded, visible
 from turngate_probes.price import rows
 from turngate_probes.report.colours import style_of
-from turngate_probes.report.text import evidence_lines, print_line
+from turngate_probes.report.text import ended, evidence_lines, offered, print_line
 
 OUTCOMES = {
     "pass": "may take the place of",
@@ -93,6 +93,5 @@ def _price(report: Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
         if listed:
             yield 0, Text()
             yield 0, Text(visible(f"the price of not acting unasked, {release['release']}"))
-        for mode, count, call, code in listed:
-            ended = f", exit code {code}" if code else ""
-            yield 1, Text(visible(f"mode {mode}: tools offered: {count}; a call of {call}{ended}"))
+        for row in listed:
+            yield 1, Text(visible(f"mode {row.mode}: {offered(row)}; a call of {row.call}{ended(row)}"))

@@ -13,11 +13,13 @@ def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
     launch = contract.launch
     if name in launch.auto:
         return Use.RELIES, "auto.flags-accepted"
-    always = {*launch.start, *launch.resume, *launch.interactive, *launch.model, *contract.hermetic.options}
-    if name in always or any(name in page.names for page in contract.help.pages):
+    if name in {*launch.start, *launch.resume, *launch.interactive, *launch.model, *contract.hermetic.options}:
         return Use.RELIES, "resume.accepted"
+    # before the pages, since a turn that runs without it says nothing of it
     if any(name == option.flag for option in contract.options):
         return Use.OFFERS, "help.surface"
+    if any(name in page.names for page in contract.help.pages):
+        return Use.RELIES, "resume.accepted"
     return Use.NONE, "help.surface"
 
 

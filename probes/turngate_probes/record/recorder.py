@@ -1,7 +1,6 @@
 """Plays every case on a release and keeps its turns as recordings."""
 
 import shutil
-import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -18,7 +17,7 @@ from turngate_probes.machine import machine
 from turngate_probes.observe import Sight, Turn
 from turngate_probes.play import Stage
 from turngate_probes.record.render import rendered, to_yaml
-from turngate_probes.sandbox import Sandbox
+from turngate_probes.sandbox import Sandbox, claimed
 from turngate_probes.targets import Release
 
 
@@ -51,7 +50,13 @@ class _Recorder:
                 self.turns[case].append(item)
                 self._places[case] = places(self.release, box)
 
-    def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:  # noqa: ARG002 - as the stage calls it
+    def ended(
+        self,
+        case: Case,
+        why_early: str | None,
+        hosts: set[str],  # noqa: ARG002 - as the stage calls it
+        unknown: frozenset[str] = frozenset(),  # noqa: ARG002 - likewise
+    ) -> None:
         with self._lock:
             if why_early is not None:
                 self.early[case.name] = why_early
@@ -86,13 +91,12 @@ def record(release: Release, cases: Sequence[Case], stage: Stage, fixtures: Path
     if release.executable is None or release.version is None:
         raise EnvironmentFailed(f"{release.name} can't be recorded", "name a release that has an executable")
     folder = fixtures / release.engine / release.version
-    stage.sandboxes.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="recording-", dir=stage.sandboxes) as unfinished:
-        recorder = _Recorder(release, Path(unfinished))
+    with claimed(stage.sandboxes, "recording-") as unfinished:
+        recorder = _Recorder(release, unfinished)
         stage.play(release.contract, release.executable, cases, recorder)
         if interrupt.is_set():
             raise EnvironmentFailed("the recording was interrupted", "nothing was changed; start it again")
-        _replace(folder, Path(unfinished), [case.name for case in cases])
+        put_in_place(folder, unfinished, [case.name for case in cases])
     return Recorded(recorder.written, recorder.early, folder)
 
 
@@ -108,7 +112,7 @@ def places(release: Release, box: Sandbox) -> dict[str, str]:
     return known | {str(box.root): "<sandbox>"}
 
 
-def _replace(folder: Path, new: Path, cases: Sequence[str]) -> None:
+def put_in_place(folder: Path, new: Path, cases: Sequence[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         if any(_is_of(old.name, case) for case in cases):

@@ -1,7 +1,8 @@
 """Reads reports and journals that were written earlier, by whomever: nothing of them is believed unchecked."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Never
@@ -20,19 +21,29 @@ HINT = "give the JSON report or the journal of a probe, made by this version of 
 
 def load_report(path: Path) -> Report:
     """Read a report (`.json`) or build it from a journal; EnvironmentFailed says why a file is neither."""
+    with _refused(path):
+        found = _json(path) if path.suffix.lower() == ".json" else build(read(_bounded(path)))
+        wrong = first_error("probe-report", found) or told_otherwise(found)
+    if wrong:
+        raise EnvironmentFailed(f"{path} is no report: {wrong}", HINT)
+    return found
+
+
+def read_json(path: Path) -> Any:
+    """Read a file as JSON; EnvironmentFailed says why it can't be."""
+    with _refused(path):
+        return _json(path)
+
+
+@contextmanager
+def _refused(path: Path) -> Iterator[None]:
     try:
-        if path.stat().st_size > MOST_BYTES:
-            raise EnvironmentFailed(f"{path} is too large for a report", HINT)
-        found = _read(path) if path.suffix.lower() == ".json" else build(read(path))
-        wrong = first_error("probe-report", found) or _told_otherwise(found)
+        yield
     except OSError as error:
         raise EnvironmentFailed(f"{path} can't be read: {error.strerror}") from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         # a journal is held against no schema before it is a report
         raise EnvironmentFailed(f"{path} is no report: {str(error)[:200] or type(error).__name__}", HINT) from error
-    if wrong:
-        raise EnvironmentFailed(f"{path} is no report: {wrong}", HINT)
-    return found
 
 
 def joined(reports: Sequence[Report], names: Sequence[Path]) -> Report:
@@ -60,8 +71,14 @@ def joined(reports: Sequence[Report], names: Sequence[Path]) -> Report:
     }
 
 
-def _read(path: Path) -> Any:
-    return json.loads(path.read_bytes(), parse_constant=_no_number)
+def _json(path: Path) -> Any:
+    return json.loads(_bounded(path).read_bytes(), parse_constant=_no_number)
+
+
+def _bounded(path: Path) -> Path:
+    if path.stat().st_size > MOST_BYTES:
+        raise EnvironmentFailed(f"{path} is too large for a report", HINT)
+    return path
 
 
 def _no_number(name: str) -> Never:
@@ -72,7 +89,7 @@ def _asked(report: Report) -> tuple[str, list[str]]:
     return report["level"], report.get("clauses", [])
 
 
-def _told_otherwise(report: Report) -> str | None:
+def told_otherwise(report: Report) -> str | None:
     """Find what the schema can't say: a verdict or an exit code that does not follow, a time without its zone."""
     if datetime.fromisoformat(report["started_at"]).tzinfo is None:
         return "started_at has no time zone"

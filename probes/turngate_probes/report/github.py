@@ -45,20 +45,25 @@ def commands_off(console: Console) -> Iterator[None]:
         _print(console, f"::{token}::")
 
 
-def announce(report: Report, console: Console, summed_up: Callable[[Report], str] = markdown) -> None:
-    """Print the annotations and append the summary, as `summed_up` writes it; does nothing elsewhere."""
+def announce(report: Report, console: Console) -> None:
+    """Print the annotations of a probe and append its summary; does nothing elsewhere."""
+    show(console, lambda: told_of(report), lambda: markdown(report))
+
+
+def show(console: Console, told: Callable[[], Iterable[Told]], summed_up: Callable[[], str]) -> None:
+    """Print what is told as annotations and append the summary; does nothing elsewhere."""
     if not runs_here():
         return
-    for line in annotations(report):
+    for line in annotations(told()):
         _print(console, line)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        _append(Path(summary), summed_up(report))
+        _append(Path(summary), summed_up())
 
 
-def annotations(report: Report) -> list[str]:
-    """Write a command for each failure and each release that could not be asked, at most so many of a kind."""
+def annotations(told: Iterable[Told]) -> list[str]:
+    """Write a command for all that is told, at most so many of a kind."""
     lines = []
-    found = list(_told(report))
+    found = list(told)
     for kind in KINDS.values():
         listed = [_command(*each) for each in found if each[0] == kind]
         if len(listed) > MOST_OF_A_KIND:
@@ -68,15 +73,20 @@ def annotations(report: Report) -> list[str]:
     return lines
 
 
-def _told(report: Report) -> Iterator[Told]:
+def told_of(report: Report) -> Iterator[Told]:
+    """Tell of each release that could not be asked, and of each failure."""
     for release in report["releases"]:
         if release["failed"]:
             what = f"could not be asked: {release['failed']['what']}"
             yield "error", {"title": release["release"]}, what
     for release, clause in failures(report):
-        place = place_of(release, clause["id"])
-        where = {"file": place[0], "line": str(place[1])} if place else {}
-        yield KINDS[clause["severity"]], where | {"title": f"{name_of(release)} {clause['id']}"}, clause["detail"]
+        properties = titled(f"{name_of(release)} {clause['id']}", place_of(release, clause["id"]))
+        yield KINDS[clause["severity"]], properties, clause["detail"]
+
+
+def titled(title: str, place: tuple[str, int] | None) -> dict[str, str]:
+    """Give the properties of an annotation: its title, and file and line if it has a place."""
+    return ({"file": place[0], "line": str(place[1])} if place else {}) | {"title": title}
 
 
 def _command(kind: str, properties: Mapping[str, str], message: str) -> str:

@@ -1,6 +1,6 @@
 """The report as JUnit XML: a suite for each release, a case for each clause."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -16,32 +16,44 @@ ANSWERED = "turngate.answered"
 
 def junit(report: Report) -> str:
     """Render the report. A release that is unanswered gets an error of its own, since skipped clauses look green."""
-    root = ET.Element("testsuites", name="turngate", time=f"{report['seconds']:.3f}")
-    suites = [_suite(report, release) for release in report["releases"]]
-    for key in ("tests", "failures", "errors", "skipped"):
-        root.set(key, str(sum(int(suite.get(key, "0")) for suite in suites)))
+    return written([_suite(report, release) for release in report["releases"]], report["seconds"])
+
+
+def written(suites: Iterable[ET.Element], seconds: float) -> str:
+    """Write suites as a document, with the sums of what they count."""
+    root = ET.Element("testsuites", name="turngate", time=f"{seconds:.3f}")
     root.extend(suites)
+    for key in ("tests", "failures", "errors", "skipped"):
+        root.set(key, str(sum(int(suite.get(key, "0")) for suite in root)))
     ET.indent(root)
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(root, encoding="unicode") + "\n"
 
 
 def _suite(report: Report, release: Report) -> ET.Element:
-    suite = ET.Element("testsuite", name=name_of(release), time=f"{release['seconds']:.3f}")
-    suite.set("timestamp", visible(report["started_at"]))
-    properties = ET.SubElement(suite, "properties")
-    for key, value in _properties(report, release).items():
-        ET.SubElement(properties, "property", name=key, value=visible(value))
-    for clause in release["clauses"]:
-        suite.append(_case(release, clause, strict=report["strict"]))
+    cases = [usual_case(release, clause, strict=report["strict"]) for clause in release["clauses"]]
     if release["verdict"] == Verdict.UNANSWERED:
-        suite.append(_unanswered(release))
+        cases.append(_unanswered(release))
+    return suite_of(report, release, cases, properties_of(report, release), release["seconds"])
+
+
+def suite_of(
+    report: Report, release: Report, cases: Iterable[ET.Element], properties: Mapping[str, str], seconds: float
+) -> ET.Element:
+    """Make the suite of a release, with the count of what its cases hold."""
+    suite = ET.Element("testsuite", name=name_of(release), time=f"{seconds:.3f}")
+    suite.set("timestamp", visible(report["started_at"]))
+    listed = ET.SubElement(suite, "properties")
+    for key, value in properties.items():
+        ET.SubElement(listed, "property", name=key, value=visible(value))
+    suite.extend(cases)
     suite.set("tests", str(len(suite.findall("testcase"))))
     for key, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(key, str(len(suite.findall(f"testcase/{tag}"))))
     return suite
 
 
-def _properties(report: Report, release: Report) -> dict[str, str]:
+def properties_of(report: Report, release: Report) -> dict[str, str]:
+    """Say what was asked, and what came of it as a whole."""
     return {
         "turngate": report["turngate"],
         "level": report["level"],
@@ -53,31 +65,40 @@ def _properties(report: Report, release: Report) -> dict[str, str]:
     }
 
 
-def _case(release: Report, clause: Mapping[str, Any], *, strict: bool) -> ET.Element:
-    case = ET.Element("testcase", classname=name_of(release), name=visible(clause["id"]))
+def case_of(release: Report, name: str) -> ET.Element:
+    """Make a case that passes, as long as nothing is put into it."""
+    return ET.Element("testcase", classname=name_of(release), name=visible(name))
+
+
+def usual_case(release: Report, clause: Mapping[str, Any], *, strict: bool) -> ET.Element:
+    """Make the case of a clause, as a probe tells of it."""
+    case = case_of(release, clause["id"])
     detail = visible(clause["detail"])
     if clause["result"] == Result.FAIL:
-        _failure(case, clause["severity"], detail).text = _why(clause) + evidence_text(clause["evidence"])
+        failure(case, clause["severity"], detail).text = text_of(clause)
     elif clause["result"] in LIKE_SKIPPED:
         ET.SubElement(case, "skipped", message=f"{clause['result'].replace('_', ' ')}: {detail}")
     elif clause["stale"] and strict:
-        _failure(case, "stale", detail)
+        failure(case, "stale", detail)
     elif clause["stale"] or clause["result"] == Result.DEVIATES:
         ET.SubElement(case, "system-out").text = f"{'stale' if clause['stale'] else 'deviates'}: {detail}"
     return case
 
 
-def _failure(case: ET.Element, kind: str, message: str) -> ET.Element:
-    return ET.SubElement(case, "failure", type=kind, message=message)
+def failure(case: ET.Element, kind: str, message: str) -> ET.Element:
+    """Have a case fail."""
+    return ET.SubElement(case, "failure", type=kind, message=visible(message))
 
 
-def _why(clause: Mapping[str, Any]) -> str:
+def text_of(clause: Mapping[str, Any]) -> str:
+    """Say what a clause promises, why, and what was seen."""
     entry = known(clause["id"])
-    return f"{entry.sentence}\nwhy: {entry.why}\n" if entry else ""
+    said = f"{entry.sentence}\nwhy: {entry.why}\n" if entry else ""
+    return said + evidence_text(clause["evidence"])
 
 
 def _unanswered(release: Report) -> ET.Element:
-    case = ET.Element("testcase", classname=name_of(release), name=ANSWERED)
+    case = case_of(release, ANSWERED)
     failed = release["failed"]
     message = failed["what"] if failed else "a breaking clause could not be run, so nothing is promised"
     ET.SubElement(case, "error", type="unanswered", message=visible(message)).text = visible(

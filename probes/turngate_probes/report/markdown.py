@@ -67,9 +67,11 @@ def prices(report: Report) -> Iterator[str]:
     listed = [(release["release"], row) for release in report["releases"] for row in price_rows(release.get("price"))]
     if listed:
         yield "\n### The price of not acting unasked\n"
-        yield "| release | mode | tools offered | a tool call | exit code |\n|---|---|---:|---|---:|"
-    for name, (mode, count, call, code) in listed:
-        yield f"| {escaped(name)} | {mode} | {count} | {escaped(call)} | {code} |"
+        yield "| release | mode | tools offered | in this mode alone | a tool call | exit code |"
+        yield "|---|---|---:|---|---|---:|"
+    for name, row in listed:
+        told = f"{row.offered} | {escaped(row.alone)} | {escaped(row.call)} | {row.code}"
+        yield f"| {escaped(name)} | {row.mode} | {told} |"
 
 
 _OTHERS = (Result.DEVIATES.value, Result.UNSUPPORTED.value, Result.NOT_RUN.value)

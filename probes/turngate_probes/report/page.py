@@ -10,6 +10,7 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
+from msgspec import Struct
 
 from turngate.clauses import Result
 from turngate.load import catalogue
@@ -37,8 +38,27 @@ VERDICT_SIGNS = {"compatible": "pass", "degraded": "deviates", "unanswered": "no
 Json = Mapping[str, Any]
 
 
+class Head(Struct, frozen=True):
+    """What stands above the matrix; `chips` are each a sign, a count and a word, `gate` is what a gate adds."""
+
+    kind: str
+    title: str
+    lead: str
+    chips: Sequence[tuple[str, int, str]]
+    states: Mapping[str, str]
+    gate: Json | None = None
+
+
 def page(report: Report) -> str:
-    """Render the page. Nothing in it but its own script and style can run or load, whatever engines wrote."""
+    """Render the page of a probe."""
+    ended = f"Exit code {report['exit_code']}: {meaning(report)}."
+    lead = "Interrupted: this is what was known by then." if report["interrupted"] else ended
+    chips = [(VERDICT_SIGNS[verdict], count, verdict.value) for verdict, count in verdicts(report).items()]
+    return rendered(report, Head("probe report", gist(report), lead, chips, STATES))
+
+
+def rendered(report: Report, head: Head) -> str:
+    """Render a page. Nothing in it but its own script and style can run or load, whatever engines wrote."""
     style, script = (_source(name) for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
@@ -47,9 +67,9 @@ def page(report: Report) -> str:
     columns = [_column(number, release) for number, release in enumerate(report["releases"])]
     return _environment().get_template("page.html.j2").render(
         report=report, policy=policy, style=Markup(style), script=Markup(script),  # noqa: S704 - files of ours
-        gist=gist(report), verdicts=verdicts(report), verdict_signs=VERDICT_SIGNS, states=STATES,
-        meaning=meaning(report), started=_started(report), columns=columns, few=len(columns) <= FEW,
-        engines=_engines(columns), families=_families(report), counts=_counts(report), prices=_prices(columns),
+        head=head, verdict_signs=VERDICT_SIGNS, started=_started(report), columns=columns, few=len(columns) <= FEW,
+        engines=_engines(columns), families=_families(report), counts=_counts(report, head.states),
+        prices=_prices(columns),
     )  # fmt: skip
 
 
@@ -97,11 +117,7 @@ def _engines(columns: Iterable[Json]) -> Sequence[Json]:
 
 def _prices(columns: Iterable[Json]) -> list[Json]:
     """Give the lines of the table of prices."""
-    return [
-        {"column": column, "mode": mode, "count": count, "call": call, "code": code}
-        for column in columns
-        for mode, count, call, code in price_rows(column.get("price"))
-    ]
+    return [{"column": column, **row._asdict()} for column in columns for row in price_rows(column.get("price"))]
 
 
 def _families(report: Report) -> list[Json]:
@@ -145,9 +161,9 @@ def _state(clause: Json) -> str:
     return "stale" if clause["stale"] and clause["result"] == Result.PASS else str(clause["result"])
 
 
-def _counts(report: Report) -> dict[str, int]:
-    states = [_state(clause) for release in report["releases"] for clause in release["clauses"]]
-    return {state: states.count(state) for state in STATES}
+def _counts(report: Report, states: Iterable[str]) -> dict[str, int]:
+    found = [_state(clause) for release in report["releases"] for clause in release["clauses"]]
+    return {state: found.count(state) for state in states}
 
 
 class _Budget:

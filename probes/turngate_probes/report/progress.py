@@ -34,12 +34,13 @@ class Progress:
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
         self.planned = self.kept = self.done = 0
-        self._begun = 0.0
+        self._unit, self._begun = "releases", 0.0
 
     def follow(self, event: Event, now: float) -> None:
         """Take in one event that happened at `now` (seconds on a clock that never goes back)."""
         if event["event"] == "matrix.planned":
-            self.planned, self.kept, self._begun = event["releases"], event["kept"], now
+            self._begun = self._begun if self.planned else now
+            self.planned, self.kept, self._unit = event["releases"], event["kept"], event.get("unit", self._unit)
         if event["event"] == "release.planned":
             self.rows[event["release"]] = Row(event["release"], event["turns"], now)
             return
@@ -62,13 +63,13 @@ class Progress:
         return [row for row in self.rows.values() if row.ended is None and row.state != "waiting"]
 
     def overall(self, now: float) -> str:
-        """Say how far a matrix is: what is done, runs, is left, and an estimate; empty for other probes."""
+        """Say how far a matrix or a gate is: what is done, runs, is left, and an estimate; empty for other probes."""
         if not self.planned:
             return ""
         running = len(self.running())
         left = max(0, self.planned - self.kept - self.done - running)
         kept = f", {self.kept} of them earlier" if self.kept else ""
-        said = f"{self.kept + self.done} of {self.planned} releases done{kept}, {running} running, {left} left"
+        said = f"{self.kept + self.done} of {self.planned} {self._unit} done{kept}, {running} running, {left} left"
         return f"{said}, {self._estimate(now)}"
 
     def _estimate(self, now: float) -> str:

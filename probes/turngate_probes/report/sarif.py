@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -23,14 +23,20 @@ Json = dict[str, Any]
 def sarif(report: Report) -> str:
     """Render the report; releases that could not be asked are notifications, since they say nothing of a clause."""
     found = failures(report)
-    results = [_result(release, clause) for release, clause in islice(found, MOST_RESULTS)]
-    left_out = sum(1 for _ in found)
-    notes = [_notification(_not_asked(each)) for each in report["releases"] if each["failed"]]
-    if left_out:
-        notes.append(_notification(f"{left_out} more failures are left out"))
+    results = (result_of(release, clause) for release, clause in found)
+    notes = [notification(_not_asked(each)) for each in report["releases"] if each["failed"]]
+    return written(report, report["level"], results, notes)
+
+
+def written(report: Report, what: str, found: Iterable[Json], notes: Sequence[Json] = ()) -> str:
+    """Write results and notifications as a log; `what` tells alerts apart from those of other runs."""
+    rest = iter(found)
+    results = list(islice(rest, MOST_RESULTS))
+    left_out = sum(1 for _ in rest)
+    notes = [*notes, *([notification(f"{left_out} more failures are left out")] if left_out else ())]
     run = {
         "tool": {"driver": _driver(report, [each["ruleId"] for each in results])},
-        "automationDetails": {"id": f"turngate/{report['level']}/"},
+        "automationDetails": {"id": f"turngate/{what}/"},
         "invocations": [{"executionSuccessful": not report["interrupted"], "toolExecutionNotifications": notes}],
         "results": results,
     }
@@ -56,18 +62,26 @@ def _rule(clause_id: str) -> Json:
     }
 
 
-def _result(release: Report, clause: Mapping[str, Any]) -> Json:
-    message = f"{name_of(release)}: {visible(bounded(clause['detail'], LONGEST_MESSAGE))}"
-    place = place_of(release, clause["id"])
-    identity = hashlib.sha256(f"{name_of(release)}\n{clause['id']}".encode()).hexdigest()[:16]
-    return {
-        "ruleId": visible(clause["id"]),
+def result_of(release: Report, clause: Mapping[str, Any]) -> Json:
+    """Tell of a clause that failed."""
+    found = result(release, clause["id"], clause["id"], clause["detail"], place_of(release, clause["id"]))
+    return found | {
         "level": LEVELS[clause["severity"]],
-        "message": {"text": message},
+        "properties": {**found["properties"], "severity": clause["severity"]},
+    }
+
+
+def result(release: Report, rule: str, about: str, text: str, place: tuple[str, int] | None) -> Json:
+    """Tell of something that is wrong with a release; `about` tells it from all else."""
+    identity = hashlib.sha256(f"{name_of(release)}\n{about}".encode()).hexdigest()[:16]
+    return {
+        "ruleId": visible(rule),
+        "level": "error",
+        "message": {"text": f"{name_of(release)}: {visible(bounded(text, LONGEST_MESSAGE))}"},
         "locations": [] if place is None else [_location(*place)],
         # the first is what GitHub knows an alert by
         "partialFingerprints": {"primaryLocationLineHash": f"{identity}:1", "turngateReleaseClause/v1": identity},
-        "properties": {"release": name_of(release), "severity": clause["severity"], "verdict": release["verdict"]},
+        "properties": {"release": name_of(release), "verdict": release["verdict"]},
     }
 
 
@@ -79,5 +93,6 @@ def _not_asked(release: Report) -> str:
     return f"{name_of(release)} could not be asked: {visible(release['failed']['what'])}"
 
 
-def _notification(text: str) -> Json:
-    return {"level": "error", "message": {"text": text}}
+def notification(text: str, level: str = "error") -> Json:
+    """Tell of what is no result."""
+    return {"level": level, "message": {"text": text}}

@@ -12,6 +12,7 @@ from rich.text import Text
 from turngate.clauses import Clause, Result
 from turngate.load import catalogue
 from turngate.plain import bounded, command_line, visible, visible_lines
+from turngate_probes.price import Row as PriceRow
 from turngate_probes.price import rows as price_rows
 from turngate_probes.report.build import Report
 from turngate_probes.report.colours import style_of
@@ -206,13 +207,22 @@ def _prices(releases: Iterable[Report]) -> Iterator[Text]:
     listed = [(release["release"], row) for release in releases for row in price_rows(release.get("price"))]
     if listed:
         yield Text("the price of not acting unasked, by the tools that the model is offered and a call of one:")
-    for name, (mode, count, call, code) in listed[:MOST_PRICES]:
-        ended = f", exit code {code}" if code else ""
-        yield Text(visible(f"{INDENT}{name} {mode}: tools offered: {count}; {call}{ended}"))
+    for name, row in listed[:MOST_PRICES]:
+        yield Text(visible(f"{INDENT}{name} {row.mode}: {offered(row)}; {row.call}{ended(row)}"))
     if len(listed) > MOST_PRICES:
         yield Text(f"{INDENT}and {len(listed) - MOST_PRICES} more in the reports")
     if listed:
         yield Text()
+
+
+def offered(row: PriceRow) -> str:
+    """Say which tools a mode offers."""
+    return f"tools offered: {row.offered}{f' ({row.alone})' if row.alone else ''}"
+
+
+def ended(row: PriceRow) -> str:
+    """Say how the turn of a call ended, if one was seen."""
+    return f", exit code {row.code}" if row.code else ""
 
 
 def _summary(report: Report, journal: Path) -> Iterator[Text]:

@@ -34,6 +34,13 @@ def test_compensations_and_arguments() -> None:
     assert "launch.auto down as --dangerously-skip-permissions it must write --auto." in told
 
 
+def test_what_became_of_a_call_is_told_as_it_is() -> None:
+    """Whether or not it was seen before."""
+    for before in (None, "executed"):
+        runs = Difference("call", "interactive", before, "executed", Impact.BREAKING, "runs unasked")
+        assert advice(release("codex@0.170.0"), [runs], None, None) == "The call interactive is executed: runs unasked."
+
+
 def test_a_long_list_is_cut_and_says_so() -> None:
     """The paragraph stays one that is read."""
     many = [Difference("option", f"--o{i}", f"--o{i}", None, Impact.BREAKING, "gone") for i in range(MOST + 3)]

@@ -35,6 +35,12 @@ def test_entries_concern_releases_in_their_range(tmp_path: Path) -> None:
     assert baseline.read(written(tmp_path, "# nothing\n")) == ()
 
 
+def test_a_tool_that_runs_unasked_may_be_excused_by_a_name_of_its_own(tmp_path: Path) -> None:
+    """It is no clause, and the clause that forbids flags must not be excused with it."""
+    (entry,) = baseline.read(written(tmp_path, GOOD.replace("resume.dead-handle", "interactive.tool-call")))
+    assert entry.clause == baseline.UNASKED
+
+
 @pytest.mark.parametrize(
     "old, new, line, said",
     [
@@ -61,7 +67,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "result, differs, said",
+    "result, breaks, said",
     [
         (Result.FAIL, False, "excuses"),
         (Result.PASS, False, "passes"),
@@ -70,6 +76,6 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
         (Result.NOT_RUN, False, "not_asked"),
     ],
 )
-def test_an_entry_excuses_until_its_clause_passes(result: Result, said: str, *, differs: bool) -> None:
-    """What passes is no expected failure, unless the surface that it is about still differs."""
-    assert baseline.state(result, differs=differs) == said
+def test_an_entry_excuses_until_its_clause_passes(result: Result, said: str, *, breaks: bool) -> None:
+    """What passes is no expected failure, unless the surface that it is about still breaks."""
+    assert baseline.state(result, breaks=breaks) == said

@@ -3,9 +3,11 @@
 from typing import Any
 
 from tests.probes.gate.sides import CONTRACT, clause, new, old
+from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Difference, Impact
-from turngate_probes.gate.compare import differences
+from turngate_probes.gate.compare import differences, unasked
 from turngate_probes.gate.survey import Side, Survey
+from turngate_probes.gate.survey import survey as read
 
 USAGE = "item.completed: item.usage"
 PAGE = ["--json", "--oss", "--other"]
@@ -98,7 +100,44 @@ def test_tools_and_what_becomes_of_a_call() -> None:
     assert found["view (interactive)"].impact is Impact.NONE
     assert found["search (interactive)"].impact is Impact.ADDITIVE
     assert found["interactive"].impact is Impact.BREAKING
-    assert by_subject(old(price=None), new(price=after)) == {}
+
+
+def test_a_tool_that_runs_unasked_breaks_unless_it_did_before() -> None:
+    """Denied before, unseen before, or with nothing to compare: a user is bypassed, and was not known to be."""
+    runs = price(["exec_command"], "executed")
+    impacts = ((None, Impact.BREAKING), (price(["exec_command"]), Impact.BREAKING), (runs, Impact.DEGRADED))
+    for before, impact in impacts:
+        found = by_subject(old(price=before), new(price=runs))["interactive"]
+        assert (found.impact, found.clause) == (impact, UNASKED)
+    assert (found.before, found.after) == ("executed", "executed")
+    assert [each.subject for each in unasked(new(price=runs).release)] == ["interactive"]
+    auto = price(["exec_command"], "executed", "auto")
+    assert differences(old(price=None), new(price=auto), CONTRACT) == []
+    assert unasked(new(price=auto).release) == unasked(new(price=None).release) == []
+
+
+def test_another_exit_code_of_the_same_outcome_is_degraded() -> None:
+    """Whoever goes by the code of a turn whose call was denied takes it for another."""
+    before, after = price(["exec_command"]), price(["exec_command"])
+    after["interactive"]["call"]["exit_code"] = 1
+    found = by_subject(old(price=before), new(price=after))
+    assert found.keys() == {"interactive exit code"}
+    told = found["interactive exit code"]
+    assert (told.before, told.after, told.impact) == ("0", "1", Impact.DEGRADED)
+
+
+def test_a_help_page_that_is_empty_now_has_lost_all_its_names() -> None:
+    """It was asked for; what callers may pass breaks."""
+    shown = [read(page, "codex@0.160.0").names for page in ([event(PAGE)], [event([])])]
+    found = by_subject(old(survey=Survey(shown[0], {}, {})), new(survey=Survey(shown[1], {}, {})))
+    assert found["--oss"].impact is Impact.BREAKING
+    assert found["--json"].impact is Impact.DEGRADED
+    assert by_subject(old(survey=Survey(shown[0], {}, {})), new()) == {}, "a page that was not asked for shows nothing"
+
+
+def event(names: list[str]) -> dict[str, Any]:
+    """A help page in a journal."""
+    return {"event": "page", "release": "codex@0.160.0", "step": "help-1", "names": names}
 
 
 def test_the_worst_comes_first() -> None:

@@ -1,6 +1,7 @@
 """`turngate gate` end to end, on played releases."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ from tests.probes import engines
 from tests.probes.gate.conftest import NEW, OLD, Gate
 from turngate.load import first_error
 from turngate_probes.gate.gather import Gathering
+from turngate_probes.gate.sources import Registry
+from turngate_probes.interrupt import Interrupt
+from turngate_probes.releases import pinned_version
 
 
 def crossed(report: Any) -> dict[str, str]:
@@ -98,24 +102,82 @@ def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...],
     assert "remove" in report["reasons"][0]
 
 
-def test_a_tool_that_runs_unasked_breaks(gate: Gate) -> None:
-    """No clause fails, and yet a user is bypassed."""
+def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
+    """No clause fails, and yet a user is bypassed, as each report says; it may be excused by its name."""
     gate.shop.lies(NEW, "acts-unasked")
-    code, report = gate.run()
+    xml, baseline = tmp_path / "gate.xml", tmp_path / "expected.yaml"
+    code, report = gate.run("--report", xml)
     assert code == 1
     assert subjects(report, "breaking") == ["interactive"]
+    assert 'failures="1" errors="0"' in xml.read_text()
+    baseline.write_text("- {engine: codex, clause: interactive.tool-call, reason: as it always did}\n")
+    assert gate.run("--baseline", baseline, "--report", xml)[0] == 0
+    assert 'failures="0" errors="0"' in xml.read_text()
+    # where the older release did so too it is told, and is nothing that an upgrade breaks
+    code, report = gate.run(old=NEW, new=NEW)
+    assert (code, subjects(report, "degraded")) == (0, ["interactive"])
 
 
 def test_what_can_not_be_had_is_unanswered(gate: Gate, few: tuple[str, ...]) -> None:
-    """An unknown version, a registry out of reach, two engines, no release: each is told with exit code 2."""
+    """A release without executable, a registry out of reach, two engines, no release: each is told with exit code 2."""
+    gate.shop.publish(OLD, NEW, "0.169.1")
+    for part in (OLD, NEW):
+        assert gate.run(*few, new=part)[0] == 0
+    (gate.shop.folder / "without").write_text("executable")
+    (gate.shop.folder / "engine").unlink()
     code, report = gate.run(*few, new="0.169.1")
     assert (code, report["outcome"], report["differences"]) == (2, "unanswered", [])
     assert "codex@0.169.1 could not be asked" in report["reasons"][0]
+    assert report["must"].startswith("What an orchestrator must change is not known")
     for args in (("codex",), ("codex@1.0.0", "--from", "gemini@0.61.0"), ("codex@1.0.0", "--clause", "nothing")):
         assert gate.shop.run("gate", *args) == (2, None)
     gate.shop.fails("view", "ENOTFOUND")
     assert gate.shop.run("gate", f"codex@{NEW}") == (2, None)
     assert "registry cannot be reached" in gate.shop.err
+
+
+@pytest.mark.parametrize("name", ["codex@banana", "codex@0.163", "codex@v0.163.0", "codex@0.163.0.1"])
+def test_what_names_no_version_is_told_before_anything_is_asked(gate: Gate, name: str) -> None:
+    """On either side, with what would be one, and without a traceback."""
+    for args in ((name, "--from", f"codex@{OLD}"), (f"codex@{NEW}", "--from", name)):
+        assert gate.shop.run("gate", *args) == (2, None)
+        assert f"{name!r} names no release" in gate.shop.err
+        assert "codex@latest" in gate.shop.err
+    assert (gate.shop.folder / "calls").read_text() == ""
+
+
+def test_a_version_that_is_not_published_is_told_before_the_other_is_probed(gate: Gate, few: tuple[str, ...]) -> None:
+    """On either side, with those beside it; nothing is installed for it."""
+    for old, new in ((OLD, "0.169.1"), ("0.159.9", NEW)):
+        assert gate.run(*few, old=old, new=new) == (2, None)
+        assert "has no version 0.1" in gate.shop.err
+        assert "nearest: 0.16" in gate.shop.err
+    assert gate.shop.installed() == []
+
+
+def test_latest_is_the_newest_on_either_side(gate: Gate, few: tuple[str, ...]) -> None:
+    """It is resolved once for both."""
+    code, report = gate.run(*few, old="latest", new="0.162.0")
+    assert (code, report["old"]["version"], report["new"]["version"]) == (0, NEW, "0.162.0")
+    assert gate.shop.run("gate", "codex@latest", "--from", f"codex@{OLD}", *few)[1]["new"]["version"] == NEW
+
+
+def test_without_node_the_pinned_release_comes_from_where_the_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PyPI has is not asked of npm."""
+    pinned = str(pinned_version("codex"))
+    monkeypatch.setattr("turngate_probes.matrix.published.pypi.published", lambda *_: [pinned])
+    monkeypatch.setenv("PATH", "")
+    assert Registry("codex", Interrupt()).source((pinned,)).registry == "pypi"
+
+
+def test_the_progress_counts_every_part(gate: Gate, few: tuple[str, ...]) -> None:
+    """An executable of one's own, a published release, and both on one home: three parts, each told when it is done."""
+    own = engines.install(gate.shop.folder / "own")
+    assert gate.shop.run("gate", f"codex={own}", "--from", f"codex@{OLD}", *few)[0] == 0
+    counted = re.findall(r"(\d) of (\d) parts done", gate.shop.err)
+    assert counted == [("1", "3"), ("2", "3"), ("3", "3")]
+    assert re.search(r"codex@0\.162\.0 and codex=\S+ on one home: \d turns planned", gate.shop.err)
+    assert "releases done" not in gate.shop.err
 
 
 def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.probes.gate.sides import clause, release
-from turngate_probes.gate.baseline import Entry
+from turngate_probes.gate.baseline import UNASKED, Entry
 from turngate_probes.gate.classify import Difference, Impact
 from turngate_probes.gate.judge import Ruling, rule
 
@@ -31,12 +31,12 @@ def test_nothing_against_it() -> None:
 def test_a_breaking_clause_that_fails_is_against_it_even_if_it_failed_before() -> None:
     """The gate asks whether the newer one is good, not whether it is worse."""
     found = ruled(FAILS, old=release("codex@0.160.0", FAILS))
-    assert (found.code, found.reasons) == (1, ("resume.dead-handle fails: exit code 0",))
+    assert (found.code, found.sentences) == (1, ["resume.dead-handle fails: exit code 0"])
 
 
 def test_a_breaking_difference_is_against_it() -> None:
     """Without any failing clause."""
-    assert (ruled(found=(GONE,)).code, ruled(found=(GONE,)).reasons) == (1, ("option --oss: gone",))
+    assert (ruled(found=(GONE,)).code, ruled(found=(GONE,)).sentences) == (1, ["option --oss: gone"])
 
 
 def test_the_baseline_excuses_until_it_passes() -> None:
@@ -45,8 +45,34 @@ def test_the_baseline_excuses_until_it_passes() -> None:
     assert ruled(found=(GONE,), expected=("help.surface",)).code == 0
     gone = ruled(expected=("resume.dead-handle",))
     assert gone.code == 1
-    assert "remove b.yaml:1" in gone.reasons[0]
+    assert "remove b.yaml:1" in gone.sentences[0]
     assert [state for _, state in gone.entries] == ["passes"]
+
+
+def test_what_is_excused_is_told_with_its_entry() -> None:
+    """So that reports can say why it is no failure."""
+    found = ruled(FAILS, found=(GONE,), expected=("resume.dead-handle", "help.surface"))
+    told = [(reason.about, entry.clause) for reason, entry in found.excused]
+    assert told == [("option --oss", "help.surface"), ("resume.dead-handle", "resume.dead-handle")]
+    assert found.reasons == ()
+
+
+def test_a_degraded_difference_keeps_no_entry() -> None:
+    """It was never a reason, so it needs no excuse: the entry has served its time."""
+    weaker = Difference("option", "--json", "--json", None, Impact.DEGRADED, "gone", "help.surface")
+    found = ruled(found=(weaker,), expected=("help.surface",))
+    assert (found.code, [state for _, state in found.entries]) == (1, ["passes"])
+
+
+def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
+    """The entry excuses it alone, and fails the gate once the tool is denied; unseen, it does nothing."""
+    runs = Difference("call", "interactive", "executed", "executed", Impact.BREAKING, "runs unasked", UNASKED)
+    assert ruled(found=(runs,)).code == 1
+    assert ruled(found=(runs,), expected=(UNASKED,)).code == 0
+    assert ruled(clause("interactive.no-auto-flags", "fail"), found=(runs,), expected=(UNASKED,)).code == 1
+    denied = {"interactive": {"tools": [], "call": {"outcome": "denied"}}, "auto": None}
+    assert ruled(expected=(UNASKED,), price=denied).code == 1
+    assert [state for _, state in ruled(expected=(UNASKED,)).entries] == ["not_asked"]
 
 
 def test_what_was_not_answered_is_unanswered() -> None:
@@ -63,7 +89,7 @@ def test_what_was_not_answered_is_unanswered() -> None:
 def test_a_clause_that_fell_with_another_is_answered() -> None:
     """What can't be asked since a need failed leaves no question open."""
     fallen = clause("handle.present", "fail"), clause("handle.place", "not_run"), clause("handle.shape", "not_run")
-    assert [reason.partition(" ")[0] for reason in ruled(*fallen).reasons] == ["handle.present"]
+    assert [reason.about for reason in ruled(*fallen).reasons] == ["handle.present"]
 
 
 def test_an_interrupt_is_no_outcome() -> None:

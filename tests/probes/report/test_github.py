@@ -10,7 +10,7 @@ from tests.probes.report import samples
 from turngate.errors import EnvironmentFailed
 from turngate_probes.report import live, publish_report
 from turngate_probes.report.build import Report
-from turngate_probes.report.github import annotations
+from turngate_probes.report.github import annotations, told_of
 
 COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::([^\r\n]*)")
 
@@ -33,7 +33,7 @@ def published(report: Report) -> list[str]:
 
 def test_what_failed_is_annotated_where_the_contract_says_it() -> None:
     """By severity: an error for what is breaking or could not be asked, a warning for what is degraded."""
-    found = annotations(samples.mixed())
+    found = annotations(told_of(samples.mixed()))
     kinds = [each.partition(" ")[0] for each in found]
     assert kinds == ["::error", "::error", "::warning"]
     assert found[0] == "::error title=opencode@1.0.0::could not be asked: npm is absent"
@@ -47,15 +47,15 @@ def test_what_failed_is_annotated_where_the_contract_says_it() -> None:
 
 def test_at_most_ten_of_a_kind_and_the_rest_is_counted() -> None:
     """GitHub drops what is more, and would not say so."""
-    assert len(annotations(samples.many(10))) == 10
-    found = annotations(samples.many(25))
+    assert len(annotations(told_of(samples.many(10)))) == 10
+    found = annotations(told_of(samples.many(25)))
     assert len(found) == 10
     assert found[-1] == "::error title=turngate::16 more: see the summary"
 
 
 def test_no_text_of_an_engine_is_a_command() -> None:
     """Each annotation is one line, and its properties end where we end them."""
-    for each in annotations(samples.hostile()):
+    for each in annotations(told_of(samples.hostile())):
         assert COMMAND.fullmatch(each), each
         assert "\x1b" not in each
 
@@ -67,7 +67,7 @@ def test_a_workflow_gets_annotations_and_a_summary(summary: Path) -> None:
     assert stop
     end = lines.index(f"::{stop[1]}::")
     assert end > 10
-    assert lines[end + 1 :] == annotations(samples.mixed())
+    assert lines[end + 1 :] == annotations(told_of(samples.mixed()))
     assert "1 of 4 releases is broken" in summary.read_text()
 
 

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,17 @@ from rich.text import Text
 from turngate import load
 from turngate.contract import Npm
 from turngate.errors import EnvironmentFailed
+from turngate.load import Contract
 from turngate.overlay import overlay, use_overlay
 from turngate.plain import visible
-from turngate_probes.cases import RECORDED
 from turngate_probes.gate.accept.pin import LOCK, pin_files
 from turngate_probes.gate.accept.place import Place, place, source
 from turngate_probes.gate.accept.ranges import Rewritten, rewrite
+from turngate_probes.gate.accept.whole import Recording, recorded, written
+from turngate_probes.gate.sources import source_of
 from turngate_probes.interrupt import Interrupt
-from turngate_probes.play import Stage
 from turngate_probes.probe import Settings
-from turngate_probes.record.recorder import record
-from turngate_probes.report.output import write_atomically
-from turngate_probes.targets import Target, held
+from turngate_probes.targets import Target
 
 __all__ = ["accept", "place"]
 
@@ -32,7 +32,7 @@ REVIEW = "review the diff before it is committed"
 def accept(
     report: Mapping[str, Any], into: Place, target: Target, settings: Settings, interrupt: Interrupt, console: Console
 ) -> None:
-    """Write a release that was gated; EnvironmentFailed, with nothing written, if the gate did not answer."""
+    """Write a release that was gated; EnvironmentFailed, with nothing written, if it can't be written whole."""
     if report["outcome"] not in ("pass", "fail") or report["new"]["failed"]:
         raise EnvironmentFailed("nothing was accepted, since the gate was not answered", "see its reasons above")
     engine, version = str(report["engine"]), report["new"]["version"]
@@ -43,11 +43,18 @@ def accept(
     pinned = _pin(engine, contract.npm, version, report["new"], target, interrupt)
     file, _ = source(engine)
     rewritten = rewrite(file.read_text("utf-8"), report, _compensations())
-    for name, text in pinned.items():
-        _write(into.pin(engine) / name, text, console)
-    _contract(into.contract(engine), file, rewritten, console)
-    _tell(console, rewritten, pinned=bool(pinned))
-    _record(target, into, settings, interrupt, console)
+    exact = target if target.path else replace(target, version=version)
+    by = Contract(load.parse(rewritten.text, file.name)).at(version)
+    with recorded(exact, source_of({**report["new"], "engine": engine}), by, settings, interrupt) as recording:
+        changes = {into.pin(engine) / name: text for name, text in pinned.items()}
+        if into.contract(engine) != file or rewritten.done:  # an overlay gets one even if nothing is changed in it
+            changes[into.contract(engine)] = rewritten.text
+        before = {path: _before(path, file) for path in changes}
+        written(changes, recording, into.fixtures)
+    use_overlay(overlay())  # which may not have had this contract before
+    for path, text in changes.items():
+        _show(console, path, before[path], text)
+    _tell(console, rewritten, recording, pinned=bool(pinned))
     console.print(Text(f"accepted {engine}@{version}: {REVIEW}"), soft_wrap=True)
 
 
@@ -60,41 +67,26 @@ def _pin(
         return pin_files(engine, npm, version, str(new["note"] or "").rpartition(", ")[2], stop)
 
 
-def _contract(path: Path, file: Path, rewritten: Rewritten, console: Console) -> None:
-    """Write the contract where it differs; an overlay gets one even if nothing is changed in it."""
-    if path == file and not rewritten.done:
-        return
-    _show(console, path, file.read_text("utf-8"), rewritten.text)
-    write_atomically(path, rewritten.text)
-    use_overlay(overlay())  # which may not have had this file before
-
-
-def _record(target: Target, into: Place, settings: Settings, interrupt: Interrupt, console: Console) -> None:
-    stage = Stage.of(settings.sandboxes, settings.jobs, interrupt)
-    with interrupt.covering() as stop, held(target, lambda _: None, stop) as release:
-        done = record(release, RECORDED, stage, into.fixtures, interrupt)
-    console.print(Text(f"recorded {done.turns} turns in {done.folder}"), soft_wrap=True)
-    for case, why in sorted(done.early.items()):
-        console.print(Text(visible(f"  {case} ended early: {why}")), soft_wrap=True)
-
-
-def _write(path: Path, text: str, console: Console) -> None:
-    if path.name != LOCK:  # nobody reads one line by line
-        _show(console, path, path.read_text("utf-8") if path.exists() else "", text)
-    write_atomically(path, text)
-    console.print(Text(visible(f"wrote {path}")), soft_wrap=True)
+def _before(path: Path, contract: Path) -> str:
+    """Give what a file is compared with: its own text, or that of the contract which it goes before."""
+    kept = path if path.exists() else contract if path.name == contract.name else None
+    return kept.read_text("utf-8") if kept else ""
 
 
 def _show(console: Console, path: Path, before: str, after: str) -> None:
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), f"before {path}", str(path), lineterm="", n=1)
-    for line in lines:
-        console.print(Text(visible(line, keep="\t")), soft_wrap=True)
+    if path.name != LOCK:  # nobody reads one line by line
+        names = f"before {path}", str(path)
+        for line in difflib.unified_diff(before.splitlines(), after.splitlines(), *names, lineterm="", n=1):
+            console.print(Text(visible(line, keep="\t")), soft_wrap=True)
+    console.print(Text(visible(f"wrote {path}")), soft_wrap=True)
 
 
-def _tell(console: Console, rewritten: Rewritten, *, pinned: bool) -> None:
+def _tell(console: Console, rewritten: Rewritten, recording: Recording, *, pinned: bool) -> None:
     told = [] if pinned else ["not pinned: it does not come from npm"]
     told += list(rewritten.done) or ["the contract holds as it is: no claim changed"]
     told += [f"left to you: {each}" for each in rewritten.left]
+    told.append(f"recorded {recording.done.turns} turns in {recording.folder}")
+    told += [f"  {case} ended early: {why}" for case, why in sorted(recording.done.early.items())]
     for line in told:
         console.print(Text(visible(line)), soft_wrap=True)
 

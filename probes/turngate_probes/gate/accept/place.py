@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import turngate
-from turngate import lint, load
 from turngate.errors import EnvironmentFailed
-from turngate.overlay import contract_files, overlay, use_overlay
+from turngate.lint import lay_over
+from turngate.overlay import contract_files, overlay
 from turngate_probes.releases import PINS, pin_of
 
 
@@ -31,7 +31,7 @@ def place(contracts: Path | None, *, accept: bool) -> Place | None:
     """Lay the user's contracts over ours, and say where to write if asked to; EnvironmentFailed: there is no place."""
     folder = contracts.absolute() if contracts else overlay()
     if contracts and folder:
-        _lay_over(folder)
+        lay_over(folder)
     if not accept:
         return None
     if folder:
@@ -53,11 +53,3 @@ def checkout() -> Path | None:
 def source(engine: str) -> tuple[Path, Path]:
     """Give the contract file and the pin that are in force."""
     return contract_files()[engine], pin_of(engine)
-
-
-def _lay_over(folder: Path) -> None:
-    use_overlay(folder)
-    for file in sorted(folder.glob("engines/*.yaml")):
-        for _, document in load.documents([file]):
-            for problem in lint.problems(document):
-                raise problem

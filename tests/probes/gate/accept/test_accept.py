@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.probes.gate.conftest import NEW, Gate
+from tests.probes.gate.conftest import NEW, OLD, Gate
 from turngate import load
+from turngate.errors import EnvironmentFailed
 from turngate.overlay import contract_files
+from turngate.runtime import Stop
+from turngate_probes import pypi
+from turngate_probes.cache import Installed
 from turngate_probes.cases import CASES
-from turngate_probes.gate import accept as module
+from turngate_probes.gate.accept import whole
+from turngate_probes.gate.sources import held_from, source_of
 from turngate_probes.releases import pinned_version
+from turngate_probes.targets import Target
 
 OURS = contract_files()["codex"]
 
@@ -18,7 +24,7 @@ OURS = contract_files()["codex"]
 @pytest.fixture(autouse=True)
 def _one_case(monkeypatch: pytest.MonkeyPatch) -> None:
     """Record one case alone."""
-    monkeypatch.setattr(module, "RECORDED", tuple(case for case in CASES if case.name == "imitation"))
+    monkeypatch.setattr(whole, "RECORDED", tuple(case for case in CASES if case.name == "imitation"))
 
 
 def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
@@ -45,7 +51,52 @@ def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tu
 
 def test_what_was_not_answered_is_not_accepted(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
     """Nothing is written, and the exit code says so."""
-    code, _ = gate.run(*few, "--accept", "--contracts", tmp_path / "own", new="0.169.1")
+    gate.run(*few, "--clause", "version.readable", new=OLD)
+    (gate.shop.folder / "without").write_text("executable")
+    (gate.shop.folder / "engine").unlink()
+    code, _ = gate.run(*few, "--accept", "--contracts", tmp_path / "own")
     assert code == 2
     assert "nothing was accepted" in gate.shop.err
     assert not (tmp_path / "own").exists()
+
+
+def test_what_can_not_be_recorded_is_not_accepted(
+    gate: Gate, few: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither pin nor contract is written before the recordings are there."""
+
+    def failing(*_: object) -> None:
+        raise EnvironmentFailed("the recording was interrupted")
+
+    monkeypatch.setattr(whole, "record", failing)
+    code, _ = gate.run(*few, "--accept", "--contracts", tmp_path / "own")
+    assert code == 2
+    assert not (tmp_path / "own").exists()
+
+
+def test_what_can_not_be_written_whole_is_taken_back(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
+    """A file where the recordings should go: the pin that was there is as it was, and what was new is gone."""
+    gate.shop.lies(NEW, "moves-store")
+    own = tmp_path / "own"
+    (own / "pins/codex").mkdir(parents=True)
+    (own / "pins/codex/package.json").write_text('{"dependencies": {"@openai/codex": "0.1.2"}}')
+    (own / "fixtures").write_text("in the way")
+    code, _ = gate.run(*few, "--accept", "--contracts", own)
+    assert code == 2
+    assert "nothing was accepted, since" in gate.shop.err
+    assert pinned_version("codex") == "0.1.2"
+    assert {each.name for each in own.rglob("*") if each.is_file()} == {"package.json", "fixtures"}
+
+
+def test_a_release_is_recorded_from_where_the_gate_had_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From PyPI where there is no Node, by the exact version; an executable of one's own is what it is."""
+    shown = {"engine": "codex", "version": "0.169.0", "source": "pypi", "note": "installed from pypi, sha256-x"}
+    source = source_of(shown)
+    assert source is not None
+    assert (source.registry, source.package, source.versions) == ("pypi", "openai-codex-cli-bin", ("0.169.0",))
+    assert source_of(shown | {"source": "path"}) is None
+    installed = Installed("codex", "0.169.0", tmp_path, tmp_path / "codex", "sha256-x")
+    monkeypatch.setattr(pypi, "install", lambda *_: installed)
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
+    with held_from(Target("codex", "0.169.0"), source, Stop()) as release:
+        assert (release.source, release.executable) == ("pypi", tmp_path / "codex")
