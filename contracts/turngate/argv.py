@@ -168,6 +168,10 @@ def _fill(
         else:
             arguments.append(token.replace("{handle}", handle or ""))
     stdin = prompt.encode() if channel.via == "stdin" else None
+    if handle is not None and not any("{handle}" in token for token in template):
+        raise ContractError(f"the resume of {contract.engine} has no place for the session id", hint="write {handle}")
+    if stdin is None and not prompt_at:
+        raise ContractError(f"the template of {contract.engine} has no place for the prompt", hint="write {prompt}")
     built = Invocation(tuple(arguments), stdin, tuple(prompt_at))
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(built.own_arguments, contract)):
         raise ContractError(f"the template of {contract.engine} passes {widening[0]} in mode interactive")

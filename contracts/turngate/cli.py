@@ -115,13 +115,9 @@ def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) ->
 def _lay_over(_ctx: click.Context, _option: click.Parameter, folder: Path | None) -> None:
     if folder is None:
         return
-    from turngate import lint, load  # noqa: PLC0415 - slow to import, and asked for by few
-    from turngate.overlay import use_overlay  # noqa: PLC0415
+    from turngate.lint import lay_over  # noqa: PLC0415 - slow to import, and asked for by few
 
-    use_overlay(folder)
-    for _, document in load.documents(sorted(folder.glob("engines/*.yaml"))) if any(folder.glob("engines/*")) else ():
-        for problem in lint.problems(document):
-            raise problem
+    lay_over(folder)
 
 
 @click.group(cls=EntryPointGroup, context_settings={"help_option_names": ["-h", "--help"]})

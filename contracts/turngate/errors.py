@@ -36,6 +36,10 @@ class NotCoveredError(ContractError):
     """The contract says nothing about the release that was asked for."""
 
 
+class NoVersionError(NotCoveredError):
+    """What was asked for as a release is no version at all."""
+
+
 @dataclass
 class RefusedError(TurngateError):
     """The caller asked for what can't be done safely; `subject` is the token or value that it is about."""

@@ -6,9 +6,10 @@ from enum import StrEnum
 from msgspec import Struct
 
 from turngate.contract import HandlePlace, Stream
-from turngate.records import Record, matches, value_at
+from turngate.records import Record, matches, shown, value_at
 
 MAX_SIGHTINGS = 50
+MAX_VALUE = 1024
 
 
 class HandleProblem(StrEnum):
@@ -55,8 +56,10 @@ class HandleFinder:
         if value is None or (place.record == "every" and not matches(record, place.match)):
             self._lacking += stream == place.stream
         elif len(self._sightings) < MAX_SIGHTINGS:
-            self._last = (stream, value)
-            self._sightings.append(Sighting(stream, index, value))
+            kept = _bounded(value)
+            if (stream, kept) != self._last:
+                self._last = (stream, kept)
+                self._sightings.append(Sighting(stream, index, kept))
 
     def reading(self, records: int) -> HandleReading:
         """Judge what was seen once the streams have ended; `records` is how many the right stream had."""
@@ -82,16 +85,30 @@ class HandleFinder:
         others = [s.value for s in seen if s.value != first.value]
         if others:
             return HandleProblem.PLACE, f"a second id that differs: {others[0]!r} after {first.value!r}"
-        if not isinstance(first.value, str) or not re.fullmatch(place.shape, first.value):
-            return HandleProblem.SHAPE, f"{first.value!r} does not match {place.shape}"
+        if misshapen := self._misshapen(first.value):
+            return HandleProblem.SHAPE, misshapen
         return (
             None,
             f"{place.field} of {'each record' if place.record == 'every' else 'record 1'} of {place.stream}",
         )
 
+    def _misshapen(self, value: object) -> str | None:
+        if isinstance(value, str) and len(value) > MAX_VALUE:
+            return f"{value[:80]!r} and more is longer than {MAX_VALUE} characters"
+        if not isinstance(value, str) or not re.fullmatch(self._place.shape, value):
+            return f"{value!r} does not match {self._place.shape}"
+        return None
+
     def _wanted(self) -> str:
         match = ", ".join(f"{path} = {value!r}" for path, value in (self._place.match or {}).items())
         return f"{self._place.field}" + (f" where {match}" if match else "")
+
+
+def _bounded(value: object) -> object:
+    """Give a value as it is, or the beginning of one that is too long, which stays too long and so is never an id."""
+    if isinstance(value, list | dict):
+        return [shown(value)[:MAX_VALUE]]
+    return value[:MAX_VALUE] + "…" if isinstance(value, str) and len(value) > MAX_VALUE else value
 
 
 def numbered_like(dead: str, number: int) -> str | None:

@@ -6,13 +6,26 @@ one too many for an auto-approve flag costs an error message, missing one costs 
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from turngate.contract import AutoFlag, AutoKey, EngineContract
+from turngate.contract import AutoFlag, AutoKey, Option
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-def auto_flags_in(tokens: Sequence[str], contract: EngineContract) -> tuple[str, ...]:
+class Flags(Protocol):
+    """The part of a contract that says what flags do."""
+
+    @property
+    def auto_flags(self) -> Sequence[AutoFlag]:
+        """What widens approval or sandbox."""
+
+    @property
+    def options(self) -> Sequence[Option]:
+        """What callers may pass."""
+
+
+def auto_flags_in(tokens: Sequence[str], contract: Flags) -> tuple[str, ...]:
     """List the tokens (with their values) that widen approval or sandbox; `tokens` must not hold prompts."""
     found = []
     for i, token in enumerate(tokens):
@@ -26,7 +39,7 @@ def auto_flags_in(tokens: Sequence[str], contract: EngineContract) -> tuple[str,
     return tuple(dict.fromkeys(found))
 
 
-def _values_of(flag: AutoFlag, token: str, following: str | None, contract: EngineContract) -> Iterator[str | None]:
+def _values_of(flag: AutoFlag, token: str, following: str | None, contract: Flags) -> Iterator[str | None]:
     """Give the value (None: there is none) of each occurrence of the flag in one token."""
     names = {_plain(name) for name in (flag.flag, *flag.aliases)}
     name, equals, value = token.partition("=")
@@ -36,7 +49,7 @@ def _values_of(flag: AutoFlag, token: str, following: str | None, contract: Engi
         yield from _clustered(token[1:], names, following, contract)
 
 
-def _clustered(letters: str, names: set[str], following: str | None, contract: EngineContract) -> Iterator[str | None]:
+def _clustered(letters: str, names: set[str], following: str | None, contract: Flags) -> Iterator[str | None]:
     """Read `-dy` and `-sVALUE`: a letter that takes a value ends the cluster."""
     takes_value = {
         name[1]

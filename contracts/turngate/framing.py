@@ -237,7 +237,7 @@ class _TaggedBlock:
             self._block, self._inside, self._count = b"\n".join(self._inside), None, self._count + 1
         elif self._inside is not None and self._size < MAX_TAIL:
             self._inside.append(line)
-            self._size += len(line)
+            self._size += len(line) + 1  # its newline, since blank lines take room too
         elif line.strip():
             self._block = None
 

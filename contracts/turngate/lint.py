@@ -3,12 +3,15 @@
 import re
 from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 from turngate.clauses import Catalogue
 from turngate.errors import ContractError
 from turngate.extract import numbered_like
-from turngate.load import ALL_OF, ONE_OF, Document, catalogue, claim_range, schema_errors
+from turngate.launch_lint import launch_errors
+from turngate.load import ALL_OF, ONE_OF, Document, beside, catalogue, claim_range, documents, schema_errors
+from turngate.overlay import use_overlay
 from turngate.session_paths import names_in
 
 _LASTING = re.compile(r"always|session|amendment", re.IGNORECASE)
@@ -22,13 +25,22 @@ def problems(document: Document) -> Iterator[ContractError]:
     yield from wrong or meaning_errors(document, catalogue())
 
 
+def lay_over(folder: Path) -> None:
+    """Have the contracts in a folder go before the packaged ones, from now on; ContractError: one of them is wrong."""
+    use_overlay(folder)
+    files = sorted(folder.glob("engines/*.yaml"))
+    for _, document in documents(files) if files else ():
+        for problem in problems(document):
+            raise problem
+
+
 def meaning_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
     """Find what is wrong with a contract that its schema accepts, each error with its place."""
     yield from _range_errors(document)
-    yield from _pattern_errors(document, document.data, ())
     yield from _version_errors(document)
     yield from _deviation_errors(document, clauses)
     yield from _flag_errors(document)
+    yield from launch_errors(document)
     yield from _handle_errors(document)
     yield from _resident_errors(document)
     yield from _store_errors(document)
@@ -53,22 +65,6 @@ def _overlaps(document: Document, section: str, claims: list[dict[str, Any]]) ->
         if claim_range(first).overlaps(claim_range(second)):
             message = f"covers releases that entry {i} covers too ({claim_range(first)}; {claim_range(second)})"
             yield document.error((section, j), message, "give the entries of this section ranges that do not meet")
-
-
-def _pattern_errors(document: Document, data: Any, path: tuple[str | int, ...]) -> Iterator[ContractError]:
-    if isinstance(data, dict):
-        for key, value in data.items():
-            yield from _pattern_errors(document, value, (*path, key))
-    elif isinstance(data, list):
-        for i, value in enumerate(data):
-            yield from _pattern_errors(document, value, (*path, i))
-    elif path[-1] in ("pattern", "shape") or (len(path) > 1 and path[-2] == "noise"):
-        if "check" in path:
-            return
-        try:
-            re.compile(str(data))
-        except re.error as broken:
-            yield document.error(path, f"not a regular expression: {broken}", "Python's `re` syntax is meant")
 
 
 def _version_errors(document: Document) -> Iterator[ContractError]:
@@ -153,7 +149,7 @@ def _environment_errors(document: Document) -> Iterator[ContractError]:
                 yield document.error(at, f"{name} is passed too", "what is kept comes from the first turn alone")
             if _SECRET.search(name):
                 yield document.error(at, f"{name} may hold a secret", "locations are written down; pass it instead")
-        for store in _beside(document, "store", environment):
+        for store in beside(document, "store", environment):
             for name in sorted({*store["locations"]} - {*environment["locations"], "HOME"}):
                 hint = "declare it, so that a resume finds what the first turn wrote"
                 yield document.error(("environment", i, "locations"), f"{name} of `store` is missing", hint)
@@ -162,14 +158,9 @@ def _environment_errors(document: Document) -> Iterator[ContractError]:
 def _resume_probe_errors(document: Document) -> Iterator[ContractError]:
     for i, probe in enumerate(document.data["resume_probe"]):
         # known must be at every release that the claim holds for
-        told = [{*store["locations"]} for store in _beside(document, "store", probe)]
+        told = [{*store["locations"]} for store in beside(document, "store", probe)]
         known = {"HOME"} | (set.intersection(*told) if told else set())
         yield from _unknown_slots(document, ("resume_probe", i, "directory"), probe.get("directory", ""), known)
-
-
-def _beside(document: Document, section: str, claim: dict[str, Any]) -> list[dict[str, Any]]:
-    """Give the claims of another section that hold for some release for which this one does."""
-    return [each for each in document.data.get(section, []) if claim_range(each).overlaps(claim_range(claim))]
 
 
 def _unknown_slots(

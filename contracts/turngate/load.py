@@ -15,9 +15,10 @@ import msgspec
 import yaml
 
 from turngate.contract import EngineContract
-from turngate.errors import ContractError, NotCoveredError
+from turngate.errors import ContractError, NotCoveredError, NoVersionError
 from turngate.overlay import contract_files, name_of
 from turngate.versions import Range
+from turngate.versions import parse as parse_version
 
 if TYPE_CHECKING:
     from turngate.clauses import Catalogue
@@ -62,6 +63,8 @@ class Contract(msgspec.Struct, frozen=True):
 
     def at(self, version: str | None = None) -> EngineContract:
         """Resolve the claims for one release (None: the newest); NotCoveredError if one says nothing of it."""
+        if version is not None:
+            self._check(version)
         data = self.document.data
         chosen: dict[str, Any] = {key: self._one(key, version) for key in ONE_OF}
         chosen |= {key: [c for c in data.get(key, ()) if claim_range(c).covers(version)] for key in ALL_OF}
@@ -75,6 +78,13 @@ class Contract(msgspec.Struct, frozen=True):
             "npm": data["published"].get("npm"),
         }  # fmt: skip
         return msgspec.convert(fields, EngineContract)
+
+    def _check(self, version: str) -> None:
+        try:
+            parse_version(version)
+        except ValueError:
+            hint = "write a release as it is published, such as 1.2.3"
+            raise NoVersionError(f"{version!r} is no version of {self.engine}", hint=hint) from None
 
     def _one(self, key: str, version: str | None) -> dict[str, Any] | None:
         claims = self.document.data.get(key, ())
@@ -230,6 +240,11 @@ class _QuickLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: igno
 def claim_range(claim: Mapping[str, Any]) -> Range:
     """Give the range of releases that a claim holds for."""
     return Range(claim.get("since"), claim.get("until"))
+
+
+def beside(document: Document, section: str, claim: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give the claims of another section that hold for some release for which this one does."""
+    return [each for each in document.data.get(section, []) if claim_range(each).overlaps(claim_range(claim))]
 
 
 def dotted(path: Path_) -> str:

@@ -27,6 +27,14 @@ def matches(record: Record, match: Match | None) -> bool:
     return True
 
 
+def shown(value: object) -> str:
+    """Render a value as text; one that is nested deeper than Python can render is an ellipsis."""
+    try:
+        return str(value)
+    except RecursionError:
+        return "…"
+
+
 @cache
 def _keys(path: str) -> tuple[str, ...]:
     return tuple(path.split("."))

@@ -8,16 +8,16 @@ from functools import partial
 
 from msgspec import Struct
 
+from turngate.answer import Answer
 from turngate.contract import EngineContract, FailureSign, Stream
 from turngate.envelope import BadEnvelope, json_object, read_envelope
 from turngate.extract import HandleFinder, HandleReading
 from turngate.framing import Framer, framer
 from turngate.model import AdapterTurnResult, EngineSessionHandle, Failure, Mode, Outcome
-from turngate.records import Record, matches, value_at
+from turngate.records import Record, matches, shown, value_at
 from turngate.watch import Look, Watch
 
 MAX_STDERR = 64 * 2**10
-MAX_FINAL = 32 * 2**20
 MAX_FAILURES = 100
 MAX_REASON = 1000
 STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
@@ -67,8 +67,7 @@ class TurnReader:
         self._needs_handle = mode is Mode.INTERACTIVE if needs_handle is None else needs_handle
         self._on_text = on_text
         self._failures: list[str] = []
-        self._final: str | None = None
-        self._group: object = None
+        self._answer = Answer()
         self._ended = False
         self._watches = {name: self._watch(name) for name in STREAMS}
 
@@ -85,17 +84,14 @@ class TurnReader:
         for stream in STREAMS:
             self._watches[stream].see(self._framers[stream].finish())
         handle = self._handle_reading()
-        if self._contract.stream(self._contract.final.stream).framing == "text":
-            self._final = self._framers[self._contract.final.stream].text or None
-            if self._on_text and self._final is not None:
-                self._on_text(self._final)
+        final = self._final_text()
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[self._contract.events.stream].census
         return TurnReading(
-            result=self._result(handle, exit_code, stderr, timed_out=timed_out),
+            result=self._result(handle, final, exit_code, stderr, timed_out=timed_out),
             session=self._session(handle),
             handle=handle,
-            final_text=self._final,
+            final_text=final,
             ended=self._ended,
             failures=tuple(self._failures),
             framing=self._framing_problems(),
@@ -124,7 +120,7 @@ class TurnReader:
             return
         said = value_at(record, sign.message) if sign.message else None
         if len(self._failures) < MAX_FAILURES:
-            self._failures.append(str(said)[:MAX_REASON] if said is not None else "no reason given")
+            self._failures.append(shown(said)[:MAX_REASON] if said is not None else "no reason given")
 
     def _take_text(self, record: Record, _index: int) -> None:
         """Keep the last text, joined with those before it that belong to the same answer."""
@@ -134,9 +130,17 @@ class TurnReader:
         if self._on_text:
             self._on_text(text)
         group = value_at(record, self._contract.final.group) if self._contract.final.group else None
-        if group is not None and group == self._group and self._final is not None:
-            text = (self._final + text)[:MAX_FINAL]
-        self._final, self._group = text, group
+        self._answer.take(text, group if isinstance(group, str | int) else None)
+
+    def _final_text(self) -> str | None:
+        """Give the agent's last text; where it is the whole stream it is told only now."""
+        final = self._contract.final
+        if self._contract.stream(final.stream).framing != "text":
+            return self._answer.text
+        text = self._framers[final.stream].text or None
+        if self._on_text and text is not None:
+            self._on_text(text)
+        return text
 
     def _handle_reading(self) -> HandleReading:
         """Look on the other stream too if the right one has no id: moved is not missing."""
@@ -161,16 +165,16 @@ class TurnReader:
         return tuple(f"{name}: {what}" for name in STREAMS for what in self._framers[name].problems.first)
 
     def _result(
-        self, handle: HandleReading, exit_code: int | None, stderr: str, *, timed_out: bool
+        self, handle: HandleReading, final: str | None, exit_code: int | None, stderr: str, *, timed_out: bool
     ) -> AdapterTurnResult:
         wrong = (
             _failed(Failure.TURN_TIMEOUT, "the engine was still running at its deadline") if timed_out else None
-        ) or next(self._engine_failures(exit_code), None) or self._handle_failure(handle)  # fmt: skip
+        ) or next(self._engine_failures(final, exit_code), None) or self._handle_failure(handle)  # fmt: skip
         if wrong:
             return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=wrong)
-        return read_answer(self._final or "", self._mode, stderr)
+        return read_answer(final or "", self._mode, stderr)
 
-    def _engine_failures(self, exit_code: int | None) -> Iterator[str]:
+    def _engine_failures(self, final: str | None, exit_code: int | None) -> Iterator[str]:
         blame = Failure.SESSION_RESUME_FAILED if self._resumed is not None else Failure.ENGINE_FAILED
         said = f": {self._failures[0]}" if self._failures else ""
         if exit_code != 0:
@@ -179,7 +183,7 @@ class TurnReader:
             yield _failed(blame, f"the engine reported a failure{said}")
         if not self._ended:
             yield _failed(blame, f"nothing on {self._contract.end.stream} proves that the turn ended")
-        if self._final is None:
+        if final is None:
             yield _failed(blame, "the engine gave no answer")
 
     def _handle_failure(self, handle: HandleReading) -> str | None:

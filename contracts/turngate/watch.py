@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from turngate.contract import Match
-from turngate.records import Record, matches, value_at
+from turngate.records import Record, matches, shown, value_at
 
 MAX_KINDS = 1000
+MAX_KIND = 100
 Call = Callable[[Record, int], None]
 
 
@@ -39,7 +40,7 @@ class Watch:
         for index, record in enumerate(records, self.seen):
             kind = record.get(field)
             if kind.__class__ is not str:
-                kind = str(value_at(record, field))
+                kind = shown(value_at(record, field))
             calls = by_kind.get(kind)
             if calls is None:
                 calls = self._meet(kind)
@@ -50,15 +51,19 @@ class Watch:
         self.seen += len(records)
 
     def _meet(self, kind: str) -> list[Call]:
-        """Work out who is interested in a kind that is seen for the first time; too many are not remembered."""
+        """Work out who is interested in a kind that is seen for the first time; too many or long ones are forgotten."""
         calls = [call for look in self._looks if (call := self._for_kind(look, kind))]
-        counted = kind
-        if len(self._by_kind) >= MAX_KINDS:
-            counted = "…"
-        else:
+        if self._count(kind) == kind:
             self._by_kind[kind] = calls
-        self.census[counted] = self.census.get(counted, 0) + 1
         return calls
+
+    def _count(self, name: str) -> str:
+        """Count a kind or a key, and give what it was counted as: in short, and beyond the limit all together."""
+        counted = name if len(name) <= MAX_KIND else name[:MAX_KIND] + "…"
+        if counted not in self.census and len(self.census) >= MAX_KINDS:
+            counted = "…"
+        self.census[counted] = self.census.get(counted, 0) + 1
+        return counted
 
     def _for_kind(self, look: Look, kind: str) -> Call | None:
         match = dict(look.match or {})
@@ -77,7 +82,7 @@ class Watch:
         for index, record in enumerate(records, self.seen):
             if self._counted:
                 for key in record:
-                    self.census[str(key)] = self.census.get(str(key), 0) + 1
+                    self._count(str(key))
             for look in self._looks:
                 if matches(record, look.match):
                     look.call(record, index)

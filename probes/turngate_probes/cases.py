@@ -4,7 +4,7 @@ One case may prove several clauses, and names of its turns (`case/step`) are wha
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from signal import Signals
 
@@ -138,14 +138,17 @@ def _signalled(number: Signals) -> Callable[[Lab], None]:
     return play
 
 
-def _tool_call(lab: Lab) -> None:
-    asked = lab.contract.hermetic.tool_call
-    if asked is None:
-        raise CaseStoppedError("the contract names no tool that the model could ask for")
-    filled = {key: lab.sandbox.fill(each) if isinstance(each, str) else each for key, each in asked.arguments.items()}
-    call = ToolCall(asked.name, filled)
-    for step, mode in (("first", Mode.INTERACTIVE), ("auto", Mode.AUTO)):
-        lab.start(step, replace(ask(FINAL, mode=mode), tool_call=call, patience=TOOL_PATIENCE))
+def _tool_call(modes: Mapping[str, Mode]) -> Callable[[Lab], None]:
+    def play(lab: Lab) -> None:
+        asked = lab.contract.hermetic.tool_call
+        if asked is None:
+            raise CaseStoppedError("the contract names no tool that the model could ask for")
+        filled = {k: lab.sandbox.fill(each) if isinstance(each, str) else each for k, each in asked.arguments.items()}
+        call = ToolCall(asked.name, filled)
+        for step, mode in modes.items():
+            lab.start(step, replace(ask(FINAL, mode=mode), tool_call=call, patience=TOOL_PATIENCE))
+
+    return play
 
 
 def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
@@ -174,7 +177,8 @@ CASES = (
     Case("flag-prompts", _flag_prompts, 2),
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _imitation, 1),
-    Case("tool-call", _tool_call, 2),  # no clause reads it: it shows the price of not acting unasked
+    # no clause reads it: it shows the price of not acting unasked
+    Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
 )
 # played for recordings, besides those above; no clause reads them
 RECORDED_ONLY = (
@@ -184,5 +188,10 @@ RECORDED_ONLY = (
     Case("killed", _signalled(Signals.SIGKILL), 1, waits=True),
     Case("final", _final, 1),
 )
-RECORDED = tuple(case for case in CASES if case.level == "hermetic") + RECORDED_ONLY
+# what a call does when nobody need be asked is the price's matter alone: it tells nothing of streams
+_CALLED_ONCE = Case("tool-call", _tool_call({"first": Mode.INTERACTIVE}), 1)
+RECORDED = (
+    *(_CALLED_ONCE if case.name == _CALLED_ONCE.name else case for case in CASES if case.level == "hermetic"),
+    *RECORDED_ONLY,
+)
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

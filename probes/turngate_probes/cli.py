@@ -154,20 +154,24 @@ def validate(files: Sequence[Path]) -> int:
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]...")
 @click.option(
     "--fixtures", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
-    help="Hold the contracts against the recordings in DIR.",
+    help="Hold the contracts against the recordings in DIR.  [default: those beside them, and of the checkout]",
 )  # fmt: skip
 @click.option("--broken", multiple=True, metavar="ENGINE@VERSION", help="Excuse a release that is known to be broken.")
 def lint_contracts(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:
     """Validate contract files, and find evidence that shows nothing, overlaps, and what recordings contradict.
 
+    Releases that are known to be broken are listed in `broken.yaml` beside their recordings.
+
     Exit codes: 0 nothing is wrong; 2 something is, each with line and column. Unverified claims are told only.
     """
     from turngate import load  # noqa: PLC0415 - as above
+    from turngate.overlay import contract_files  # noqa: PLC0415
     from turngate_probes import lint  # noqa: PLC0415
+    from turngate_probes.record.beside import beside  # noqa: PLC0415
 
     wrong = 0
-    for name, document in load.documents(files):
-        found = list(lint.findings(document, fixtures, broken))
+    for file, (name, document) in zip(files or contract_files().values(), load.documents(files), strict=True):
+        found = list(lint.findings(document, beside(file, fixtures), broken))
         wrong += len(found)
         for problem in found:
             click.echo(str(problem), err=True)

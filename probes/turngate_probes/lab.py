@@ -115,7 +115,7 @@ class Lab:
             requests=backend.exchanges()[before:], reading=reading, turn_index=ask.turn_index,
             stdin="prompt" if isinstance(stdin, bytes) else "open" if stdin is Stdin.OPEN else "closed",
             env=tuple(sorted(set(self.sandbox.env(self.contract.hermetic, cwd)) - inherited())),
-            signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd),
+            signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
         )  # fmt: skip
         self.note(turn)
         return turn

@@ -13,21 +13,22 @@ from turngate_probes import recordings
 from turngate_probes.cases import CASES
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
+from turngate_probes.record.beside import Beside
 
 LEVELS = ("static", "hermetic")
-RANGE = "mend the claim or its range; a release that is known to be broken is excused by --broken"
+RANGE = "mend the claim or its range; a release that is known to be broken is excused by --broken, or by broken.yaml"
 
 
-def findings(document: Document, fixtures: Path | None, broken: Collection[str]) -> Iterator[ContractError]:
-    """Find what is wrong with a contract: of itself, then, if that is nothing, by the recordings in `fixtures`.
+def findings(document: Document, beside: Beside | None, broken: Collection[str]) -> Iterator[ContractError]:
+    """Find what is wrong with a contract: of itself, then, if that is nothing, by the recordings beside it.
 
-    `broken` names releases (`engine@version`) that are known to miss their contract.
+    `broken` names releases (`engine@version`) that are known to miss their contract, more than those listed there.
     """
     wrong = [*lint.problems(document)] or [*claim_errors(document, load.catalogue())]
     yield from wrong
-    if fixtures is not None and not wrong:
-        yield from _absent(document, fixtures)
-        yield from _contradicted(document, fixtures, broken)
+    if beside is not None and not wrong:
+        yield from _absent(document, beside)
+        yield from _contradicted(document, beside, {*broken, *beside.broken(document.data["engine"])})
 
 
 def unverified(document: Document) -> list[str]:
@@ -35,31 +36,36 @@ def unverified(document: Document) -> list[str]:
     return [load.dotted(path) for path, claim in claims(document) if claim.get("unverified")]
 
 
-def _absent(document: Document, fixtures: Path) -> Iterator[ContractError]:
+def _absent(document: Document, beside: Beside) -> Iterator[ContractError]:
     for path, name in recordings_named(document):
-        if not (fixtures / name / "recording.yaml").is_file():
-            yield document.error(path, f"there is no recording {name}", f"correct it, or record it into {fixtures}")
+        if beside.lacks(name):
+            hint = f"correct it, or record it into {beside.folders[0]}"
+            yield document.error(path, f"there is no recording {name}", hint)
 
 
-def _contradicted(document: Document, fixtures: Path, broken: Collection[str]) -> Iterator[ContractError]:
+def _contradicted(document: Document, beside: Beside, broken: Collection[str]) -> Iterator[ContractError]:
     engine = document.data["engine"]
-    for version in recordings.versions(engine, fixtures):
+    found_there = beside.releases(engine)
+    for version, folder in found_there.items():
         name = f"{engine}@{version}"
         try:
-            found = _judged(Contract(document), version, fixtures)
+            found = _judged(Contract(document), version, folder)
         except NotCoveredError as gap:
             yield document.error((), f"{gap.message}, but there are recordings of it", "widen a range")
             continue
         wrong = [each for each in found if each.result is Result.FAIL or each.stale]
         if name in broken:
             if not wrong:
-                yield document.error((), f"{name} is not broken by its recordings", "drop its --broken")
+                yield document.error((), f"{name} is not broken by its recordings", "no longer excuse it")
             continue
         for each in wrong:
             paths = about(document, each.clause.id, version)
             # what is stale is the deviation, wherever else the clause is named
             path = min(paths, key=lambda found: each.stale and found[0] != "deviations", default=())
             yield document.error(path, f"recordings of {name} contradict it: {each.clause.id}: {each.detail}", RANGE)
+    for name in sorted(each for each in broken if each.partition("@")[0] == engine):
+        if name.partition("@")[2] not in found_there:
+            yield document.error((), f"{name} is excused, but there are no recordings of it", "no longer excuse it")
 
 
 def _judged(contract: Contract, version: str, fixtures: Path) -> list[ClauseResult]:

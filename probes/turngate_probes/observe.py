@@ -1,5 +1,6 @@
 """What a probe saw: turns, help pages, and what happened round them, in real runs or in recordings."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -22,7 +23,7 @@ class Turn:
     the prompt; `scripted` is the text that the model was to answer; `requests` None means that nobody watched.
     `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
     the one that was sent in the middle of the turn; `acted` says whether the tool that the model asked for did its
-    work (None: it asked for none, or nobody looked).
+    work (None: it asked for none, or nobody looked); `dropped` counts the bytes of both streams that were too many.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Turn:
     env: tuple[str, ...] = ()
     signal: str | None = None
     acted: bool | None = None
+    dropped: int = 0
 
     @property
     def session(self) -> str | None:
@@ -105,12 +107,19 @@ class Call:
 Sight: TypeAlias = Turn | Page | Call
 
 
+def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
+    """Name what was asked of the model backend that it does not know, as `method path`."""
+    # a tunnel that is no host's is to this machine: to a backend that is away, asked for through the proxy
+    return {f"{r.method} {r.path}" for r in exchanges if r.protocol is None and r.method != "CONNECT"}
+
+
 @dataclass(slots=True)
 class Seen:
     """Everything seen of one release so far; checks read it, the probe adds to it.
 
-    `stopped` says why a case ended early, `hosts` are those that were tried beyond loopback, `changed` says
-    how the executable changed during the probe (None: nobody looked).
+    `stopped` says why a case ended early, `hosts` are those that were tried beyond loopback, `unknown` are requests
+    that the model backend does not know, `changed` says how the executable changed during the probe (None: nobody
+    looked).
     """
 
     contract: EngineContract
@@ -119,6 +128,7 @@ class Seen:
     calls: dict[str, Call] = field(default_factory=dict)
     stopped: dict[str, str] = field(default_factory=dict)
     hosts: set[str] | None = None
+    unknown: set[str] = field(default_factory=set)
     changed: str | None = None
 
     def turn(self, name: str) -> Turn:

@@ -14,8 +14,8 @@ from turngate.redact import redact
 from turngate_probes.cases import Case
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.lab import Lab
-from turngate_probes.observe import Sight
-from turngate_probes.sandbox import Sandbox, sandbox
+from turngate_probes.observe import Sight, unknown_requests
+from turngate_probes.sandbox import Sandbox, sandbox, sweep
 from turngate_probes.slots import Slots
 from turngate_probes.stub_model import refused_port
 
@@ -28,8 +28,8 @@ class Audience(Protocol):
     def saw(self, item: Sight, box: Sandbox) -> None:
         """Take what has just ended."""
 
-    def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:
-        """Take the end of a case: why it stopped early, if it did, and the hosts that were tried."""
+    def ended(self, case: Case, why_early: str | None, hosts: set[str], unknown: frozenset[str] = frozenset()) -> None:
+        """Take the end of a case: why it stopped early, if it did, the hosts that were tried, and unknown requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,12 @@ class Stage:
     def of(
         cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False, waiting: int | None = None
     ) -> "Stage":
-        """Make a stage on which `jobs` engines work at once, and `waiting` ones sleep (None: so many for each job)."""
+        """Make a stage on which `jobs` engines work at once, and `waiting` ones sleep (None: so many for each job).
+
+        What killed runs left among the sandboxes is removed, unless they are kept.
+        """
+        if not keep:
+            sweep(sandboxes)
         load.prepare()  # here, since what is played reads contracts and the catalogue on many threads
         return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB))
 
@@ -62,7 +67,7 @@ class Stage:
 
     def _play(self, contract: EngineContract, executable: Path, case: Case, priority: int, audience: Audience) -> None:
         slots = self.waiting if case.waits else self.busy
-        why, hosts = None, set[str]()
+        why, hosts, unknown = None, set[str](), frozenset[str]()
         try:
             with self._sandbox(contract, case) as box:
                 lab = Lab(
@@ -74,9 +79,10 @@ class Stage:
                     case.play(lab)
                 finally:
                     hosts = {redact(each.host) for each in box.backend.egress()}
+                    unknown = frozenset(map(redact, unknown_requests(box.backend.exchanges())))
         except (CaseStoppedError, TurngateError) as stopped:
             why = self.interrupt.why(stopped)
-        audience.ended(case, why, hosts)
+        audience.ended(case, why, hosts, unknown)
 
     @contextmanager
     def _sandbox(self, contract: EngineContract, case: Case) -> Iterator[Sandbox]:

@@ -183,12 +183,13 @@ class ReleaseProbe:
         kind, told = sight_event(item, places)
         self._journal(kind, **told, **surface(item, self.release.contract))
 
-    def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:
+    def ended(self, case: Case, why_early: str | None, hosts: set[str], unknown: frozenset[str] = frozenset()) -> None:
         """Judge what can be judged now that a case has ended."""
         with self._lock:
             if why_early is not None:
                 self.seen.stopped[case.name] = why_early
             self.seen.hosts = (self.seen.hosts or set()) | hosts
+            self.seen.unknown |= unknown
             self._done.add(case.name)
             self._judge(self._done)
 

@@ -29,17 +29,16 @@ _WHEELS = (
 )
 
 # what pip says, what is wrong, what to do about it
+_NONE = ("there is no such release for this platform", "ask for another version, or install Node.js for what npm has")
 _CAUSES = (
-    (
-        "No matching distribution|from versions:",
-        "there is no such release for this platform",
-        "ask for another version, or install Node.js for what npm has",
-    ),
+    # an index that lists versions was reached; where pip gave up reaching it, it says that nothing matches, too
+    (r"from versions: (?!none\))", *_NONE),
     (
         "Retrying|Connection|timed out|Temporary failure|Max retries|SSLError",
         "the package index cannot be reached",
         "check the network, and pip's proxy and index settings",
     ),
+    ("No matching distribution|from versions:", *_NONE),
     ("HASHES? .*MATCH|hash mismatch", "the package's content is not what was promised", "do not use the release"),
     ("No space left|Errno 28", "the disk is full", "make room, or set TURNGATE_CACHE_DIR to a folder on another disk"),
     ("No module named pip", "this Python has no pip", "install pip, or Node.js, which brings npm"),

@@ -1,5 +1,6 @@
 """What `pytest --turngate` runs: all named releases are probed when the first of their tests is, each clause is one."""
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 from turngate import load
 from turngate.clauses import Result, Severity
-from turngate.errors import TurngateError
+from turngate.errors import EnvironmentFailed, TurngateError
+from turngate.lint import lay_over
 from turngate.plain import visible
 from turngate.verdict import Verdict
 from turngate_probes.interrupt import Interrupt
@@ -20,6 +22,8 @@ from turngate_probes.probe import Probe, Settings, default_jobs, sandboxes_path
 from turngate_probes.report.build import LEVELS, Report, build
 from turngate_probes.report.wording import evidence_text, known
 from turngate_probes.targets import Target, parse_target
+
+CONTRACTS = "TURNGATE_CONTRACTS"
 
 
 class ClauseFailed(Exception):  # noqa: N818 - a failure of the engine, not an error
@@ -113,8 +117,10 @@ class ClauseTest(pytest.Item):
 
 
 def tests(session: pytest.Session, targets: Sequence[str], level: str) -> list[pytest.Item]:
-    """Make the tests of all targets."""
+    """Make the tests of all targets, by the contracts that the commands would go by."""
     try:
+        if own := os.environ.get(CONTRACTS):
+            lay_over(_folder(own))
         parsed = list(dict.fromkeys(map(parse_target, targets)))
     except TurngateError as wrong:
         raise pytest.UsageError(f"--turngate: {wrong}") from wrong
@@ -125,6 +131,13 @@ def tests(session: pytest.Session, targets: Sequence[str], level: str) -> list[p
         parent = ReleaseCollector.from_parent(session, name=name, nodeid=name, target=target, probed=probed)
         found += parent.collect()
     return found
+
+
+def _folder(named: str) -> Path:
+    folder = Path(named)
+    if not folder.is_dir():
+        raise EnvironmentFailed(f"{CONTRACTS}: there is no folder {named}", "name the one that holds engines/*.yaml")
+    return folder
 
 
 def _failure(clause: Mapping[str, Any]) -> str:

@@ -39,7 +39,12 @@ def versions(engine: str, root: Path | None = None) -> list[str]:
     root = root or folder()
     if root is None or not (root / engine).is_dir():
         return []
-    return sorted((each.name for each in (root / engine).iterdir() if Version.is_valid(each.name)), key=Version.parse)
+    return sorted((each.name for each in (root / engine).iterdir() if Version.is_valid(each.name)), key=order)
+
+
+def order(version: str) -> Version:
+    """Give what versions are put in order by."""
+    return Version.parse(version)
 
 
 def replay(contract: EngineContract, root: Path | None = None) -> Seen:

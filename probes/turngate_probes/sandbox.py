@@ -1,10 +1,11 @@
 """A fresh place for the turns of one case: home, working directories, environment, model backend."""
 
+import fcntl
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from turngate.contract import Hermetic
 from turngate_probes.stub_model import StubBackend
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+UNHELD = "live-"  # folders that are claimed by nobody, and empty
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
 
@@ -97,13 +99,51 @@ def sandbox(
     hermetic: Hermetic, parent: Path, name: str, *, keep: bool, model_url: str | None = None
 ) -> Iterator[Sandbox]:
     """Make a sandbox below `parent`, removed afterwards unless kept; `model_url` replaces the backend's."""
+    place = nullcontext(parent / name) if keep else claimed(parent, f"{name}-")
+    with place as root, StubBackend() as backend:
+        made = Sandbox(root, backend, model_url or backend.url)
+        made.furnish(hermetic)
+        yield made
+
+
+@contextmanager
+def claimed(parent: Path, prefix: str) -> Iterator[Path]:
+    """Make a folder of one's own below `parent`, held while the block runs, and removed afterwards."""
     parent.mkdir(parents=True, exist_ok=True)
-    root = parent / name if keep else Path(tempfile.mkdtemp(prefix=f"{name}-", dir=parent))
-    try:
-        with StubBackend() as backend:
-            made = Sandbox(root, backend, model_url or backend.url)
-            made.furnish(hermetic)
-            yield made
-    finally:
-        if not keep:
+    with ExitStack() as holding:
+        with _held(parent):
+            root = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            holding.enter_context(_held(root))
+        try:
+            yield root
+        finally:
             shutil.rmtree(root, ignore_errors=True)
+
+
+def sweep(parent: Path) -> None:
+    """Remove what killed runs left below `parent`: every folder that nobody holds any more."""
+    if not parent.is_dir():
+        return
+    with _held(parent):
+        left = [each for each in parent.iterdir() if not each.name.startswith(UNHELD) and _is_free(each)]
+    for each in left:
+        shutil.rmtree(each, ignore_errors=True)
+
+
+@contextmanager
+def _held(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """Hold a lock on a folder, which the kernel releases when its holder ends, however it ends."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(opened, how)
+        yield
+    finally:
+        os.close(opened)
+
+
+def _is_free(folder: Path) -> bool:
+    try:
+        with _held(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
+            return True
+    except OSError:  # held, or no folder
+        return False

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from turngate import load
 from turngate.contract import EngineContract
-from turngate.errors import EnvironmentFailed, TurngateError
+from turngate.errors import EnvironmentFailed, NoVersionError
 from turngate.runtime import ProcessRequest, Stop, run
 from turngate_probes import recordings
 from turngate_probes.cache import home_of, in_use
@@ -128,8 +128,6 @@ def _said_version(contract: EngineContract, executable: Path, stop: Stop | None)
         return None
     try:
         load.contract(contract.engine).at(found["version"])
-    except (ValueError, TurngateError) as unusable:
-        if isinstance(unusable, TurngateError):
-            raise
+    except NoVersionError:
         return None
     return found["version"]

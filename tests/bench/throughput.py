@@ -1,4 +1,4 @@
-"""How fast a turn is read, against what parsing alone costs, in one run over one transcript."""
+"""How fast a turn is read, against what parsing alone costs, in one run over the same transcripts."""
 
 import json
 import resource
@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 
 import orjson
 
-from tests.bench.transcript import chunks
+from tests.bench.transcript import chunks, grouped, lines
 from turngate import load
+from turngate.contract import EngineContract
 from turngate.model import Mode
 from turngate.turn import TurnReader
 
@@ -16,10 +17,12 @@ SIZE = 200 * 10**6
 
 
 def bench() -> None:
-    """Print MB/s of the turn reader and of three yardsticks, and the memory that reading adds."""
-    contract = load.contract("codex").at("0.169.0")
-    parts = list(chunks(SIZE))
+    """Print MB/s of the turn reader and of three yardsticks, and the memory that reading adds, by transcript."""
+    _compare("tool calls of codex", load.contract("codex").at("0.169.0"), list(chunks(lines(SIZE))))
+    _compare("one message of opencode in small parts", load.contract("opencode").at(), list(chunks(grouped(SIZE))))
 
+
+def _compare(title: str, contract: EngineContract, parts: list[bytes]) -> None:
     def read() -> None:
         reader = TurnReader(contract, Mode.INTERACTIVE)
         for part in parts:
@@ -33,6 +36,7 @@ def bench() -> None:
         "orjson.loads per line": lambda: _parse(parts, orjson.loads),
         "bytes alone": lambda: _parse(parts, len),
     }
+    print(f"  {title}:")
     base = _peak()
     seconds = {}
     for name, way in ways.items():

@@ -2,7 +2,7 @@
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 CHUNK = 64 * 2**10
 WORDS = ("session", "resume", "turn", "engine", "the", "handle", "answer", "file", "of", "error", "value", "import")
@@ -23,10 +23,20 @@ def lines(size: int, seed: int = 1) -> Iterator[bytes]:
     yield _line({"type": "turn.completed", "usage": {"input_tokens": 1, "output_tokens": 1}})
 
 
-def chunks(size: int) -> Iterator[bytes]:
-    """Give the transcript as a pipe gives it: in pieces that end anywhere."""
+def grouped(size: int) -> Iterator[bytes]:
+    """Give NDJSON lines of OpenCode's kinds of events, `size` bytes in all: one message in many small parts."""
+    session = "ses_0123456789abABCDEFGHIJKLMN"
+    line = _line({"type": "text", "sessionID": session, "part": {"messageID": "msg_1", "text": "a few words more "}})
+    yield _line({"type": "step_start", "sessionID": session, "part": {"id": "prt_1"}})
+    for _ in range(size // len(line)):
+        yield line
+    yield _line({"type": "step_finish", "sessionID": session, "part": {"reason": "stop"}})
+
+
+def chunks(written: Iterable[bytes]) -> Iterator[bytes]:
+    """Give a transcript as a pipe gives it: in pieces that end anywhere."""
     rest = b""
-    for line in lines(size):
+    for line in written:
         rest += line
         while len(rest) >= CHUNK:
             yield rest[:CHUNK]

@@ -38,7 +38,7 @@ def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
 
 def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[str, Any]) -> Boundary:
     version, published = claim[edge], engine["published"]
-    run = [each for each in published if "lost" not in engine["releases"].get(each, {"lost": True})]
+    run = [each for each in published if _was_asked(engine["releases"].get(each, {"lost": True}), claim)]
     before = [each for each in run if parse(each) < parse(version)]
     after = [each for each in run if parse(each) >= parse(version)]
     neighbour = published[published.index(version) - 1] if version in published[1:] else None
@@ -50,6 +50,12 @@ def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[s
         named, edge, version, exact, before[-1] if before else None, after[0] if after else None,
         "unverified" in claim, claim.get("note", ""),
     )  # fmt: skip
+
+
+def _was_asked(found: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    """Say whether a release was run, and if for single clauses, for one that shows the claim."""
+    showing = {claim.get("clause"), *(each.removeprefix("clause: ") for each in claim.get("evidence", ()))}
+    return "lost" not in found and ("asked" not in found or not showing.isdisjoint(found["asked"]))
 
 
 def _shows(engine: Mapping[str, Any], version: str | None, deviation: Mapping[str, Any]) -> bool:

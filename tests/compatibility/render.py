@@ -80,7 +80,7 @@ def _summed(name: str, engine: Kept) -> Iterator[str]:
 
 def _part(name: str, engine: Kept) -> str:
     title, package = load.contract(name).at().title, load.contract(name).document.data["published"]["npm"]["package"]
-    run, published = engine["releases"], engine["published"]
+    run, published = {v: each for v, each in engine["releases"].items() if "lost" not in each}, engine["published"]
     partly = [version for version, found in run.items() if "asked" in found]
     counted = f"`{package}`: {len(run) - len(partly)} of {len(published)} published releases were run whole"
     partly_told = f", {len(partly)} more for single clauses ({', '.join(partly)})" if partly else ""

@@ -1,5 +1,6 @@
 """What is kept of matrices agrees with the contracts, and the tables with what is kept."""
 
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from tests.compatibility import kept
 from tests.compatibility.boundaries import boundaries, disagreeing
 from tests.compatibility.render import in_readme, page, stretches, summary
+from turngate import load
 
 KEPT = kept.read()
 ENGINES = sorted(KEPT["engines"])
@@ -131,6 +133,28 @@ def test_neighbours_that_came_out_alike_are_one_row() -> None:
     assert [versions for versions, _ in stretches("codex", engine)] == [["0.45.0", "0.58.0"]]
 
 
+@pytest.mark.parametrize(
+    "asked, claim, neighbour",
+    [
+        (None, "help", "0.9.0"),
+        (("help.surface",), "help", "0.9.0"),
+        (("resume.accepted",), "help", None),
+        (("help.surface",), "resume.dead-handle: fresh-session", None),
+        (("resume.dead-handle",), "resume.dead-handle: fresh-session", "0.9.0"),
+    ],
+)
+def test_a_release_that_was_asked_single_clauses_shows_nothing_of_other_claims(
+    asked: tuple[str, ...] | None, claim: str, neighbour: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is a neighbour of those claims alone whose evidence is a clause that it was asked."""
+    contract = deepcopy(load.contract("codex"))
+    contract.document.data["help"][0]["until"] = "0.117.0"
+    monkeypatch.setattr(load, "contract", lambda _: contract)
+    engine = after(report(release("0.9.0"), asked=asked or ()), report(release("0.117.0")))
+    found = {each.claim: each.before for each in boundaries("codex", engine) if each.version == "0.117.0"}
+    assert found[claim] == neighbour
+
+
 def test_release_that_could_not_be_had_says_why() -> None:
     """It counts as unanswered, and not as run."""
     lost = release("0.118.0", verdict="unanswered", failed={"what": "no build for this platform", "hint": ""})
@@ -138,6 +162,7 @@ def test_release_that_could_not_be_had_says_why() -> None:
     told = {"schema": kept.SCHEMA, "engines": {"codex": engine}}
     assert "| Codex CLI | 1 of 3 | 0 | 1 | 0 | 1 | 0.9.0 | 0.118.0: unanswered |" in summary(told)
     assert "no build for this platform" in page(told)
+    assert "1 of 3 published releases were run whole, on" in page(told)
 
 
 def test_readme_without_marks_is_refused() -> None:

@@ -99,6 +99,27 @@ def test_sightings_are_bounded_and_contradiction_is_not_forgotten() -> None:
     assert (reading.problem, len(reading.sightings)) == (HandleProblem.PLACE, 50)
 
 
+@pytest.mark.parametrize("place", [FIRST, EVERY])
+def test_a_long_id_is_never_kept_whole_and_never_given(place: HandlePlace) -> None:
+    """Of a value of megabytes only the beginning is kept, however often it changes, and no shape admits it."""
+    anything = replace(place, shape="(?s:.*)")
+    long = [_said({"type": "started", "id": "s" * 10**6 + str(i)}) for i in range(60)]
+    reading = look(anything, *long)
+    assert (reading.value, reading.problem) == (None, HandleProblem.SHAPE)
+    assert sum(len(str(seen.value)) for seen in reading.sightings) < 2000
+    assert len(reading.detail) < 200
+    assert look(anything, _said({"type": "started", "id": "s" * 1024})).value == "s" * 1024
+
+
+def test_an_id_of_many_values_is_none() -> None:
+    """A list is no id, and of a long one no more is kept than of a text."""
+    many: tuple[object, ...] = (["s"] * 10**5, {"s": [{}] * 10**5})
+    for odd in many:
+        reading = look(EVERY, _said({"id": odd}))
+        assert reading.problem is HandleProblem.SHAPE
+        assert len(str(reading.sightings)) < 1200
+
+
 @given(
     st.lists(
         st.dictionaries(

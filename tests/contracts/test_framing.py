@@ -313,10 +313,13 @@ def test_blanks_and_newlines_alone_may_stand_round_a_document(stream: bytes, rec
 
 
 def test_block_is_kept_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that fit the limit are all that is kept of a block that never seems to end."""
+    """Lines that fit the limit are all that is kept of a block that never seems to end, blank ones included."""
     monkeypatch.setattr(framing, "MAX_TAIL", 20)
-    kept = "\n".join("x" * 20)
+    kept = "\n".join("x" * 10)
     assert read(BLOCK, b"<Info>\n" + b"x\n" * 50 + b"</Info>\n")[1] == [f"the block is not JSON: {kept!r}"]
+    blank = framer(BLOCK)
+    blank.feed(b"<Info>\n" + b"\n" * 500)
+    assert len(blank._inside) == 20  # type: ignore[attr-defined]
 
 
 def test_line_over_the_limit_before_a_block_is_told() -> None:

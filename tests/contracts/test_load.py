@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate import lint, load
-from turngate.errors import ContractError, NotCoveredError
+from turngate.errors import ContractError, NotCoveredError, NoVersionError
 from turngate.load import Contract, parse
 
 PACKAGED = Path(load.__file__).parent / "engines" / "codex.yaml"
@@ -285,6 +285,23 @@ def test_schema_error_points_at_its_place(old: str, new: str, line: int, column:
     assert line or at[0].line >= line_of(old.split("\n", maxsplit=1)[0]) - 1
 
 
+@pytest.mark.parametrize(
+    "section, path",
+    [
+        (
+            "approval_signs:\n  - {pattern: '(?P<value>a))', safe_values: [a], unverified: true}",
+            "approval_signs[0].pattern",
+        ),
+        ("volatile:\n  - {pattern: '(', placeholder: x, unverified: true}", "volatile[0].pattern"),
+    ],
+)
+def test_pattern_that_is_none_is_told(section: str, path: str) -> None:
+    """Wherever a regular expression may stand, one that Python can't read is an error of its place."""
+    (error,) = found(f"{SMALL}{section}\n")
+    assert error.path == f"$.{path}"
+    assert "is not a 'regex'" in error.message
+
+
 def test_schema_error_says_what_is_meant() -> None:
     """The description of the place in the schema is the hint, also in the printed line."""
     error = only(SMALL.replace("executable: small", "executable: a/b"))
@@ -435,6 +452,13 @@ def test_release_that_nothing_is_said_of_is_not_covered() -> None:
     with pytest.raises(NotCoveredError, match=r"\$.launch: nothing is said of small 0.99.0") as raised:
         contract.at("0.99.0")
     assert "0.100.0 up to but without 0.140.0" in str(raised.value)
+
+
+@pytest.mark.parametrize("version", ["9z", "banana", "1.2", "", "v1.2.3", "1.2.3\n"])
+def test_release_that_is_no_version_is_told(version: str) -> None:
+    """What no release can be called is an error of turngate's own, with what to write instead."""
+    with pytest.raises(NoVersionError, match=r"is no version of small \(write a release"):
+        small().at(version)
 
 
 def test_optional_section_may_be_absent() -> None:

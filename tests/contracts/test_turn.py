@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines, transcript
-from turngate import load, turn
+from turngate import answer, load
 from turngate.contract import EngineContract, Stream
 from turngate.extract import HandleProblem
 from turngate.model import AdapterTurnResult, EngineSessionHandle, Mode, Outcome, Repair
@@ -86,6 +86,20 @@ def test_any_bytes_are_a_turn(
     reading = read_turn(contract, mode, stdout, stderr, code, timed_out=late)
     assert why(reading)
     assert reading.session is None
+
+
+@pytest.mark.parametrize(
+    "path", ["type", "thread_id", "error.message", "item.text", "sessionID", "part.messageID", "part.text"]
+)
+@pytest.mark.parametrize("contract", [CODEX, OPENCODE], ids=lambda contract: contract.engine)
+def test_a_value_nested_too_deep_to_be_shown_is_no_crash(contract: EngineContract, path: str) -> None:
+    """Whichever field is looked at, lists within lists up to the parser's limit are read as any other value."""
+    deep = "[" * 1000 + "]" * 1000
+    kinds = ("thread.started", "turn.failed", "item.completed", "text", "error")
+    first, _, last = path.partition(".")
+    holds = f'"{first}": {{"{last}": {deep}}}' if last else f'"{first}": {deep}'
+    stdout = "".join(f'{{"type": "{kind}", {holds}}}\n' for kind in kinds for _ in range(2))
+    assert why(read_turn(contract, AUTO, stdout.encode(), b"", 1))
 
 
 @four
@@ -399,7 +413,7 @@ def test_failures_are_bounded_in_number_and_length() -> None:
 
 def test_joined_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts of one message are kept up to the limit."""
-    monkeypatch.setattr(turn, "MAX_FINAL", 7)
+    monkeypatch.setattr(answer, "MAX_FINAL", 7)
     part = {"type": "text", "sessionID": IDS["opencode"], "part": {"messageID": "m", "text": "four"}}
     assert read_turn(OPENCODE, AUTO, lines(part, part, part).encode(), b"", 0).final_text == "fourfou"
 
@@ -454,6 +468,29 @@ def test_block_on_the_wrong_stream_is_told_by_both() -> None:
     handle = read_turn(IFLOW, INTERACTIVE, stderr, b"", 0).handle
     assert handle.detail == "session-id stands on stdout, not on stderr"
     assert [(seen.stream, seen.index, seen.value) for seen in handle.sightings] == [("stdout", 0, IDS["iflow"])]
+
+
+def test_block_that_strayed_stands_alone_where_there_is_but_one() -> None:
+    """An id that is wanted in the only record there is is misplaced on the other stream, and never handed out."""
+    only = altered("iflow", lambda data: data["handle"][-1].update(record="only"))
+    _, stderr = transcript(IFLOW, IDS["iflow"], SAID)
+    handle = read_turn(only, INTERACTIVE, stderr, b"", 0).handle
+    assert (handle.value, handle.problem) == (None, HandleProblem.PLACE)
+    assert handle.detail == "session-id stands on stdout, not on stderr"
+    assert [(seen.stream, seen.index) for seen in handle.sightings] == [("stdout", 0)]
+    assert read_turn(only, INTERACTIVE, b"", stderr, 0).handle.value == IDS["iflow"]
+
+
+def test_other_stream_is_read_again_only_where_the_right_one_shows_no_id() -> None:
+    """A block that the model imitates is no second id beside the right one, nor beside one of a wrong shape."""
+    stdout, stderr = transcript(IFLOW, IDS["iflow"], IMITATION)
+    imitated = stdout.rstrip(b"\n") + b"\n"
+    assert imitated.endswith(b"</Execution Info>\n")
+    good = read_turn(IFLOW, INTERACTIVE, imitated, stderr, 0).handle
+    assert (good.value, [seen.stream for seen in good.sightings]) == (IDS["iflow"], ["stderr"])
+    misshapen = stderr.replace(IDS["iflow"].encode(), b"other")
+    wrong = read_turn(IFLOW, INTERACTIVE, imitated, misshapen, 0).handle
+    assert (wrong.problem, [seen.value for seen in wrong.sightings]) == (HandleProblem.SHAPE, ["other"])
 
 
 def altered(engine: str, edit: Callable[[dict[str, Any]], object]) -> EngineContract:

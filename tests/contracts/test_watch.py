@@ -60,3 +60,26 @@ def test_a_kind_beyond_the_limit_is_still_looked_at(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(watch, "MAX_KINDS", 2)
     seen, _ = looked({"type": "d"}, [{"type": kind} for kind in "abcdd"], field="type", counted=True)
     assert [index for index, _ in seen] == [3, 4]
+
+
+def test_long_kinds_are_counted_in_short_and_not_remembered() -> None:
+    """A kind of megabytes is counted by its beginning, and still handed to whom it interests."""
+    long = "k" * 10**6
+    seen, made = looked({"type": long}, [{"type": long}, {"type": long + "x"}], field="type", counted=True)
+    assert (made.census, [index for index, _ in seen]) == ({"k" * 100 + "…": 2}, [0])
+    assert made._by_kind == {}
+
+
+def test_a_kind_that_reads_as_a_shortened_one_is_looked_at_by_itself() -> None:
+    """What a long kind was counted as says nothing of the records whose kind is written so."""
+    short = "k" * 99
+    kinds = ["k" * 101, short, "k" * 101, short]
+    seen, _ = looked({"type": short}, [{"type": kind} for kind in kinds], field="type", counted=True)
+    assert [index for index, _ in seen] == [1, 3]
+
+
+def test_census_of_endless_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no field keys are counted, as many and as long as kinds are."""
+    monkeypatch.setattr(watch, "MAX_KINDS", 2)
+    _, made = looked(None, [{"a": 1, "b" * 101: 1, "c": 1, "d": 1}, {"a": 1}], field=None, counted=True)
+    assert made.census == {"a": 2, "b" * 100 + "…": 1, "…": 2}

@@ -20,12 +20,17 @@ STEPS = ACTION["runs"]["steps"]
 REPORTS = [f"turngate.{suffix}" for suffix in ("json", "xml", "sarif", "md", "html")]
 
 
-def played(folder: Path, code: int = 0, **inputs: str) -> tuple[int, list[str], dict[str, str]]:
-    """Run the step `run` with a turngate that writes down its arguments; gives exit code, those, and the outputs."""
+def played(folder: Path, code: int = 0, *, writes: bool = True, **inputs: str) -> tuple[int, list[str], dict[str, str]]:
+    """Run the step `run` with a turngate that writes down its arguments; gives exit code, those, and the outputs.
+
+    It writes the SARIF report, unless it is told not to.
+    """
     program = folder / "turngate/bin/turngate"
     program.parent.mkdir(parents=True)
     quoted = shlex.quote(str(folder / "argv"))
-    program.write_text(f"#!/bin/sh\nfor each; do printf '%s\\0' \"$each\"; done > {quoted}\nexit {code}\n")
+    report = "mkdir -p turngate-reports; : > turngate-reports/turngate.sarif" if writes else ":"
+    noting = f"for each; do printf '%s\\0' \"$each\"; done > {quoted}"
+    program.write_text(f"#!/bin/sh\n{noting}\n{report}\nexit {code}\n")
     program.chmod(0o755)
     (step,) = [each for each in STEPS if each.get("id") == "run"]
     usual = {name: str(given["default"]) for name, given in ACTION["inputs"].items()} | inputs
@@ -66,6 +71,11 @@ def test_the_exit_code_is_an_output_and_that_of_the_action(tmp_path: Path, code:
     last = subprocess.run(("bash", "-e", "-c", STEPS[-1]["run"]), env={"CODE": str(code)}, check=False)
     assert last.returncode == code
     assert STEPS[-1]["if"] == "inputs.fail == 'true'"
+
+
+def test_a_report_that_was_not_written_is_no_output(tmp_path: Path) -> None:
+    """Where turngate could not ask anything, nothing is there to upload."""
+    assert played(tmp_path, 2, writes=False)[2] == {"exit-code": "2"}
 
 
 def test_another_command_is_refused(tmp_path: Path) -> None:

@@ -75,6 +75,17 @@ def test_every_command_has_its_row() -> None:
     assert set(cli.turngate.list_commands(click.Context(cli.turngate))) <= set(re.findall(r"`([a-z]+)`", rows))
 
 
+def test_the_workflow_compares_with_the_release_of_the_base_branch() -> None:
+    """Both versions are read from the pin file, the old one where the base branch has it, and reach the gate."""
+    (workflow,) = [found for text in blocks("yaml") if "jobs" in (found := yaml.safe_load(text))]
+    checkout, pinned, asked, _ = workflow["jobs"]["may-i-upgrade"]["steps"]
+    assert checkout["with"]["fetch-depth"] == 0
+    assert 'git show "origin/$GITHUB_BASE_REF:engines/codex/package.json"' in pinned["run"]
+    assert asked["with"]["targets"] == "codex@${{ steps.pinned.outputs.new }}"
+    assert asked["with"]["options"] == "--from codex@${{ steps.pinned.outputs.old }}"
+    assert {"old=$old", "new=$new"} <= set(re.findall(r'"([^"]*)"', pinned["run"]))
+
+
 def test_every_format_of_reports_is_told() -> None:
     """By its suffix."""
     assert set(re.findall(r"^\| `(\.[a-z]+)` \|", CI, re.MULTILINE)) == set(FORMATS)

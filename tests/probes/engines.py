@@ -49,11 +49,12 @@ class Spectator:
             self.kept[item.name] = box.root
             self.seen.note(item)
 
-    def ended(self, case: Case, why_early: str | None, hosts: set[str]) -> None:
+    def ended(self, case: Case, why_early: str | None, hosts: set[str], unknown: frozenset[str] = frozenset()) -> None:
         """Note the end of a case."""
         with self._lock:
             self.done.add(case.name)
             self.seen.hosts = (self.seen.hosts or set()) | hosts
+            self.seen.unknown |= unknown
             if why_early is not None:
                 self.seen.stopped[case.name] = why_early
 

@@ -16,7 +16,7 @@ Installed as an executable by `engines.install`, with a file `lies` beside it th
 - about tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
 - about a model of its own: `answers-itself` (keeps a word), `shows-key` (prints its key on standard error)
 - about the rest: `no-version`, `other-version`, `odd-version`, `poor-help`, `phones-home`, `asks-more`,
-  `updates-itself`
+  `asks-at-version` (before it says it), `updates-itself`
 """
 
 import http.client
@@ -43,6 +43,8 @@ def main(argv: list[str]) -> int:
     if argv == ["--version"]:
         if "hangs-at-version" in LIES:
             meet_tester()
+        if "asks-at-version" in LIES:
+            send("GET", "/brand-new", None)
         version = {"no-version": "who knows", "other-version": "codex-cli 0.168.0", "odd-version": "codex-cli v1"}
         print(next((version[lie] for lie in LIES & version.keys()), "codex-cli 0.169.0"))
         return 0

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from tests.probes import engines
 from tests.probes.turns import CODEX
 from turngate.model import Mode, Outcome
-from turngate.runtime import Ended
+from turngate.runtime import Ended, ProcessRequest
 from turngate_probes import lab as lab_module
 from turngate_probes.cases import ANSWER, FINAL
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
@@ -183,3 +184,11 @@ def test_a_later_minute_begins_after_the_next_full_one(played: Lab) -> None:
     assert waiting.waited[0] == pytest.approx(minute + 61 - now, abs=5)
     assert waiting.waited[1] == pytest.approx(minute + 61 - now, abs=5)
     assert waiting.waited[2] < 0
+
+
+def test_output_that_is_too_much_is_counted(played: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a turn that prints without end the beginning is kept, and how much was not."""
+    monkeypatch.setattr(lab_module, "ProcessRequest", partial(ProcessRequest, max_output=100))
+    turn = played.start("first", ask())
+    assert len(turn.stdout) == 100
+    assert turn.dropped > 0

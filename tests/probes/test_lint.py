@@ -7,11 +7,10 @@ import pytest
 
 from turngate import cli, load
 from turngate_probes import recordings
+from turngate_probes.record import beside
 
 CODEX = Path(load.__file__).parent / "engines/codex.yaml"
 FIXTURES = Path(__file__).parents[2] / "fixtures"
-# tests/probes/record/test_fixtures.py says what each of them misses
-BROKEN = ("codex@0.42.0", "gemini@0.20.2", "opencode@1.15.13")
 
 
 def changed(folder: Path, *changes: tuple[str, str]) -> Path:
@@ -41,8 +40,8 @@ def linted(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, 
 
 
 def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
-    """Save the releases that are known to be broken; claims that nobody has seen hold are told."""
-    code, wrong, clean = linted(capsys, "--fixtures", FIXTURES, *(f"--broken={name}" for name in BROKEN))
+    """Save the releases that are listed as broken; claims that nobody has seen hold are told."""
+    code, wrong, clean = linted(capsys)
     assert (code, wrong) == (0, [])
     assert [line.partition(":")[0] for line in clean.splitlines()] == [
         f"engines/{name}.yaml" for name in load.engines()
@@ -117,6 +116,9 @@ def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
     code, wrong, _ = linted(capsys, CODEX, *args)
     assert code == 2
     assert any("codex@0.169.0 is not broken by its recordings" in each for each in wrong)
+    code, wrong, _ = linted(capsys, CODEX, "--broken", "codex@0.1.0")
+    assert (code, len(wrong)) == (2, 1)
+    assert "codex@0.1.0 is excused, but there are no recordings of it" in wrong[0]
 
 
 def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,6 +129,40 @@ def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: py
     assert [each.partition(" (")[0].rpartition(": ")[2] for each in wrong] == [
         "there is no recording codex/0.169.0/nothing-first"
     ]
+
+
+def test_recordings_beside_contracts_are_read_unasked(
+    tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of an overlay and of the checkout contradict a claim, and lack what it names, without any option."""
+    (tmp_path / "engines").mkdir()
+    (recorded / "broken.yaml").write_text("codex@0.42.0: it prints no id\n")
+    file = changed(tmp_path / "engines", ("field: thread_id", "field: session_id"))
+    monkeypatch.setattr(beside, "CHECKOUT", tmp_path / "none")
+    code, wrong, _ = linted(capsys, file)
+    assert code == 2
+    assert any("recordings of codex@0.169.0 contradict it: handle.present: " in each for each in wrong)
+    assert not any("0.42.0" in each or "there is no recording" in each for each in wrong)
+    changed(tmp_path / "engines", ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))
+    monkeypatch.setattr(beside, "CHECKOUT", FIXTURES)
+    assert linted(capsys, file)[1][0].partition(" (")[0].endswith("no recording codex/0.169.0/nothing-first")
+
+
+def test_without_recordings_a_contract_is_linted_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed turngate has none, and evidence that can't be looked up is not missing."""
+    monkeypatch.setattr(beside, "CHECKOUT", tmp_path / "none")
+    assert linted(capsys, CODEX)[:2] == (0, [])
+
+
+def test_a_list_of_broken_releases_that_is_none_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each name comes with what is wrong with it."""
+    (recorded / "broken.yaml").write_text("- codex@0.42.0\n")
+    (wrong,) = linted(capsys, CODEX, "--fixtures", recorded)[1][-1:]
+    assert "is no list of broken releases (write `engine@version: why`)" in wrong
+    (recorded / "broken.yaml").write_text("codex@0.42.0: it prints no id\n")
+    assert not any("contradict" in each for each in linted(capsys, CODEX, "--fixtures", recorded)[1])
 
 
 def test_recordings_are_read_from_the_named_folder(recorded: Path, tmp_path: Path) -> None:

@@ -73,6 +73,7 @@ LIES = {
     "leaves-child": ("auto", "process.clean-exit"),
     "phones-home": ("auto", "network.loopback-only"),
     "asks-more": ("auto", "network.loopback-only"),
+    "asks-at-version": ("static", "network.loopback-only"),
 }
 
 

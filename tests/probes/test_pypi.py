@@ -14,6 +14,8 @@ from turngate_probes.matrix import published
 from turngate_probes.pypi import install
 
 PACKAGE = "vendor-codex"
+RETRYING = "WARNING: Retrying after connection broken by 'NewConnectionError'\nERROR: Could not find a version "
+NOTHING = "ERROR: No matching distribution found for vendor-codex==1.0.0"
 
 
 @pytest.fixture(name="index")
@@ -45,6 +47,8 @@ def test_a_wheel_is_installed_to_its_checksum(index: Path) -> None:
     [
         ("ERROR: Could not find a version (from versions: none)", "there is no such release"),
         ("WARNING: Retrying after connection broken", "the package index cannot be reached"),
+        (f"{RETRYING}(from versions: none)\n{NOTHING}", "the package index cannot be reached"),
+        (f"{RETRYING}(from versions: 0.1, 0.2)\n{NOTHING}", "there is no such release"),
         ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES: HASHES DO NOT MATCH", "content is not what was promised"),
         ("ERROR: Could not install: [Errno 28] No space left on device", "the disk is full"),
         ("python: No module named pip", "this Python has no pip"),

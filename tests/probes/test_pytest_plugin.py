@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
+from turngate import load
 from turngate.load import catalogue
 
 pytest_plugins = ["pytester"]
@@ -86,6 +87,31 @@ def test_what_names_no_engine_is_a_mistake_of_usage(alone: pytest.Pytester) -> N
     result = asked(alone, "--turngate", "kodex")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--turngate: 'kodex' names no engine*"])
+
+
+def test_an_overlay_of_contracts_is_used(alone: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What TURNGATE_CONTRACTS names counts here as in the commands, its mistakes too."""
+    (alone.path / "own/engines").mkdir(parents=True)
+    monkeypatch.setenv("TURNGATE_CONTRACTS", str(alone.path / "own"))
+    own, packaged = alone.path / "own/engines/codex.yaml", Path(load.__file__).parent / "engines/codex.yaml"
+    own.write_text(packaged.read_text().replace("names: [resume, --json,", "names: [resume, --no-such-flag,", 1))
+    args = (
+        "-m",
+        "turngate",
+        "--turngate-level",
+        "static",
+        "--turngate",
+        f"codex={engines.install(alone.path / 'bin')}",
+    )
+    result = asked(alone, *args)
+    result.assert_outcomes(passed=1, failed=1, deselected=1)
+    result.stdout.fnmatch_lines(["*--no-such-flag*"])
+    own.write_text(packaged.read_text().replace("status: active", "status: asleep"))
+    wrong = asked(alone, *args)
+    assert wrong.ret == pytest.ExitCode.USAGE_ERROR
+    wrong.stderr.fnmatch_lines(["*$.lifecycle.status*"])
+    monkeypatch.setenv("TURNGATE_CONTRACTS", str(alone.path / "none"))
+    asked(alone, *args).stderr.fnmatch_lines(["*TURNGATE_CONTRACTS: there is no folder*"])
 
 
 def test_the_plugin_is_registered(alone: pytest.Pytester) -> None:

@@ -1,12 +1,16 @@
 """The sandbox: its directories, its environment, its end."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from turngate.contract import Hermetic, SetupFile
-from turngate_probes.sandbox import Sandbox, sandbox
+from turngate_probes.interrupt import Interrupt
+from turngate_probes.play import Stage
+from turngate_probes.sandbox import Sandbox, sandbox, sweep
 
 HERMETIC = Hermetic(
     env={"ENGINE_HOME": "{home}/.engine", "HOME": "{home}/own"},
@@ -93,3 +97,47 @@ def test_a_backend_that_is_away_takes_no_part_in_the_journal(tmp_path: Path) -> 
         assert f'url = "{away}/v1"' in (box.home / ".engine/config.toml").read_text()
         assert box.env(HERMETIC, box.work)["HTTPS_PROXY"] == box.backend.url
         assert box.places() == {str(box.root): "<sandbox>", box.backend.url: "<backend>", away: "<backend>"}
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from turngate_probes.sandbox import claimed
+with claimed(Path(sys.argv[1]), "main-") as root:
+    (root / "left").write_text("much")
+    print(root, flush=True)
+    sys.stdin.read()
+"""
+
+
+def holding(parent: Path) -> tuple[subprocess.Popen[str], Path]:
+    """Start a process that holds a sandbox until its input ends; gives both."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen((sys.executable, "-c", HOLDING, str(parent)), stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """A sandbox whose process was killed is nobody's; one that a process holds stays, and so does what is live."""
+    killed, orphan = holding(tmp_path)
+    killed.kill()
+    killed.communicate()
+    alive, held = holding(tmp_path)
+    (tmp_path / "live-1").mkdir()
+    (tmp_path / "note").write_text("")
+    assert orphan.is_dir()
+    Stage.of(tmp_path, 1, Interrupt(), keep=True)
+    assert orphan.is_dir()
+    with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
+        Stage.of(tmp_path, 1, Interrupt())
+        assert {each.name for each in tmp_path.iterdir()} == {box.root.name, held.name, "live-1", "note"}
+    assert (held / "left").exists()
+    alive.communicate("")
+    assert not held.exists()
+
+
+def test_nothing_is_swept_where_nothing_is(tmp_path: Path) -> None:
+    """A first run has no folder of sandboxes yet, and makes none by looking."""
+    sweep(tmp_path / "none")
+    assert not (tmp_path / "none").exists()

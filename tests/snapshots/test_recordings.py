@@ -11,7 +11,7 @@ from turngate_probes import recordings
 from turngate_probes.observe import Turn
 
 FOLDER = recordings.folder()
-ENGINES = sorted(each.name for each in FOLDER.iterdir()) if FOLDER else []
+ENGINES = sorted(each.name for each in FOLDER.iterdir() if each.is_dir()) if FOLDER else []
 
 
 def turns(engine: str) -> dict[str, list[Turn]]:

@@ -2,7 +2,7 @@
 
 from turngate.verdict import Finding
 from turngate_probes.clauses.registry import check, failed, passed
-from turngate_probes.observe import NotSeenError, Seen
+from turngate_probes.observe import NotSeenError, Seen, unknown_requests
 
 # the probe adds this name when every case has ended and it has looked at the executable again
 EVERYTHING = "everything"
@@ -35,9 +35,9 @@ def loopback_only(seen: Seen) -> Finding:
     if seen.hosts is None:
         raise NotSeenError("nobody watched the network")
     strange = sorted(seen.hosts - set(seen.contract.hermetic.egress))
-    paths = sorted(
-        {f"{r.method} {r.path}" for t in seen.turns.values() for r in t.requests or () if r.protocol is None}
-    )
+    asked = unknown_requests(r for t in seen.turns.values() for r in t.requests or ())
+    # some are made outside of a turn: for the version, or once the engine's process has ended
+    paths = sorted(asked | seen.unknown)
     if strange or paths:
         said = [f"tried to reach {', '.join(strange)}"] if strange else []
         said += [f"asked the backend for {', '.join(paths[:5])}"] if paths else []

@@ -10,6 +10,7 @@ from turngate_probes.observe import Call, Seen, Turn
 
 EXCERPT = 200
 _WORD = re.compile(r"[A-Za-z]{2}")
+_CLOSING = re.compile(r"</([^<>]+)>")
 # what Node.js prints after the error that it died of
 _TRACE = re.compile(r"\s+at \S|Node\.js v\d")
 
@@ -57,9 +58,14 @@ def failed(detail: str, *shown: Turn | Call, symptom: str = "") -> Finding:
 def how_it_ended(turn: Turn) -> str:
     """Tell in words how the process ended, with the first thing that it said about it."""
     if turn.ended is not Ended.EXIT:
-        return f"still running after {turn.seconds:.0f} s"
+        return f"still running after {turn.seconds:.0f} s{unread(turn)}"
     said = turn.reading.failures[0] if turn.reading.failures else _last_line(turn.stderr)
-    return f"exit code {turn.exit_code}" + (f": {said[:EXCERPT]}" if said else "")
+    return f"exit code {turn.exit_code}" + (f": {said[:EXCERPT]}" if said else "") + unread(turn)
+
+
+def unread(turn: Turn) -> str:
+    """Say how much of a turn's output was too much to be kept, as the end of a detail."""
+    return f"; {turn.dropped} bytes more were not kept" if turn.dropped else ""
 
 
 def went_well(turn: Turn) -> bool:
@@ -68,6 +74,9 @@ def went_well(turn: Turn) -> bool:
 
 
 def _last_line(stderr: bytes) -> str:
-    lines = stderr.decode("utf-8", "replace").splitlines()
+    lines = stderr.decode("utf-8", "replace").rstrip().splitlines()
+    closing = _CLOSING.fullmatch(lines[-1]) if lines else None
+    if closing and (opening := f"<{closing[1]}>") in lines:  # the block in which an engine tells its session
+        del lines[-1 - lines[::-1].index(opening) :]
     said = [line.strip() for line in lines if _WORD.search(line) and not _TRACE.match(line)]
     return said[-1] if said else ""

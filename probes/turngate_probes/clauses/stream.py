@@ -2,7 +2,7 @@
 
 from turngate.verdict import Finding
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
+from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, unread, went_well
 from turngate_probes.observe import NotSeenError, Seen, Turn
 
 GOOD = ("main/first", "main/again", "main/third")
@@ -17,7 +17,8 @@ def framing(seen: Seen) -> Finding:
             return failed(turn.reading.framing[0], turn)
         if _holds_more_text(turn, seen):
             return failed("the stream of the agent's text holds more than that text", turn)
-    return passed(f"{len(turns)} turns, {sum(len(t.stdout) + len(t.stderr) for t in turns)} bytes", *turns)
+    told = f"{len(turns)} turns, {sum(len(t.stdout) + len(t.stderr) for t in turns)} bytes"
+    return passed(told + next(filter(None, map(unread, turns)), ""), *turns)
 
 
 @check("stream.known-events", EVERYTHING)

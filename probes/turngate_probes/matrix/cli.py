@@ -44,7 +44,7 @@ def shared(command: Command) -> Command:
 @click.option("--shard", default="1/1", metavar="I/N", help="Probe the I-th of N parts.")
 @click.option("--strict", is_flag=True, help="Degraded releases and stale deviations fail too.")
 @click.option("--plan", type=click.Choice(["github"]), help="Print the `include` list of a job matrix, and end.")
-@click.option("--shards", type=click.IntRange(1, 256), help="With --plan: into how many parts.")
+@click.option("--shards", type=click.IntRange(1, 256), help="With --plan: into how many parts, of a release at least.")
 @click.option("--merge", is_flag=True, help="Join the results of shards, each a --results DIR, into one report.")
 @report_option
 @shared
@@ -75,7 +75,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     chosen = order.Order.of(subjects[0], **_shared(asked), **{k: asked[k] for k in ("level", "clauses", "strict")})
     if asked["plan"]:
         versions = order.choose(chosen, asked["versions"])[1]
-        count = asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD))
+        count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))
         click.echo(json.dumps(_include(subjects[0], versions, count)))
         return 0
     return order.run_matrix(chosen, asked["versions"], asked["shard"], asked["json_to"], asked["reports"])

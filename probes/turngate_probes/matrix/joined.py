@@ -21,22 +21,21 @@ def joined(
 ) -> Report:  # fmt: skip
     """Build the report of all that was planned; what no folder holds is unanswered.
 
-    With `merging` that is what all shards were to do, else those of the plans alone.
+    With `merging` that is what all shards were to do, else those of the plans alone. Of two plans of one release the
+    newer one counts, and before both that of the shard whose part it was.
     `failed` says why of releases that could not even leave a journal. EnvironmentFailed if the plans don't fit
     together, or a journal can't be read.
     """
-    first = plans[0]
-    if any((plan.level, plan.clauses) != (first.level, first.clauses) for plan in plans):
-        raise EnvironmentFailed("the shards were asked different questions", "merge those of one level and its clauses")
-    why = INTERRUPTED if interrupted else NOT_PROBED
-    whys = dict(failed or {})
+    plans = sorted(plans, key=lambda plan: plan.at, reverse=True)
+    _check(plans)
+    first, why, whys = plans[0], INTERRUPTED if interrupted else NOT_PROBED, dict(failed or {})
     found: dict[str, Report] = {}
-    for plan in plans:
-        for version in plan.files if merging else plan.mine:
-            release = _release(plan, folders, version, whys.get(version, why))
-            name = f"{plan.engine}@{version}"
-            if name not in found or found[name]["verdict"] == "unanswered":
-                found[name] = release
+    wanted = [(plan, version) for plan in plans for version in plan.mine]
+    wanted += [(plan, version) for plan in plans for version in plan.files if merging]
+    for plan, version in wanted:
+        name = f"{plan.engine}@{version}"
+        if name not in found:
+            found[name] = _release(plan, folders, version, whys.get(version, why))
     releases = sorted(found.values(), key=lambda each: (each["engine"], Version.parse(each["version"])))
     totals = [plan.totals for plan in plans if plan.totals]
     return {
@@ -52,6 +51,20 @@ def joined(
         "exit_code": INTERRUPTED_CODE if interrupted else code_of(releases, strict=strict),
         "releases": releases,
     }  # fmt: skip
+
+
+def _check(plans: Sequence[Plan]) -> None:
+    """Refuse plans whose answers say different things; EnvironmentFailed names what differs."""
+    if len({(plan.level, plan.clauses) for plan in plans}) > 1:
+        raise EnvironmentFailed("the shards were asked different questions", "merge those of one level and its clauses")
+    if len(programs := {plan.turngate for plan in plans}) > 1:
+        what = f"the shards are of different turngates: {', '.join(sorted(programs))}"
+        raise EnvironmentFailed(what, "run the older ones again")
+    for engine in sorted({plan.engine for plan in plans}):
+        contracts = {plan.contract_version for plan in plans if plan.engine == engine}
+        if len(contracts) > 1:
+            what = f"the shards judge {engine} by different contracts: {', '.join(sorted(contracts))}"
+            raise EnvironmentFailed(what, "run the older ones again")
 
 
 def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> Report:

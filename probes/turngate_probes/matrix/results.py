@@ -6,9 +6,11 @@ is of the release's content, turngate's version, contract and clauses, and what 
 release is asked again. A file that ends in `.part` is of a run that was killed, and counts nothing.
 """
 
+import fcntl
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -97,12 +99,32 @@ class Plan:
         return folder / f"{self.files[version]}.part"
 
 
+@contextmanager
+def alone(folder: Path, engine: str) -> Iterator[None]:
+    """Keep the results of an engine in a folder to oneself while the block runs; EnvironmentFailed: another has."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / f".{engine}.lock").open("a")
+    except OSError as error:
+        raise EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "choose another place") from error
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            hint = "wait until it has ended, or give --results a folder of its own"
+            raise EnvironmentFailed(f"another run keeps its results of {engine} in {folder}", hint) from None
+        yield
+
+
 def plans(folder: Path) -> list[Plan]:
-    """Read every plan in a folder; EnvironmentFailed if there is none, or one can't be read."""
-    found = sorted(folder.glob("plan-*.json"))
+    """Read what was asked last of each shard that ran in a folder, newest first.
+
+    EnvironmentFailed if there is none, or a plan can't be read.
+    """
+    found = sorted((_read(path) for path in folder.glob("plan-*.json")), key=lambda plan: plan.at)
     if not found:
         raise EnvironmentFailed(f"{folder} holds no results of a matrix", "give the --results of each shard")
-    return [_read(path) for path in found]
+    return list({(plan.engine, plan.shard): plan for plan in found}.values())[::-1]
 
 
 def _read(path: Path) -> Plan:

@@ -15,7 +15,7 @@ from turngate_probes.cache import MARKER, Installed, Say, home_of, in_use
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.journal import Event, Journal, read
 from turngate_probes.matrix.published import Source
-from turngate_probes.matrix.results import Plan, Totals
+from turngate_probes.matrix.results import Plan, Totals, alone
 from turngate_probes.peaks import Peaks, enough_memory, waiting_for
 from turngate_probes.play import Stage
 from turngate_probes.probe import Probe, Settings
@@ -47,6 +47,10 @@ class Matrix:
 
     def run(self) -> Totals:
         """Probe every release of the plan's shard that has no answer yet; EnvironmentFailed: no place for results."""
+        with alone(self.folder, self.plan.engine):
+            return self._run()
+
+    def _run(self) -> Totals:
         started = time.monotonic()
         self.plan.write(self.folder)
         todo = [v for v in self.plan.mine if not self.plan.answered(self.folder, v).exists()]

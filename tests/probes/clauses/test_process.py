@@ -65,6 +65,20 @@ def test_a_path_that_the_backend_does_not_know_fails() -> None:
     assert (finding.ok, finding.detail) == (False, "asked the backend for GET /v1/brand-new")
 
 
+def test_a_path_that_is_unknown_outside_of_a_turn_fails() -> None:
+    """What was asked for the version, or after the end of a turn, is told as that of turns is."""
+    known = t.exchange(method="GET", path="/v1/brand-new", protocol=None)
+    turn = t.turn("main/first", requests=(known,))
+    finding = t.found("network.loopback-only", turn, hosts=set(), unknown={"GET /v1/brand-new", "GET /v2"})
+    assert (finding.ok, finding.detail) == (False, "asked the backend for GET /v1/brand-new, GET /v2")
+
+
+def test_a_tunnel_to_a_backend_that_is_away_is_no_news() -> None:
+    """An engine that sends everything through the proxy asks it for the model backend, also where that is not there."""
+    away = t.exchange(method="CONNECT", path="127.0.0.1:1", protocol=None)
+    assert t.found("network.loopback-only", t.turn("main/first", requests=(away,)), hosts=set()).ok
+
+
 def test_a_network_that_nobody_watched_is_unknown() -> None:
     """Recordings say nothing of the network."""
     with pytest.raises(NotSeenError):

@@ -19,6 +19,13 @@ def test_good_turns_pass(clause: str) -> None:
     assert t.found(clause, *GOOD).ok
 
 
+def test_output_that_was_too_much_is_told() -> None:
+    """A turn of which not all was read passes with a word on it."""
+    finding = t.found("stream.framing", GOOD[0], t.resumed("main/again", dropped=7))
+    assert finding.ok
+    assert finding.detail.endswith("bytes; 7 bytes more were not kept")
+
+
 @pytest.mark.parametrize(
     "stdout",
     [b"Update available!\n" + t.printed(), t.printed() + b'{"type": "turn.comp', t.printed() + b"[1, 2]\n"],

@@ -14,6 +14,7 @@ from tests.probes.matrix.conftest import Shop, verdicts
 from turngate.load import first_error
 from turngate_probes.cache import in_use
 from turngate_probes.matrix import run as run_module
+from turngate_probes.matrix.results import alone
 
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
 
@@ -217,8 +218,8 @@ def test_a_lost_shard_is_not_taken_for_a_pass(shop: Shop) -> None:
 def test_shards_of_different_questions_are_not_joined(shop: Shop) -> None:
     """Results of other clauses don't fit together, and a folder without any is told."""
     shop.matrix("0.160.0")
-    shop.matrix("0.161.0", "--clause", "version.readable")
-    assert shop.run("matrix", "--merge", shop.folder / "results") == (2, None)
+    shop.matrix("0.161.0", "--clause", "version.readable", "--results", shop.folder / "other")
+    assert shop.run("matrix", "--merge", shop.folder / "results", shop.folder / "other") == (2, None)
     assert "different questions" in shop.err
     assert shop.run("matrix", "--merge", shop.folder) == (2, None)
     assert "holds no results" in shop.err
@@ -280,6 +281,23 @@ def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest
     shop.lies("0.161.0")
     assert shop.matrix("0.160.0,0.161.0,0.162.0")[0] == 0
     assert "1 of them earlier" in shop.err
+
+
+def test_no_shard_is_planned_for_nothing(shop: Shop) -> None:
+    """Two releases are two shards at most, however many were asked for."""
+    code, include = shop.run("matrix", "codex", "--versions", "latest:2", "--plan", "github", "--shards", "5")
+    assert (code, [entry["shard"] for entry in include]) == (0, ["1/2", "2/2"])
+
+
+def test_two_runs_on_one_folder_are_refused(shop: Shop) -> None:
+    """The second one says so before it asks anything; one of another engine, or elsewhere, goes on."""
+    with alone(shop.folder / "results", "codex"):
+        assert shop.matrix("0.160.0") == (2, None)
+        assert "another run keeps its results of codex in" in shop.err
+        assert "--results" in shop.err
+        assert shop.matrix("0.160.0", "--results", shop.folder / "other")[0] == 0
+    with alone(shop.folder / "results", "gemini"):
+        assert shop.matrix("0.160.0")[0] == 0
 
 
 def test_a_pipe_gets_the_plan_as_json(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes.simulate.played import at_known_release
-from turngate import argv
+from turngate import argv, cli
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate.turn import read_turn
@@ -42,6 +42,22 @@ def test_the_executable_is_the_engine(tmp_path: Path) -> None:
         outcomes.append(reading.result.outcome.value)
         handle = reading.session.handle_value if reading.session else None
     assert outcomes == ["ask_user", "final"]
+
+
+def test_a_folder_that_can_not_be_made_is_the_environments_fault(tmp_path: Path) -> None:
+    """Where no executable can be written the error names the place, as it does for one that is in the way."""
+    (tmp_path / "file").write_text("")
+    (tmp_path / "codex").mkdir()
+    for folder in (Path("/proc/x"), tmp_path / "file", tmp_path):
+        with pytest.raises(EnvironmentFailed, match="codex can't be written"):
+            install(at_known_release("codex"), folder)
+
+
+@pytest.mark.parametrize("target", ["codex@9z", "codex@banana"])
+def test_a_release_that_is_none_is_told(target: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped version is an error of usage, not a crash."""
+    assert cli.run(["simulate", target, "x"]) == cli.UNANSWERED
+    assert "is no version of codex" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number, exit_code", [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)])

@@ -1,0 +1,96 @@
+"""Which of several answers a merge takes."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probes.matrix.conftest import Shop, verdicts
+
+
+def altered(plan: Path, **changed: object) -> None:
+    """Change what a plan on disk says."""
+    plan.write_text(json.dumps(json.loads(plan.read_text()) | changed))
+
+
+def merged(shop: Shop, *folders: Path) -> Any:
+    """Merge folders; gives the report, which must be there."""
+    _, report = shop.run("matrix", "--merge", *(folders or (shop.folder / "results",)))
+    assert report is not None, shop.err
+    return report
+
+
+def named(folder: Path, *names: str) -> None:
+    """Have the plans of a folder be read in this order, whatever their digests are."""
+    plans = sorted(folder.glob("plan-*.json"), key=lambda path: json.loads(path.read_text())["at"])
+    for name, plan in zip(names, plans, strict=True):
+        plan.rename(folder / f"plan-{name}.json")
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_of_two_answers_of_one_release_the_newer_one_counts(
+    shop: Shop, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A release that was asked again, since its content changed, has the new answer, whatever files are called."""
+    results = shop.folder / "results"
+    shop.matrix("0.160.0")
+    shop.lies("0.160.0", "no-version")
+    shutil.rmtree(shop.root("0.160.0"))
+    monkeypatch.setattr("turngate_probes.matrix.results.Source.identity", lambda _, version: f"republished {version}")
+    assert verdicts(shop.matrix("0.160.0")[1]) == {"0.160.0": "broken"}
+    named(results, *names)
+    assert verdicts(merged(shop)) == {"0.160.0": "broken"}
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_an_older_answer_does_not_stand_for_one_that_is_missing_now(
+    shop: Shop, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What could not be asked of the newer content is unanswered, though the older content was compatible."""
+    first, second = shop.folder / "first", shop.folder / "second"
+    shop.matrix("0.160.0", "--results", first)
+    monkeypatch.setattr("turngate_probes.matrix.results.Source.identity", lambda _, version: f"republished {version}")
+    shop.lies("0.160.0", "no-version")
+    shop.matrix("0.160.0", "--results", second)
+    for answer in second.glob("codex@*.ndjson"):
+        answer.unlink()
+    folders = (first, second) if names == ("a", "b") else (second, first)
+    assert verdicts(merged(shop, *folders)) == {"0.160.0": "unanswered"}
+
+
+def test_releases_of_an_earlier_order_are_left_out(shop: Shop) -> None:
+    """A folder that served another choice of releases before is merged as what was asked of it last."""
+    shop.matrix("0.160.0,0.161.0")
+    shop.matrix("0.162.0")
+    assert list(verdicts(merged(shop))) == ["0.162.0"]
+
+
+def test_shards_in_one_folder_are_all_joined(shop: Shop) -> None:
+    """Each shard has its own newest plan, and folders that hold different orders are joined as they are."""
+    shop.matrix("all", "--shard", "1/2")
+    shop.matrix("all", "--shard", "2/2")
+    shop.matrix("0.162.0-beta", "--results", shop.folder / "other")
+    report = merged(shop, shop.folder / "results", shop.folder / "other")
+    assert set(verdicts(report).values()) == {"compatible"}
+    assert list(verdicts(report)) == ["0.160.0", "0.161.0", "0.162.0-beta", "0.162.0", "0.163.0"]
+
+
+@pytest.mark.parametrize(
+    "changed, what",
+    [
+        ({"turngate": "0.0.1"}, "the shards are of different turngates: 0.0.1, "),
+        ({"contract_version": "0.9"}, "the shards judge codex by different contracts: 0.9, "),
+    ],
+)
+def test_shards_of_different_turngates_or_contracts_are_refused(shop: Shop, changed: dict[str, str], what: str) -> None:
+    """Verdicts that were reached by different rules don't stand side by side in one report."""
+    folders = [shop.folder / "first", shop.folder / "second"]
+    for i, folder in enumerate(folders):
+        shop.matrix("0.160.0,0.161.0", "--shard", f"{i + 1}/2", "--results", folder)
+    (plan,) = folders[0].glob("plan-*.json")
+    altered(plan, **changed)
+    assert shop.run("matrix", "--merge", *folders) == (2, None)
+    assert what in shop.err
+    assert "run the older ones again" in shop.err
