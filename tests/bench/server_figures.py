@@ -134,7 +134,7 @@ def _waiting(folder: Path) -> None:
 def _fill(file: Path, count: int) -> None:
     """Add waiting runs like the one that is there."""
     store = Store(file)
-    (like,) = runs.page(store, limit=1)
+    (like,) = runs.in_state(store, State.WAITING_USER)
     with store.writing() as connection:
         for number in range(count):
             run_id = f"filled-{number:08}"

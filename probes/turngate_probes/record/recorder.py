@@ -113,6 +113,7 @@ def places(release: Release, box: Sandbox) -> dict[str, str]:
 
 
 def put_in_place(folder: Path, new: Path, cases: Sequence[str]) -> None:
+    """Move the turns in `new` to the recordings in `folder`, in place of all that was there of these cases."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         if any(_is_of(old.name, case) for case in cases):

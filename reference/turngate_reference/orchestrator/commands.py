@@ -9,11 +9,11 @@ from typing import Any
 from turngate import argv, load
 from turngate.errors import ContractError, EnvironmentFailed, RefusedError
 from turngate.flags import auto_flags_in
-from turngate.model import Mode
+from turngate.model import Mode, Outcome
 from turngate_reference.data_dir import DataDir
 from turngate_reference.installed import InstalledEngine
 from turngate_reference.orchestrator import finish, workspaces
-from turngate_reference.orchestrator.decide import check_output_schema
+from turngate_reference.orchestrator.decide import Decision, check_output_schema
 from turngate_reference.orchestrator.dispatcher import Dispatcher
 from turngate_reference.orchestrator.documents import links
 from turngate_reference.orchestrator.engines import Engines
@@ -98,11 +98,13 @@ class Commands:
 
     def cancel(self, run_id: str) -> dict[str, Any]:
         """Cancel a run, or say again that it is; a running one is `canceled` when its processes are gone."""
+        seconds, ended = self.sticky.seconds(run_id), False
         with self.store.writing() as connection:
             run = _existing(connection, run_id)
             if run.state in ENDED and run.state is not State.CANCELED:
                 raise Refusal("RUN_ENDED", f"the run has {run.state} already", "there is nothing to cancel")
             if run.state in (State.QUEUED, State.WAITING_USER):
+                ended = finish.end_open_turn(connection, run, Decision(State.CANCELED), seconds)
                 runs.transition(
                     connection, run_id, run.state, State.CANCELED,
                     cancel_requested=1, pending_interaction_id=None, wait_deadline_at=None, ended_at=runs.now(),
@@ -111,6 +113,8 @@ class Commands:
                 runs.change(connection, run_id, cancel_requested=1)
                 runs.add_event(connection, run_id, "cancel.requested", {})
             run = runs.get(connection, run_id)
+        if ended:
+            self.sticky.observe(run.engine, Outcome.ERROR, seconds)
         self.dispatcher.stop(run_id)
         self.sticky.end(run_id)
         return _accepted(run) | {"cancel_requested": run.cancel_requested}
@@ -131,6 +135,7 @@ class Commands:
         )
         if turn_index > run.turn_index:
             finish.begin(connection, run.run_id, turn_index)
+            finish.note_same_argv(connection, run.run_id, turn_index)
 
     def _check(self, request: dict[str, Any]) -> None:
         """Refuse what is known to go wrong before anything is made."""
@@ -171,8 +176,6 @@ class Commands:
         if question.request_id is not None and response not in question.question["options"]:
             hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
             raise Refusal("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is none of the options", hint)
-        if run.wait_deadline_at is not None and runs.now() >= run.wait_deadline_at:
-            raise Refusal("NOT_WAITING", f"the run waited until {run.wait_deadline_at}", "create a new run")
         if run.process is not None:
             return
         try:

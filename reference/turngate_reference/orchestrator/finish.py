@@ -1,8 +1,10 @@
 """The one transaction in which a turn ends: the state of its run, and all that must be known by then."""
 
+import json
 import secrets
 import sqlite3
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from turngate.model import Interaction
@@ -11,6 +13,8 @@ from turngate_reference.states import ENDED, State
 from turngate_reference.store import runs
 from turngate_reference.store.database import Store
 from turngate_reference.store.runs import Run, add_event, now
+
+MAX_CONTEXT = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,16 @@ def note_argv(connection: sqlite3.Connection, run: Run, argv: tuple[str, ...]) -
     )
 
 
+def note_same_argv(connection: sqlite3.Connection, run_id: str, turn_index: int) -> None:
+    """Note that a turn runs in the process of the turn before it."""
+    connection.execute(
+        "UPDATE turns SET argv_json = before.argv_json FROM turns AS before"
+        " WHERE turns.run_id = ? AND turns.turn_index = ?"
+        " AND before.run_id = turns.run_id AND before.turn_index = turns.turn_index - 1",
+        (run_id, turn_index),
+    )
+
+
 def finish(store: Store, run: Run, decision: Decision, came: Came, **columns: Any) -> State:
     """End the running turn of a run; gives the state it went to, which is `canceled` if anybody asked for that.
 
@@ -70,10 +84,32 @@ def pause(store: Store, run: Run, interaction: Interaction, request_id: str, **c
     with store.writing() as connection:
         if runs.get(connection, run.run_id).cancel_requested:
             return False
-        pending = _ask(connection, run, interaction, request_id)
+        pending = _ask(connection, run, replace(interaction, context=_bounded(interaction.context)), request_id)
         return runs.transition(
             connection, run.run_id, State.RUNNING, State.WAITING_USER, pending_interaction_id=pending, **columns
         )
+
+
+def drop_request(store: Store, run_id: str) -> None:
+    """Let a run go on that waits for what the user says to an action: the engine has ended the turn without it."""
+    with store.writing() as connection:
+        run = runs.get(connection, run_id)
+        pending = run.pending_interaction_id if run.state is State.WAITING_USER else None
+        if pending is not None and runs.question_in(connection, pending).request_id is not None:
+            runs.transition(
+                connection, run_id, State.WAITING_USER, State.RUNNING,
+                pending=pending, pending_interaction_id=None, wait_deadline_at=None,
+            )  # fmt: skip
+
+
+def end_open_turn(connection: sqlite3.Connection, run: Run, decision: Decision, seconds: float) -> bool:
+    """End the turn in which a run waited for what the user says to an action; False: it waited between two turns."""
+    is_open = connection.execute(
+        "SELECT 1 FROM turns WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL", (run.run_id, run.turn_index)
+    ).fetchone()
+    if is_open:
+        _end_turn(connection, run, decision, Came(seconds))
+    return bool(is_open)
 
 
 def _move(connection: sqlite3.Connection, run: Run, to: State, columns: dict[str, Any]) -> None:
@@ -105,3 +141,9 @@ def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, req
     )
     add_event(connection, run.run_id, "interaction", {"interaction_id": interaction_id, **asked})
     return interaction_id
+
+
+def _bounded(context: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Cut the context of an action to what can be kept and shown."""
+    text = json.dumps(context)
+    return context if len(text) <= MAX_CONTEXT else {"excerpt": text[:MAX_CONTEXT]}

@@ -4,29 +4,25 @@ What may happen at once (a reply, a deadline, a cancel, the death of the process
 of the run's state in the store; whoever comes second finds another state, and does nothing.
 """
 
-import heapq
-import itertools
-import json
 import logging
 import queue
 import re
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from turngate.errors import TurngateError
 from turngate.model import AdapterTurnResult, EngineSessionHandle, Interaction, Outcome
 from turngate.turn import read_answer
 from turngate_reference.installed import InstalledEngine
+from turngate_reference.orchestrator import finish
 from turngate_reference.orchestrator.decide import Decision, decide, failed
-from turngate_reference.orchestrator.finish import Came, finish, pause
 from turngate_reference.orchestrator.prompts import reply_prompt
-from turngate_reference.orchestrator.run_record import write_record
+from turngate_reference.orchestrator.records import keep_record
 from turngate_reference.resident import (
     Gone,
     Lost,
@@ -38,6 +34,7 @@ from turngate_reference.resident import (
     Said,
     TurnEnded,
 )
+from turngate_reference.resident.deadlines import Deadlines
 from turngate_reference.states import RunErrorCode, State
 from turngate_reference.store import runs
 from turngate_reference.store.database import Store
@@ -46,7 +43,6 @@ from turngate_reference.store.runs import Question, Run
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-MAX_CONTEXT = 64 * 2**10
 REFUSED = Interaction("open_text", "The engine ended its turn after an action was refused. What should it do instead?")
 
 
@@ -55,6 +51,7 @@ class Kept:
     """A run with a process: `claimed` as it got its slot, `run` as of its turn.
 
     `turn_began` is in seconds of the clock. A deadline that was set under another value of `clock_count` is void.
+    `lost` None: the process is there, or was ended by turngate.
     """
 
     claimed: Run
@@ -64,7 +61,7 @@ class Kept:
     turn_began: float = 0.0
     clock_count: int = 0
     process: dict[str, Any] = field(default_factory=dict)
-    lost: str | None = None
+    lost: Lost | None = None
     run: Run = field(init=False)
 
     def __post_init__(self) -> None:
@@ -86,11 +83,10 @@ class Sticky:
         observe: Callable[[str, str, float], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._host, self._release, self._observe, self._clock = store, host, release, observe, clock
+        self._store, self._host, self._release, self.observe, self._clock = store, host, release, observe, clock
         self._kept: dict[str, Kept] = {}
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
-        self._number = itertools.count()
+        self._due = Deadlines(clock)
         self._thread = threading.Thread(target=self._loop, name="turngate-sticky", daemon=True)
         self._thread.start()
 
@@ -102,12 +98,17 @@ class Sticky:
 
         def start() -> None:
             if self._is_canceled(kept):
-                finish(self._store, kept.run, failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled"), Came(0.0))
+                decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled")
+                finish.finish(self._store, kept.run, decision, finish.Came(0.0))
                 self._release(kept.claimed)
                 return
             self._kept[kept.run.run_id], kept.turn_began = kept, self._clock()
             self._limit_turn(kept)
-            self._host.open(kept.run.run_id, request, listener)
+            try:
+                self._host.open(kept.run.run_id, request, listener)
+            except ValueError:
+                # the server ends, and starts nothing any more
+                self._on(kept, Gone(None))
 
         self._inbox.put(start)
 
@@ -120,6 +121,11 @@ class Sticky:
         # in turn, so that a process that is yet to be started is not missed
         self._inbox.put(lambda: self._host.end(run_id))
 
+    def seconds(self, run_id: str) -> float:
+        """Give for how long the turn of a run has lasted; 0 where no process is kept."""
+        kept = self._kept.get(run_id)
+        return self._clock() - kept.turn_began if kept else 0.0
+
     def close(self) -> None:
         """End every process, write what became of their runs, and return."""
         self._host.close()
@@ -128,11 +134,10 @@ class Sticky:
 
     def _loop(self) -> None:
         while True:
-            while self._due and self._due[0][0] <= self._clock():
-                self._do(heapq.heappop(self._due)[2])
-            timeout = self._due[0][0] - self._clock() if self._due else None
+            for what in self._due.ripe():
+                self._do(what)
             with suppress(queue.Empty):
-                todo = self._inbox.get(timeout=max(0.0, timeout) if timeout is not None else None)
+                todo = self._inbox.get(timeout=self._due.left())
                 if todo is None:
                     return
                 self._do(todo)
@@ -143,12 +148,9 @@ class Sticky:
             todo()
         except sqlite3.Error:
             log.exception("the store can't be written yet")
-            self._after(RETRY_SECONDS, lambda: self._do(todo))
+            self._due.after(RETRY_SECONDS, lambda: self._do(todo))
         except Exception:
             log.exception("a sticky run failed in turngate itself")
-
-    def _after(self, seconds: float, what: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (self._clock() + seconds, next(self._number), what))
 
     def _on(self, kept: Kept, event: ResidentEvent) -> None:
         match event:
@@ -161,11 +163,12 @@ class Sticky:
             case PermissionAsked():
                 self._asked(kept, event)
             case Lost():
-                kept.lost = event.detail
+                kept.lost = event
                 self._settle_lost(kept)
             case Gone():
                 self._settle_lost(kept)
                 self._kept.pop(kept.run.run_id, None)
+                kept.clock_count += 1
                 with self._store.writing() as connection:
                     runs.change(connection, kept.run.run_id, process=None)
                 self._release(kept.claimed)
@@ -176,20 +179,23 @@ class Sticky:
         }  # fmt: skip
         with self._store.writing() as connection:
             runs.change(connection, kept.run.run_id, process=kept.process)
+            finish.note_argv(connection, kept.run, event.argv)
         self._host.prompt(kept.run.run_id, kept.prompt)
 
     def _turn_ended(self, kept: Kept, event: TurnEnded) -> None:
+        if self._is(kept, State.WAITING_USER):
+            finish.drop_request(self._store, kept.run.run_id)
         if not self._is(kept, State.RUNNING):
             return
         kept.clock_count += 1
         kept.process["transport_session_id"] = event.session_id
         decision, outcome, repair = self._decided(kept, event)
-        came = Came(self._clock() - kept.turn_began, outcome, None, repair, _session(kept, event.session_id))
+        came = finish.Came(self._clock() - kept.turn_began, outcome, None, repair, _session(kept, event.session_id))
         until = self._limit_wait(kept) if decision.state is State.WAITING_USER else None
+        self._record(kept, decision, came.session)
         # what is noted of the process stays until it is gone, so that a restart finds it
-        state = finish(self._store, kept.run, decision, came, process=kept.process, wait_deadline_at=until)
-        self._observe(kept.run.engine, outcome, came.seconds)
-        self._record(kept, decision)
+        state = finish.finish(self._store, kept.run, decision, came, process=kept.process, wait_deadline_at=until)
+        self.observe(kept.run.engine, outcome, came.seconds)
         if state is not State.WAITING_USER:
             self._host.end(kept.run.run_id)
 
@@ -207,10 +213,9 @@ class Sticky:
     def _asked(self, kept: Kept, event: PermissionAsked) -> None:
         if not self._is(kept, State.RUNNING):
             return
-        kept.clock_count += 1
-        asked = Interaction("risk_ack", event.prompt, event.options, (), _bounded(event.context))
-        until = self._limit_wait(kept)
-        if not pause(self._store, kept.run, asked, event.request_id, wait_deadline_at=until, process=kept.process):
+        asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
+        columns = {"wait_deadline_at": self._limit_wait(kept), "process": kept.process}
+        if not finish.pause(self._store, kept.run, asked, event.request_id, **columns):
             self._host.end(kept.run.run_id)
 
     def _deliver(self, run_id: str, question: Question, response: str) -> None:
@@ -228,59 +233,84 @@ class Sticky:
 
     def _limit_turn(self, kept: Kept) -> None:
         """Bound the turn afresh: from its start, or from the user's answer to an action."""
-        kept.clock_count += 1
-        clock = kept.clock_count
 
         def too_late() -> None:
-            if kept.clock_count == clock and self._is(kept, State.RUNNING):
+            if self._is(kept, State.RUNNING):
                 self._fail_running(kept, RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
                 self._host.end(kept.run.run_id)
 
-        self._after(kept.run.timeout, too_late)
+        self._limit(kept, too_late)
 
     def _limit_wait(self, kept: Kept) -> str:
         """Bound the wait for the user; gives when it ends, by the wall clock."""
-        clock = kept.clock_count
 
         def too_late() -> None:
             detail = f"no reply came within {kept.run.timeout} seconds"
             # a reply may come at this very moment: whoever changes the state first has it
-            if kept.clock_count == clock and self._fail_waiting(kept, RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail):
+            if self._fail_waiting(kept, RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail):
                 self._host.end(kept.run.run_id)
 
-        self._after(kept.run.timeout, too_late)
+        self._limit(kept, too_late)
         return (datetime.now(UTC) + timedelta(seconds=kept.run.timeout)).isoformat(timespec="milliseconds")
+
+    def _limit(self, kept: Kept, too_late: Callable[[], None]) -> None:
+        """Set the one deadline of a run; the one before is void."""
+        kept.clock_count += 1
+        clock = kept.clock_count
+
+        def is_void() -> bool:
+            return kept.clock_count != clock
+
+        def unless_void() -> None:
+            # it may have become so since the store could not be written
+            if not is_void():
+                too_late()
+
+        self._due.after(kept.run.timeout, unless_void, is_void)
 
     def _settle_lost(self, kept: Kept) -> None:
         """Fail a run whose process is lost, unless it has ended before."""
-        detail = kept.lost or "the process has ended"
+        detail = kept.lost.detail if kept.lost else "the server ended, and with it the process that waited"
         if self._fail_waiting(kept, RunErrorCode.INTERACTION_PROCESS_LOST, detail) or not self._is(kept, State.RUNNING):
+            return
+        if kept.lost is None:
+            # only the end of the server ends the process of a run that still runs and is not canceled
+            detail = "the server ended while the turn ran"
+            self._fail_running(kept, RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, detail)
             return
         waited = self._store.read("SELECT 1 FROM interactions WHERE run_id = ? LIMIT 1", kept.run.run_id)
         code = RunErrorCode.INTERACTION_PROCESS_LOST if waited else RunErrorCode.ENGINE_FAILED
+        if kept.lost.ours:
+            log.error("%s: %s", kept.run.run_id, detail)
+            code = RunErrorCode.ORCHESTRATOR_ERROR
         self._fail_running(kept, code, detail)
 
     def _fail_running(self, kept: Kept, code: RunErrorCode, detail: str) -> None:
         """Fail a run that is `running`; nobody but this thread takes it out of that state."""
         run, decision = runs.find(self._store, kept.run.run_id) or kept.run, failed(code, detail)
-        came = Came(self._clock() - kept.turn_began)
-        finish(self._store, run, decision, came, process=run.process)
-        self._observe(run.engine, came.outcome, came.seconds)
+        came = finish.Came(self._clock() - kept.turn_began)
         self._record(kept, decision)
+        finish.finish(self._store, run, decision, came, process=run.process)
+        self.observe(run.engine, came.outcome, came.seconds)
 
     def _fail_waiting(self, kept: Kept, code: RunErrorCode, detail: str) -> bool:
         """Fail a run if it waits; False: it does not (any more)."""
-        decision = failed(code, detail)
+        decision, seconds = failed(code, detail), self._clock() - kept.turn_began
         with self._store.writing() as connection:
-            done = runs.transition(
-                connection, kept.run.run_id, State.WAITING_USER, State.FAILED,
+            run = runs.get(connection, kept.run.run_id)
+            if run.state is not State.WAITING_USER:
+                return False
+            ended = finish.end_open_turn(connection, run, decision, seconds)
+            runs.transition(
+                connection, run.run_id, State.WAITING_USER, State.FAILED,
                 error=decision.error, pending_interaction_id=None, wait_deadline_at=None,
                 ended_at=runs.now(),
             )  # fmt: skip
-        if done:
-            # after the deadlines that are due by now: many may fall together
-            self._inbox.put(lambda: self._record(kept, decision))
-        return done
+        if ended:
+            self.observe(run.engine, Outcome.ERROR, seconds)
+        # after the deadlines that are due by now: many may fall together
+        self._inbox.put(lambda: self._record(kept, decision))
+        return True
 
     def _is(self, kept: Kept, state: State) -> bool:
         run = runs.find(self._store, kept.run.run_id)
@@ -290,11 +320,9 @@ class Sticky:
         run = runs.find(self._store, kept.run.run_id)
         return run is not None and run.cancel_requested
 
-    def _record(self, kept: Kept, decision: Decision) -> None:
-        try:
-            write_record(kept.run, kept.engine, decision, kept.run.session)
-        except TurngateError as full:
-            log.error("%s", full)  # noqa: TRY400 - it says all there is to say; the store has the run
+    def _record(self, kept: Kept, decision: Decision, session: dict[str, Any] | None = None) -> None:
+        run = runs.find(self._store, kept.run.run_id) or kept.run
+        keep_record(run, decision, session or run.session, kept.engine)
 
 
 def _session(kept: Kept, session_id: str | None) -> dict[str, Any] | None:
@@ -304,9 +332,3 @@ def _session(kept: Kept, session_id: str | None) -> dict[str, Any] | None:
     if known or not re.fullmatch(contract.handle.shape, session_id or ""):
         return None
     return asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id or "", 1))
-
-
-def _bounded(context: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Cut the context of an action to what can be kept and shown."""
-    text = json.dumps(context)
-    return context if len(text) <= MAX_CONTEXT else {"excerpt": text[:MAX_CONTEXT]}

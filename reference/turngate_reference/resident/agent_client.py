@@ -1,5 +1,7 @@
 """Speaks the Agent Client Protocol; we offer the agent neither files nor terminals."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 from acp.meta import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION
@@ -10,6 +12,7 @@ from turngate_reference.resident.speech import Permission, SpeechError, Surround
 _NOTHING_OFFERED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 _CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
 _WELL = "end_turn"
+CONFIRM_SECONDS = 2.0
 
 
 class AgentClient:
@@ -20,7 +23,10 @@ class AgentClient:
         self._around = around
         self._rpc = Rpc(around.wire, self._request, self._notification)
         self._texts: Texts | None = None
-        self._mode: object = None
+        # the mode that must hold from now on, and the one that the agent told of last
+        self._mode: str | None = None
+        self._told: object = None
+        self._tells = asyncio.Event()
 
     async def open(self) -> None:
         """Open a session, ask for the model, and set the mode."""
@@ -33,8 +39,9 @@ class AgentClient:
         if not isinstance(session.get("sessionId"), str):
             raise SpeechError("it opened a session without an id")
         self.session_id = session["sessionId"]
-        if self._around.session_model is not None:
-            await self._choose(session, "model", self._around.session_model)
+        model = self._around.session_model
+        if model is not None and not await self._choose(session, "model", model):
+            raise SpeechError(f"asked for model {model}, it offers no choice of a model")
         if self._around.stance.mode is not None:
             await self._set_mode(session, self._around.stance.mode)
 
@@ -70,11 +77,24 @@ class AgentClient:
     async def _set_mode(self, session: Message, mode: str) -> None:
         """Set the mode unless it is in force, since one engine tells of a change in the agent's own voice."""
         modes = session.get("modes") or {}
-        if modes.get("currentModeId") != mode and not await self._choose(session, "mode", mode):
-            if mode not in [each.get("id") for each in modes.get("availableModes", ())]:
-                raise SpeechError(f"it offers no mode {mode}")
-            await self._rpc.call(AGENT_METHODS["session_set_mode"], {"sessionId": self.session_id, "modeId": mode})
+        if modes.get("currentModeId") != mode:
+            self._told = None
+            self._tells.clear()
+            if not await self._choose(session, "mode", mode):
+                await self._set_told_mode(modes, mode)
+        if self._told not in (None, mode):
+            raise SpeechError(f"asked for mode {mode}, {self._told} is in force")
         self._mode = mode
+
+    async def _set_told_mode(self, modes: Message, mode: str) -> None:
+        """Set a mode for which there is no option: the answer is empty, so that the agent must tell of the change."""
+        if mode not in [each.get("id") for each in modes.get("availableModes", ())]:
+            raise SpeechError(f"it offers no mode {mode}")
+        await self._rpc.call(AGENT_METHODS["session_set_mode"], {"sessionId": self.session_id, "modeId": mode})
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._tells.wait(), CONFIRM_SECONDS)
+        if self._told is None:
+            raise SpeechError(f"asked for mode {mode}, it can't be confirmed that it is in force")
 
     def _notification(self, method: str, params: Message) -> None:
         update = params.get("update")
@@ -83,8 +103,11 @@ class AgentClient:
         kind, content = update.get("sessionUpdate"), update.get("content")
         if kind == "agent_message_chunk" and isinstance(content, dict) and isinstance(content.get("text"), str):
             self._hear(content["text"], update.get("messageId"))
-        elif kind == "current_mode_update" and self._mode not in (None, update.get("currentModeId")):
-            self._around.wire.lose(f"it left mode {self._mode} for {update.get('currentModeId')}")
+        elif kind == "current_mode_update":
+            self._told = update.get("currentModeId")
+            self._tells.set()
+            if self._mode not in (None, self._told):
+                self._around.wire.lose(f"it left mode {self._mode} for {self._told}")
 
     def _hear(self, text: str, message: object) -> None:
         if self._texts is not None and text:

@@ -33,12 +33,14 @@ class ResidentRequest:
 class Opened:
     """The process is ready for a prompt; in mode interactive, asking is on. `session_id` None: not known yet.
 
-    `started_at` is the start time of the process in seconds since the epoch, as psutil tells it.
+    `started_at` is the start time of the process in seconds since the epoch, as psutil tells it; `argv` are the
+    arguments after the executable.
     """
 
     pid: int
     started_at: float
     session_id: str | None
+    argv: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class TurnEnded:
 class PermissionAsked:
     """The engine asks before it acts; `options` are its one-time choices, `context` is the action.
 
-    One request at a time: the next one is told once this one is decided. It is void when the turn ends.
+    One request at a time: the next one is told once this one is decided. It is void when the turn ends, and one
+    that comes while no turn runs is refused without being told.
     """
 
     request_id: str
@@ -76,9 +79,13 @@ class PermissionAsked:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The process can't go on, and why; nothing more comes but `Gone`, since its whole tree is being ended."""
+    """The process can't go on, and why; nothing more comes but `Gone`, since its whole tree is being ended.
+
+    `ours` says that the engine is not to blame: turngate would not pass what was asked for, or failed itself.
+    """
 
     detail: str
+    ours: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from turngate.errors import TurngateError
+from turngate.errors import ContractError, RefusedError, TurngateError
 from turngate.model import Mode
 from turngate_reference.resident.events import (
     Gone,
@@ -33,11 +33,11 @@ Tell = Callable[[ResidentEvent], None]
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A request for permission that waits for the user."""
+    """A request for permission that waits for the user; it is decided with None once it is void."""
 
     request_id: str
     permission: Permission
-    decided: asyncio.Future[str]
+    decided: asyncio.Future[str | None]
 
 
 class Keeper:
@@ -49,7 +49,7 @@ class Keeper:
         self._ended = asyncio.Event()
         self._waiting: deque[_Open] = deque()
         self._asked = 0
-        self._declined = False
+        self._in_turn = self._declined = False
         self._exit_code: int | None = None
 
     def prompt(self, text: str) -> None:
@@ -76,11 +76,13 @@ class Keeper:
             finally:
                 started.hurry()
                 self._exit_code = await self._off_loop(started.end)
-        except (TurngateError, SpeechError, OSError) as failed:
+        except (RefusedError, ContractError, OSError) as ours:
+            self._lose(f"turngate can't keep the process: {ours}", ours=True)
+        except (TurngateError, SpeechError) as failed:
             self._lose(str(failed))
         except Exception as failed:
             _logger.exception("a resident process could not be kept")
-            self._lose(f"turngate failed: {failed!r}")
+            self._lose(f"turngate failed: {failed!r}", ours=True)
         self._tell(Gone(self._exit_code))
 
     def _start(self) -> Started:
@@ -108,7 +110,7 @@ class Keeper:
         speaks: Speaker = make(Surroundings(wire, self._request, self._ask, self._say))
         try:
             await speaks.open()
-            self._tell(Opened(started.process.pid, started.started_at, speaks.session_id))
+            self._tell(Opened(started.process.pid, started.started_at, speaks.session_id, started.argv))
             while True:
                 await self._turn(speaks, await self._prompts.get())
         finally:
@@ -116,25 +118,28 @@ class Keeper:
                 await speaks.close()
 
     async def _turn(self, speaks: Speaker, text: str) -> None:
-        self._declined = False
+        self._declined, self._in_turn = False, True
         end = await speaks.turn(text)
+        self._in_turn = False
         self._drop_asked()
         self._tell(TurnEnded(end.final_text, end.failure, speaks.session_id, self._declined))
 
     async def _ask(self, permission: Permission) -> Any:
-        """Give the transport's answer to a request for permission; None if there is no one-time choice."""
-        if not permission.answers:
+        """Give the transport's answer to a request for permission; None if there is no one-time choice, or no turn."""
+        if not permission.answers or not self._in_turn:
             self._declined = True
             return None
         if self._request.mode is Mode.AUTO:
             chosen = permission.grants[0] if permission.grants else next(iter(permission.answers))
+        elif (decided := await self._decided(permission)) is not None:
+            chosen = decided
         else:
-            chosen = await self._decided(permission)
+            return None
         self._declined = self._declined or chosen not in permission.grants
         return permission.answers[chosen]
 
-    async def _decided(self, permission: Permission) -> str:
-        """Queue a request, tell of it when it is the first, and wait for the user."""
+    async def _decided(self, permission: Permission) -> str | None:
+        """Queue a request, tell of it when it is the first, and wait for the user; None: it is void."""
         self._asked += 1
         waiting = _Open(f"permission-{self._asked}", permission, asyncio.get_running_loop().create_future())
         self._waiting.append(waiting)
@@ -153,16 +158,17 @@ class Keeper:
         self._tell(PermissionAsked(asked.request_id, permission.prompt, tuple(permission.answers), permission.context))
 
     def _drop_asked(self) -> None:
-        """Forget the requests of a turn that has ended."""
+        """Refuse the requests that are open when their turn has ended."""
         dropped, self._waiting = list(self._waiting), deque()
         for asked in dropped:
-            asked.decided.cancel()
+            if not asked.decided.done():
+                asked.decided.set_result(None)
 
     def _say(self, text: str) -> None:
         self._tell(Said(text))
 
-    def _lose(self, why: str) -> None:
-        self._tell(Lost(why))
+    def _lose(self, why: str, *, ours: bool = False) -> None:
+        self._tell(Lost(why, ours))
 
     async def _off_loop(self, work: Callable[[], Any]) -> Any:
         """Run what blocks on a thread, to its end even if this task is cancelled."""

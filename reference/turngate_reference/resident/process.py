@@ -1,6 +1,9 @@
 """Starts a resident process and ends its whole tree; both block, and belong on a thread of their own."""
 
+import json
+import logging
 import os
+import shlex
 import signal
 import subprocess
 from contextlib import suppress
@@ -17,15 +20,17 @@ from turngate_reference.resident.events import ResidentRequest
 from turngate_reference.resident.speech import SpeechError, stance_of
 
 _QUERY_TIMEOUT = 60.0
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """A started process with its tree, and its start time in seconds since the epoch."""
+    """A started process with its tree, its start time in seconds since the epoch, and its arguments."""
 
     process: subprocess.Popen[bytes]
     tree: ProcessTree
     started_at: float
+    argv: tuple[str, ...]
 
     def hurry(self) -> None:
         """Ask the group of the process to end, at once: many that end together are then found gone by `end`."""
@@ -41,9 +46,12 @@ class Started:
 def start(request: ResidentRequest) -> Started:
     """Start the process, once its configuration has been seen to ask where the contract says how.
 
+    The command is kept among the traces.
+
     Raises:
         RefusedError: an option can't be passed.
         EnvironmentFailed: it could not be started.
+        OSError: the command can't be kept.
         SpeechError: the configuration in force lets it act without asking.
     """
     arguments = argv.resident(request.contract, request.mode, options=request.options, model=request.model)
@@ -53,9 +61,13 @@ def start(request: ResidentRequest) -> Started:
         _query(request, stance.query, env)
     tree = ProcessTree(request.tag)
     env[TAG] = f"{os.environ.get(TAG, '')}/{request.tag}"
-    process = launch((str(request.executable), *arguments), request.cwd, env, stdin=True)
+    command = (str(request.executable), *arguments)
+    told = {"argv": command, "version": request.contract.version}
+    (request.traces / "command.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+    _logger.debug("kept in %s: %s", request.cwd, shlex.join(command))
+    process = launch(command, request.cwd, env, stdin=True)
     tree.adopt(process)
-    return Started(process, tree, psutil.Process(process.pid).create_time())
+    return Started(process, tree, psutil.Process(process.pid).create_time(), arguments)
 
 
 def _query(request: ResidentRequest, query: ModeQuery, env: dict[str, str]) -> None:

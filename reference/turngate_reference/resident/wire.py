@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,12 +12,15 @@ from typing import IO, cast
 import psutil
 
 from turngate.framing import Lines, Problems
+from turngate.plain import visible
 from turngate_reference.resident.trace import Trace
 
 TAIL = 2**12
 EXITED = "it has exited"
 _LOOK = 0.3  # seconds between two looks at a process where the system can't tell of its end
 _DRAIN = 0.1  # seconds in which the last output may still be read once the process has ended
+# what moves the cursor, colours or names the window: CSI, OSC and other strings, two-character escapes
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]")
 
 
 class Wire:
@@ -66,9 +70,10 @@ class Wire:
 
     @property
     def last_words(self) -> str:
-        """The last line on standard error."""
-        lines = [line for line in self._tail.decode("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1].strip()[:300] if lines else ""
+        """The last line on standard error, without control sequences of a terminal."""
+        text = _SEQUENCE.sub("", self._tail.decode("utf-8", "replace"))
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return visible(lines[-1])[:300] if lines else ""
 
     def close(self) -> None:
         """Close the pipes and the traces."""

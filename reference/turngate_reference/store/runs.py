@@ -196,28 +196,15 @@ def find(store: Store, run_id: str) -> Run | None:
     return next((_run(row) for row in store.read("SELECT * FROM runs WHERE run_id = ?", run_id)), None)
 
 
-def page(
-    store: Store, *, state: State | None = None, engine: str | None = None, limit: int = 50, before: int | None = None
-) -> list[Run]:
-    """Read runs whole, the newest first; `before` is the `seq` of the last one of the page before."""
-    return [_run(row) for row in _paged(store, "*", state, engine, limit, before)]
-
-
 def summaries(
     store: Store, *, state: State | None = None, engine: str | None = None, limit: int = 50, before: int | None = None
 ) -> list[Summary]:
-    """Read what lists show of runs, the newest first, as `page` does."""
-    return [Summary(**_converted(row)) for row in _paged(store, _SUMMARY, state, engine, limit, before)]
-
-
-def _paged(
-    store: Store, columns: str, state: State | None, engine: str | None, limit: int, before: int | None
-) -> list[sqlite3.Row]:
+    """Read what lists show of runs, the newest first; `before` is the `seq` of the last one of the page before."""
     wanted: dict[str, Any] = {"state = ?": state, "engine = ?": engine, "seq < ?": before}
     given = {condition: value for condition, value in wanted.items() if value is not None}
     where = f"WHERE {' AND '.join(given)}" if given else ""
-    sql = f"SELECT {columns} FROM runs {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - our own words
-    return store.read(sql, *given.values(), min(limit, MAX_PAGE))
+    sql = f"SELECT {_SUMMARY} FROM runs {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - our own words
+    return [Summary(**_converted(row)) for row in store.read(sql, *given.values(), min(limit, MAX_PAGE))]
 
 
 def in_state(store: Store, state: State) -> list[Run]:

@@ -6,9 +6,11 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
@@ -26,12 +28,14 @@ from turngate_reference.orchestrator.decide import Decision, failed
 from turngate_reference.orchestrator.dispatcher import Dispatcher
 from turngate_reference.refusals import Refusal
 from turngate_reference.resident import Gone, Lost, Opened, PermissionAsked, ResidentEvent, TurnEnded
+from turngate_reference.resident.deadlines import MAX_VOID
 from turngate_reference.states import ENDED, TRANSITIONS, RunErrorCode, State
 from turngate_reference.store import runs
 from turngate_reference.store.database import Store
 from turngate_reference.store.runs import Run
 
 SLOTS, TIMEOUT = 2, 100
+STICKY = "sticky_process"
 ENGINE = InstalledEngine(Path("codex"), "0.169.0", load.contract("codex").at("0.169.0"))
 QUESTION = Interaction("open_text", "?")
 
@@ -46,7 +50,7 @@ class Host:
     def open(self, run_id: str, _request: object, listener: Callable[[ResidentEvent], None]) -> None:
         """Start one."""
         self.listeners[run_id] = listener
-        listener(Opened(1, 1.0, "t"))
+        listener(Opened(1, 1.0, "t", ("app-server",)))
 
     def prompt(self, run_id: str, _text: str) -> None:
         """Count a prompt."""
@@ -79,7 +83,7 @@ class Headless:
         with self.world.store.writing() as connection:
             runs.change(connection, run.run_id, profile={"kind": kind, "reason": "", "session_timeout_sec": TIMEOUT})
             run = runs.get(connection, run.run_id)
-        if kind == "sticky_process":
+        if kind == STICKY:
             self.world.sticky.begin(sticky.Kept(run, ENGINE, "p", lambda _text: None), None)  # type: ignore[arg-type]
             return False
         ended: queue.SimpleQueue[Decision] = queue.SimpleQueue()
@@ -112,20 +116,31 @@ class World:
 
     def settle(self) -> None:
         """Wait until nothing is to be done any more that nobody asked for."""
-        done = threading.Event()
-        self.sticky._inbox.put(done.set)
-        assert done.wait(PATIENCE)
+        # what is due is done after what woke the thread, and leaves more to be done
+        for _ in range(3):
+            done = threading.Event()
+            self.sticky._inbox.put(done.set)
+            assert done.wait(PATIENCE)
         (newest,) = self.store.read("SELECT coalesce(max(id), 0) id FROM events")
         after = int(newest["id"])
         if runs.counts(self.store)[State.QUEUED] and len(self.holding()) < SLOTS:
             with self.store._changed:
                 self.store._changed.wait_for(lambda: self._moved(after), PATIENCE)
             self.settle()
+        elif not self._have_begun():
+            with self.store._changed:
+                assert self.store._changed.wait_for(self._have_begun, PATIENCE)
+            self.settle()
 
     def holding(self) -> list[Run]:
         """List the runs that need a slot."""
         with_process = [run for run in runs.in_state(self.store, State.WAITING_USER) if run.process]
         return [*runs.in_state(self.store, State.RUNNING), *with_process]
+
+    def _have_begun(self) -> bool:
+        """Say whether each process that a run needs is there."""
+        kept = [run for run in runs.in_state(self.store, State.RUNNING) if run.request["interactive_profile"] == STICKY]
+        return all("pid" in (run.process or {}) or run.cancel_requested for run in kept)
 
     def _moved(self, after: int) -> bool:
         return bool(self.store.read("SELECT 1 FROM events WHERE id > ?", after))
@@ -138,14 +153,24 @@ class World:
 
 
 class Interleavings(RuleBasedStateMachine):
-    """What may happen to runs."""
+    """What may happen to runs: `expected` are the codes with which a run must have failed by now.
+
+    `since` says from when on the deadline of a sticky run counts, for the step of it that was seen last.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.root = tempfile.TemporaryDirectory()
-        self.now, self.lives = 0.0, 0
+        self.now, self.lives, self.jump = 0.0, 0, timedelta()
         self.accepted: dict[str, int] = {}
+        self.expected: dict[str, set[str]] = {}
+        self.since: dict[str, tuple[object, float]] = {}
+        self.clock = mock.patch.object(runs, "now", self._wall)
+        self.clock.start()
         self.world = self._world()
+
+    def _wall(self) -> str:
+        return (datetime.now(UTC) + self.jump).isoformat(timespec="milliseconds")
 
     def _world(self) -> World:
         self.lives += 1
@@ -159,18 +184,42 @@ class Interleavings(RuleBasedStateMachine):
             self._until(run.run_id, State.RUNNING)
         assert self.world.dispatcher.wait_until_free(PATIENCE)
         self.world.settle()
-        self._check_ended()
+        assert all(run.state in ENDED for run in self._runs())
+        self.ended_runs_are_told_of()
         self.world.close()
+        self.clock.stop()
         self.root.cleanup()
 
-    def _check_ended(self) -> None:
+    def _fails(self, run: Run, code: RunErrorCode) -> None:
+        """Expect a run to fail so, by what is done to it."""
+        self.expected[run.run_id] = {code}
+
+    def _has_asked(self, run: Run) -> bool:
+        return bool(self.world.store.read("SELECT 1 FROM interactions WHERE run_id = ?", run.run_id))
+
+    def _pass(self, seconds: float) -> None:
+        """Let time pass; the runs whose deadline it brings fail by it."""
+        self.world.settle()
+        self._look()
+        self.now += seconds
         for run in self._runs():
-            assert run.state in ENDED, run
-            assert (run.error is not None) == (run.state is State.FAILED)
-            assert (run.process, run.pending_interaction_id if run.state is State.FAILED else None) == (None, None)
+            late = run.run_id in self.since and self.now - self.since[run.run_id][1] >= TIMEOUT
+            if late and run.state in (State.RUNNING, State.WAITING_USER):
+                running = run.state is State.RUNNING
+                self._fails(run, RunErrorCode.TURN_TIMEOUT if running else RunErrorCode.INTERACTION_WAIT_TIMEOUT)
+
+    @invariant()
+    def _look(self) -> None:
+        """Note the steps of sticky runs: each bounds the next one afresh."""
+        self.world.settle()
+        for run in self._runs():
+            step = run.state, run.turn_index, run.pending_interaction_id
+            if run.request["interactive_profile"] == STICKY and self.since.get(run.run_id, ((), 0))[0] != step:
+                self.since[run.run_id] = step, self.now
 
     def _runs(self) -> list[Run]:
-        return runs.page(self.world.store, limit=200)
+        found = [run for state in State for run in runs.in_state(self.world.store, state)]
+        return sorted(found, key=lambda run: -run.seq)
 
     def _one(self, index: int, *states: State, kind: str | None = None) -> Run | None:
         self.world.settle()
@@ -191,19 +240,43 @@ class Interleavings(RuleBasedStateMachine):
         run = self._one(index, State.RUNNING)
         if run is None:
             return
-        if listener := self.world.host.listeners.get(run.run_id):
-            text = {"ask": ASK, "final": final(x=1), "fail": None}[how]
-            listener(TurnEnded(text, None if text else "refused", "t", declined=False))
+        if run.run_id in self.world.host.listeners:
+            self._end_kept_turn(run, how)
         elif ended := self.world.headless.ends.pop(run.run_id, None):
             asked = Decision(State.WAITING_USER, interaction=QUESTION)
             good = Decision(State.SUCCEEDED, final_data={})
             ended.put({"ask": asked, "final": good, "fail": failed(RunErrorCode.ENGINE_FAILED, "")}[how])
             self._until(run.run_id, State.RUNNING)
+            if how == "fail":
+                self._fails(run, RunErrorCode.ENGINE_FAILED)
+
+    def _end_kept_turn(self, run: Run, how: str) -> None:
+        text = {"ask": ASK, "final": final(x=1), "fail": None}[how]
+        self.world.host.listeners[run.run_id](TurnEnded(text, None if text else "refused", "t", declined=False))
+        if how == "fail":
+            self._fails(run, RunErrorCode.ENGINE_FAILED)
+
+    @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail"]))
+    def turn_ends_while_asked(self, index: int, how: str) -> None:
+        """A resident engine ends its turn without the answer that it asked for; between turns that means nothing."""
+        run = self._one(index, State.WAITING_USER, kind=STICKY)
+        if run is None:
+            return
+        question = runs.question(self.world.store, run.pending_interaction_id or "")
+        assert question
+        if question.request_id is not None:
+            self._end_kept_turn(run, how)
+            self._until(run.run_id, State.RUNNING)
+            self.world.settle()
+            now = runs.find(self.world.store, run.run_id)
+            assert now
+            assert (now.state is State.WAITING_USER) == (how == "ask")
+            assert now.pending_interaction_id != question.interaction_id
 
     @rule(index=st.integers(0, 9))
     def engine_asks(self, index: int) -> None:
         """A resident engine asks before it acts."""
-        run = self._one(index, State.RUNNING, kind="sticky_process")
+        run = self._one(index, State.RUNNING, kind=STICKY)
         if run and (listener := self.world.host.listeners.get(run.run_id)):
             listener(PermissionAsked("1", "write?", ("accept", "decline"), {}))
 
@@ -214,7 +287,7 @@ class Interleavings(RuleBasedStateMachine):
         if run is None:
             return
         if late:
-            self.now += TIMEOUT
+            self._pass(TIMEOUT)
         pending = "other" if stale else run.pending_interaction_id
         try:
             self.world.commands.reply(run.run_id, {"interaction_id": pending, "response": "accept"}, None)
@@ -223,6 +296,7 @@ class Interleavings(RuleBasedStateMachine):
         else:
             question = runs.question(self.world.store, run.pending_interaction_id or "")
             self.accepted[run.run_id] += bool(question and question.request_id is None)
+            self.expected.pop(run.run_id, None)
 
     @rule(index=st.integers(0, 9))
     def cancel(self, index: int) -> None:
@@ -234,22 +308,36 @@ class Interleavings(RuleBasedStateMachine):
     @rule(index=st.integers(0, 9))
     def process_dies(self, index: int) -> None:
         """A resident process dies."""
-        run = self._one(index, State.RUNNING, State.WAITING_USER, kind="sticky_process")
+        run = self._one(index, State.RUNNING, State.WAITING_USER, kind=STICKY)
         if run and (listener := self.world.host.listeners.pop(run.run_id, None)):
+            lost = self._has_asked(run)
+            self._fails(run, RunErrorCode.INTERACTION_PROCESS_LOST if lost else RunErrorCode.ENGINE_FAILED)
             listener(Lost("it died"))
             listener(Gone(-9))
 
     @rule(seconds=st.sampled_from([1, TIMEOUT // 2, TIMEOUT + 1]))
     def time_passes(self, seconds: int) -> None:
         """Time passes, for timers; the wall clock of the store stands."""
-        self.now += seconds
+        self._pass(seconds)
         self.world.settle()
+
+    @rule(hours=st.sampled_from([-100, 100]))
+    def wall_clock_jumps(self, hours: int) -> None:
+        """Somebody sets the clock of the system, which nothing here goes by."""
+        self.jump += timedelta(hours=hours)
 
     @precondition(lambda self: self.lives < 3)
     @rule(crash=st.booleans())
     def restart(self, *, crash: bool) -> None:
         """The server is started again, after an end in order or over what a crash left."""
         self.world.settle()
+        for run in runs.in_state(self.world.store, State.RUNNING):
+            self._fails(run, RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED)
+        waiting = runs.in_state(self.world.store, State.WAITING_USER)
+        resumable = [run.run_id for run in waiting if not run.process]
+        for run in waiting:
+            if run.process:
+                self._fails(run, RunErrorCode.INTERACTION_PROCESS_LOST)
         copy = Path(self.root.name, str(self.lives + 1))
         copy.mkdir()
         if not crash:
@@ -261,26 +349,8 @@ class Interleavings(RuleBasedStateMachine):
             old.backup(new)
         if crash:
             self.world.close()
-        before = {run.run_id: run for run in self._snapshot(copy)} if crash else {}
         self.world = self._world()
-        for run_id, run in before.items():
-            self._check_recovered(run, runs.find(self.world.store, run_id))
-
-    def _snapshot(self, folder: Path) -> list[Run]:
-        store = Store(folder / "turngate.db")
-        found = runs.page(store, limit=200)
-        store.close()
-        return found
-
-    def _check_recovered(self, before: Run, after: Run | None) -> None:
-        assert after
-        sticky_run = before.request["interactive_profile"] == "sticky_process"
-        if before.state is State.RUNNING:
-            assert (after.error or {}).get("code") == "ORCHESTRATOR_RESTART_INTERRUPTED" or before.cancel_requested
-        elif before.state is State.WAITING_USER and sticky_run:
-            assert (after.error or {}).get("code") == "INTERACTION_PROCESS_LOST"
-        elif before.state is State.WAITING_USER:
-            assert after.state is State.WAITING_USER
+        assert {run.run_id for run in runs.in_state(self.world.store, State.WAITING_USER)} == set(resumable)
 
     def _until(self, run_id: str, *left: State) -> None:
         """Wait until a run has left these states."""
@@ -298,6 +368,19 @@ class Interleavings(RuleBasedStateMachine):
             path = [State(state) for state in told]
             assert path[-1] is run.state
             assert all(step in TRANSITIONS for step in pairwise(path))
+
+    @invariant()
+    def ended_runs_are_told_of(self) -> None:
+        """A run fails when it must and with the code of what was done to it; nothing of an ended run is open."""
+        self.world.settle()
+        for run in self._runs():
+            told = {run.error["code"]} if run.error else None
+            assert told == self.expected.get(run.run_id), (run, self.expected.get(run.run_id))
+            assert (run.error is not None) == (run.state is State.FAILED)
+            if run.state in ENDED:
+                assert (run.process, run.pending_interaction_id) == (None, None)
+                turns = runs.turns(self.world.store, run.run_id)
+                assert all(turn.ended_at and turn.outcome for turn in turns), turns
 
     @invariant()
     def slots_balance(self) -> None:
@@ -324,3 +407,22 @@ Interleavings.TestCase.settings = settings(
 
 
 TestInterleavings = Interleavings.TestCase
+
+
+def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
+    """A run that asks a hundred times leaves no hundred deadlines, nor itself in any when it has ended."""
+    world = World(tmp_path, lambda: 0.0)
+    request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": STICKY}
+    run_id = world.commands.create(request | {"session_timeout_sec": TIMEOUT}, None)["run_id"]
+    for number in range(50):
+        world.settle()
+        world.host.listeners[run_id](PermissionAsked(str(number), "write?", ("accept", "decline"), {}))
+        world.settle()
+        (run,) = runs.in_state(world.store, State.WAITING_USER)
+        world.commands.reply(run_id, {"interaction_id": run.pending_interaction_id, "response": "accept"}, None)
+    world.settle()
+    assert len(world.sticky._due) <= MAX_VOID
+    world.commands.cancel(run_id)
+    world.settle()
+    assert world.sticky._due.left() is None
+    world.close()

@@ -48,7 +48,7 @@ def test_a_running_turn_is_ended_and_failed(closed_house: House) -> None:
         run = only(house, State.FAILED)
         assert run.error
         assert run.error["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
-        (second,) = [r for r in runs.page(house.server.store) if r.run_id != run.run_id]
+        (second,) = [r for r in runs.summaries(house.server.store) if r.run_id != run.run_id]
         assert house.wait(second.run_id, State.SUCCEEDED).final_data == {"text": "b"}
         (turn,) = runs.turns(house.server.store, run.run_id)
         assert turn.outcome == "error"

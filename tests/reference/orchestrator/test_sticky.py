@@ -1,6 +1,7 @@
 """Sticky runs: one process over all turns, its deadline, its death, and what it asks before it acts."""
 
 import contextlib
+import json
 import os
 import signal
 import sys
@@ -15,12 +16,15 @@ from msgspec.structs import replace
 from tests.reference import desk as d
 from tests.reference.crash import is_gone, kill_server
 from tests.reference.house import ASK, PATIENCE, House, final
+from tests.reference.resident.fake_prompts import SESSION
 from turngate import load
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_reference.installed import InstalledEngine
+from turngate_reference.orchestrator.profiles import Profiles
 from turngate_reference.refusals import Refusal
 from turngate_reference.states import State
 from turngate_reference.store import runs
-from turngate_reference.store.runs import Question
+from turngate_reference.store.runs import Question, Turn
 
 HERE = Path(__file__).parents[1]
 ROOT = HERE.parents[1]
@@ -72,15 +76,36 @@ def test_ten_turns_run_in_one_process(house: House) -> None:
         assert (run.turn_index, house.server.dispatcher.held) == (turn, 1)
         assert run.wait_deadline_at
         assert run.process
-        assert run.process["transport_session_id"] == "t-1"
+        assert run.process["transport_session_id"] == SESSION
         pids.add((run.process["pid"], run.process["started_at"]))
         house.reply(run_id, question, f"do: say {ASK if turn < 9 else final(x=1)}")
     run = house.wait(run_id, State.SUCCEEDED)
     assert (run.turn_index, run.final_data, run.wait_deadline_at) == (10, {"x": 1}, None)
     assert run.profile == {"kind": "sticky_process", "reason": "the run asked for it", "session_timeout_sec": 1200}
     assert len(pids) == 1
+    assert [turn.argv for turn in runs.turns(house.server.store, run_id)] == [["app-server"]] * 10
     assert slots_are_free(house)
     assert house.states(run_id)[:4] == ["queued", "running", "waiting_user", "running"]
+
+
+def test_the_record_and_the_command_are_kept(house: House) -> None:
+    """They are what a headless turn would have written: the session, which a headless resume takes, and the argv."""
+    run_id = create(house, f"say {ASK}")
+    house.question(run_id)
+    folder = house.run(run_id).run_directory
+    record = json.loads((folder / "handle.json").read_text())
+    assert (record["session"]["value"], record["state"]) == (SESSION, "asked")
+    command = json.loads((folder / ".turngate/attempt-001/command.json").read_text())
+    assert command == {"argv": [str(house.desk.path / "codex"), "app-server"], "version": "0.169.0"}
+
+
+def test_a_change_of_the_wall_clock_ends_no_wait(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply is taken as long as the process is kept, whatever the clock of the system says."""
+    run_id = create(house, f"say {ASK}")
+    question = house.question(run_id)
+    monkeypatch.setattr(runs, "now", lambda: "2999-01-01T00:00:00.000+00:00")
+    house.reply(run_id, question, f"do: say {final(x=1)}")
+    house.wait(run_id, State.SUCCEEDED)
 
 
 def test_a_wait_has_a_deadline(house: House) -> None:
@@ -166,6 +191,59 @@ def test_requests_at_once_are_asked_one_by_one(house: House) -> None:
     assert house.wait(run_id, State.SUCCEEDED).final_data == {"decided": "accept+decline"}
 
 
+@pytest.mark.parametrize("text,state", [(final(x=1), State.SUCCEEDED), (ASK, State.WAITING_USER)])
+def test_an_action_is_no_question_any_more_when_its_turn_ends(house: House, text: str, state: State) -> None:
+    """The run goes on with what the engine ended the turn with, and nobody can decide on the action."""
+    run_id = create(house, f"abandon {text}")
+    (ended,) = until(house, run_id, "turn.ended")
+    assert ended["outcome"] == ("final" if state is State.SUCCEEDED else "ask_user")
+    house.wait(run_id, state)
+    asked, *_ = until(house, run_id, "interaction")
+    assert asked["kind"] == "risk_ack"
+    void = runs.question(house.server.store, asked["interaction_id"])
+    assert void
+    with pytest.raises(Refusal, match=r"INTERACTION_STALE|NOT_WAITING"):
+        house.reply(run_id, void, "accept")
+    if state is State.WAITING_USER:
+        house.reply(run_id, house.question(run_id), f"do: say {final(x=1)}")
+        assert house.wait(run_id, State.SUCCEEDED).turn_index == 2
+
+
+def until(house: House, run_id: str, kind: str) -> list[dict[str, Any]]:
+    """Wait for an event of a kind; gives the data of all of them."""
+    after = 0
+    while not (told := [e for e in runs.events(house.server.store, run_id, 0, 1000) if e.type == kind]):
+        assert house.server.store.wait_for_event(run_id, after, PATIENCE)
+        after = runs.events(house.server.store, run_id, after, 1000)[-1].id
+    return [each.data for each in told]
+
+
+def turns(house: House, run_id: str) -> list[Turn]:
+    """Read the turns of a run."""
+    return runs.turns(house.server.store, run_id)
+
+
+@pytest.mark.parametrize("how", ["cancel", "kill", "wait"])
+def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(house: House, how: str) -> None:
+    """The turn has an end, an outcome and an event, and is heard of, as any other."""
+    heard: list[tuple[str, str, float]] = []
+    house.server._sticky.observe = lambda *told: heard.append(told)
+    run_id = create(house, "ask", session_timeout_sec=5 if how == "wait" else 100)
+    house.question(run_id)
+    if how == "kill":
+        os.kill(pid_of(house, run_id), signal.SIGKILL)
+    elif how == "cancel":
+        house.server.commands.cancel(run_id)
+    run = house.wait(run_id, State.CANCELED if how == "cancel" else State.FAILED)
+    (turn,) = turns(house, run_id)
+    assert turn.ended_at
+    assert turn.seconds
+    assert (turn.outcome, turn.failure) == ("error", run.error)
+    assert until(house, run_id, "turn.ended") == [{"turn_index": 1, "outcome": "error"}]
+    assert slots_are_free(house)
+    assert [each[:2] for each in heard] == [("codex", "error")]
+
+
 def question_after(house: House, run_id: str, before: Question) -> Question:
     """Wait for a question that is another one."""
     after = 0
@@ -231,8 +309,51 @@ def test_a_restart_ends_what_was_kept(closed_house: House, do: str, code: str) -
     orphan = int((house.desk.path / "pid").read_text())
     with house.opened():
         assert not psutil.pid_exists(orphan) or is_gone(psutil.Process(orphan))
-        (run,) = runs.page(house.server.store)
+        (run,) = runs.summaries(house.server.store)
         assert house.failed(run.run_id)["code"] == code
+
+
+@pytest.mark.parametrize("waited", [False, True])
+@pytest.mark.parametrize("canceled", [False, True])
+def test_an_end_of_the_server_interrupts_a_running_turn(closed_house: House, *, waited: bool, canceled: bool) -> None:
+    """The engine is not blamed for it, on whatever turn; a cancel that nobody has carried out yet still wins."""
+    put_engine(closed_house)
+    with closed_house.opened() as server:
+        run_id = create(closed_house, f"say {ASK}" if waited else "hang")
+        if waited:
+            closed_house.reply(run_id, closed_house.question(run_id), "do: hang")
+        closed_house.desk.meet_word()
+        if canceled:
+            with server.store.writing() as connection:
+                runs.change(connection, run_id, cancel_requested=1)
+    with closed_house.opened():
+        run = closed_house.run(run_id)
+    if canceled:
+        assert (run.state, run.error) == (State.CANCELED, None)
+    else:
+        assert (run.error or {})["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+
+
+def test_a_server_that_ends_starts_no_process(closed_house: House) -> None:
+    """A run whose turn came too late is settled all the same."""
+    put_engine(closed_house)
+    with closed_house.opened() as server:
+        server._sticky._host.close()
+        run_id = create(closed_house, "hang")
+        assert closed_house.failed(run_id)["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+        assert slots_are_free(closed_house)
+
+
+def test_options_that_only_a_headless_turn_takes_fail_as_ours(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a process must be kept since the engine can't resume, our own refusal is told as such."""
+    unable = EngineResumeCapability(supported=False, probe_method="command", detail="it can't")
+    profile = EngineInteractiveProfile("sticky_process", unable.detail, 100)
+    monkeypatch.setattr(Profiles, "choose", lambda *_args, **_more: (profile, unable))
+    run_id = house.create(f"do: say {ASK}", execution_mode="interactive", engine_options=["--cd", "/tmp"])
+    error = house.failed(run_id)
+    assert error["code"] == "ORCHESTRATOR_ERROR"
+    assert "--cd is no option of a kept codex" in error["detail"].replace("'", "")
+    assert slots_are_free(house)
 
 
 def test_options_that_a_resident_process_does_not_take_are_refused(house: House) -> None:

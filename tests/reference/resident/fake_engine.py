@@ -1,9 +1,11 @@
 """A resident engine that does what each prompt says, on the transport that its first argument names.
 
 `FAKE_FLAWS` holds, separated by blanks, what it does wrong from the start: `banner`, `deaf-to-mode`, `widened`,
-`no-session`, `config-allows`.
+`no-session`, `config-allows`, `no-options` (modes are set, and told, without them), `mute` (they are not told),
+`contrary` (another one is told).
 """
 
+import signal
 import subprocess
 import sys
 from typing import Any
@@ -82,8 +84,13 @@ def main() -> None:
     if "banner" in FLAWS:
         sys.stdout.write("Welcome! {not json\n[]\n7\n\n")
     engine = SPEAKERS[transport]()
+    # outside of a turn
+    signal.signal(signal.SIGUSR1, lambda *_: engine.send_ask("late"))
     while True:
-        engine.answer(get())
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+        message = get()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        engine.hear(message)
 
 
 if __name__ == "__main__":

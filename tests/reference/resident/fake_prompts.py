@@ -37,6 +37,7 @@ class Engine:
     def __init__(self) -> None:
         self.turns = 0
         self.asked = 0
+        self.late: list[str] = []
 
     def play(self, prompt: str) -> str | None:
         """Do what the prompt says; gives the text to answer with, or None for a failure."""
@@ -49,23 +50,32 @@ class Engine:
                 return json.dumps(self.request("files/grant_everything", {}))
             case "flood":
                 sys.stdout.write("x" * (9 * 2**20) + "\n")
-            case "exit":
-                sys.stderr.write("out of ideas\n")
-                sys.exit(int(rest))
-            case "close":
-                sys.stdout.flush()
-                os.close(1)
-                time.sleep(60)
-            case "deaf":
-                os.close(0)
-                self.say("can't hear you")
-                self.end("can't hear you")
-                time.sleep(60)
+            case "abandon":
+                self.send_ask("write 0")
+                return rest
+            case "recall":
+                return " ".join(self.late)
+            case "exit" | "close" | "deaf":
+                self.die(word, rest)
             case "drift":
                 self.drift()
             case "fail":
                 return None
         return f"turn {self.turns} of {os.getpid()}"
+
+    def die(self, word: str, code: str) -> None:
+        """Exit, or stop to speak or to hear."""
+        if word == "exit":
+            sys.stderr.write("\x1b]0;fake\x07\x1b[1;31mout of ideas\x1b[0m\x1b[K\a\n")
+            sys.exit(int(code))
+        if word == "close":
+            sys.stdout.flush()
+            os.close(1)
+        else:
+            os.close(0)
+            self.say("can't hear you")
+            self.end("can't hear you")
+        time.sleep(60)
 
     def ask(self, count: int) -> list[str]:
         """Ask for so many permissions at once, and give the answers in the order of the questions."""
@@ -75,6 +85,13 @@ class Engine:
             message = get()
             answers[self.id_of(message)] = self.read_answer(message)
         return [answers[each] for each in ids]
+
+    def hear(self, message: Any) -> None:
+        """Take one message of the client; the answer to a question of an earlier turn is kept."""
+        if isinstance(message, dict) and (("method" not in message and "id" in message) or "response" in message):
+            self.late.append(self.read_answer(message))
+            return
+        self.answer(message)
 
     def answer(self, message: Any) -> None:
         """Answer one message of the client."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.reference.resident.fake_prompts import FLAWS, OPTIONS, Engine, Message, put
+from tests.reference.resident.fake_prompts import FLAWS, OPTIONS, SESSION, Engine, Message, put
 
 
 class Acp(Engine):
@@ -18,12 +18,11 @@ class Acp(Engine):
             case "initialize":
                 result = {"protocolVersion": 1}
             case "session/new":
-                modes = {"currentModeId": self.mode, "availableModes": [{"id": "default"}, {"id": "yolo"}]}
-                option = {"id": "m", "category": "mode", "currentValue": self.mode}
-                result = {"sessionId": "s-1", "modes": modes, "configOptions": [option]}
-                result = {} if "no-session" in FLAWS else result
+                result = {} if "no-session" in FLAWS else self.session()
+            case "session/set_mode":
+                self.set_mode(params["modeId"])
             case "session/set_config_option":
-                self.mode = self.mode if "deaf-to-mode" in FLAWS else params["value"]
+                self.set_mode(params["value"])
                 result = {"configOptions": [{"id": "m", "category": "mode", "currentValue": self.mode}]}
             case "session/prompt":
                 said = self.play(params["prompt"][0]["text"])
@@ -34,6 +33,20 @@ class Acp(Engine):
                 self.say(said[3:])
                 result = {"stopReason": "end_turn"}
         put({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def session(self) -> Message:
+        """Describe the session."""
+        modes = {"currentModeId": self.mode, "availableModes": [{"id": "default"}, {"id": "yolo"}]}
+        option = {"id": "m", "category": "mode", "currentValue": self.mode}
+        return {"sessionId": "s-1", "modes": modes} | ({} if "no-options" in FLAWS else {"configOptions": [option]})
+
+    def set_mode(self, mode: str) -> None:
+        """Set the mode, and tell of it."""
+        self.mode = self.mode if "deaf-to-mode" in FLAWS else mode
+        if "no-options" in FLAWS and "mute" not in FLAWS:
+            self.update({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
+        if "contrary" in FLAWS:
+            self.drift()
 
     def say(self, text: str) -> None:
         """Say a piece of the answer."""
@@ -70,7 +83,7 @@ class AppServer(Engine):
         if message["method"] == "thread/start":
             policy = "never" if "widened" in FLAWS else params["approvalPolicy"]
             sandbox = {"read-only": "readOnly", "workspace-write": "workspaceWrite"}[params["sandbox"]]
-            result = {"thread": {"id": "t-1"}, "approvalPolicy": policy, "approvalsReviewer": "user"}
+            result = {"thread": {"id": SESSION}, "approvalPolicy": policy, "approvalsReviewer": "user"}
             result["sandbox"] = {"type": sandbox}
         put({"id": message["id"], "result": result})
         if message["method"] == "turn/start":
@@ -88,13 +101,13 @@ class AppServer(Engine):
 
     def tell(self, method: str, params: Message) -> None:
         """Send a notification of the thread."""
-        put({"method": method, "params": {"threadId": "t-1", **params}})
+        put({"method": method, "params": {"threadId": SESSION, **params}})
 
     def send_ask(self, title: str) -> int | str:
         """Ask for permission."""
-        params = {"threadId": "t-1", "command": title, "availableDecisions": ["accept", "acceptForSession"]}
+        params = {"threadId": SESSION, "command": title, "availableDecisions": ["accept", "acceptForSession"]}
         return self.send("item/commandExecution/requestApproval", params)
 
     def read_answer(self, message: Message) -> str:
-        """Give the decision."""
-        return str(message["result"]["decision"])
+        """Give the decision, or that there was none."""
+        return str(message["result"]["decision"]) if "result" in message else "error"

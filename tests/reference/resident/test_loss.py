@@ -27,10 +27,12 @@ def test_a_kill_while_waiting_is_noticed_at_once(stage: Stage, transport: str) -
 
 @all_of_them
 def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
-    """The detail holds the last words on stderr; no end of the turn is told."""
+    """The detail holds the last words on stderr, with nothing that a terminal would obey; no end is told."""
     heard, _ = stage.opened(contract(transport))
     stage.host.prompt("run", "exit 3")
-    assert "out of ideas" in heard.until(Lost).detail
+    lost = heard.until(Lost)
+    assert lost.detail == "it has exited; it said: out of ideas\\x07"
+    assert not lost.ours
     assert heard.until(Gone).exit_code == 3
 
 

@@ -1,9 +1,12 @@
 import json
+import os
+import signal
+import time
 
 import pytest
 from msgspec.structs import replace
 
-from tests.reference.resident.stage import Heard, Stage, contract
+from tests.reference.resident.stage import PATIENCE, Heard, Stage, contract
 from turngate.contract import ModeQuery, Stance
 from turngate.model import Mode
 from turngate_reference.resident import Gone, Lost, Opened, PermissionAsked, TurnEnded
@@ -13,6 +16,7 @@ CHOICES = {
     "app_server": (("accept", "decline"), ("accept", "decline")),
     "stream_json": (("allow", "deny"), ("allow", "deny")),
 }
+REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny"}
 all_of_them = pytest.mark.parametrize("transport", list(CHOICES))
 
 
@@ -59,6 +63,45 @@ def test_only_an_option_of_the_open_request_decides(stage: Stage) -> None:
     assert heard.until(TurnEnded).final_text == "n"
 
 
+def sent(stage: Stage) -> list[str]:
+    """List what was written to the engine."""
+    lines = (stage.folder / "run/protocol").read_text().splitlines()
+    return [line for line in lines if line.split()[1] == ">"]
+
+
+@all_of_them
+def test_a_request_is_void_when_its_turn_ends(stage: Stage, transport: str) -> None:
+    """The engine is told that it is refused; a decision that comes later is passed over, and the next turn runs."""
+    heard, _ = stage.opened(contract(transport))
+    stage.host.prompt("run", "abandon so be it")
+    asked = heard.until(PermissionAsked)
+    ended = heard.until(TurnEnded)
+    assert (ended.final_text, ended.declined) == ("so be it", False)
+    stage.host.decide("run", asked.request_id, asked.options[0])
+    assert stage.turn(heard, "recall").final_text == REFUSALS[transport]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@all_of_them
+def test_a_request_while_no_turn_runs_is_refused(stage: Stage, transport: str, mode: Mode) -> None:
+    """Nobody is asked, and what is asked in the next turn is."""
+    heard, opened = stage.opened(contract(transport), mode=mode)
+    stage.turn(heard, "go on")
+    os.kill(opened.pid, signal.SIGUSR1)
+    deadline = time.monotonic() + PATIENCE
+    while not any(REFUSALS[transport] in line for line in sent(stage)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert stage.turn(heard, "recall").final_text == REFUSALS[transport]
+    assert not any(isinstance(each, PermissionAsked) for each in heard.past)
+    stage.host.prompt("run", "ask")
+    if mode is Mode.INTERACTIVE:
+        asked = heard.until(PermissionAsked)
+        stage.host.decide("run", asked.request_id, asked.options[0])
+    ended = heard.until(TurnEnded)
+    assert (ended.final_text, ended.declined) == (CHOICES[transport][1][0], False)
+
+
 @all_of_them
 def test_in_auto_it_is_granted_once(stage: Stage, transport: str) -> None:
     """Nobody is asked, and the engine gets the one-time grant."""
@@ -85,6 +128,9 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
         ("stream_json", "deaf-to-mode", "asked for mode default, yolo is in force"),
         ("app_server", "widened", "asked for approvalPolicy untrusted, never is in force"),
         ("acp", "no-session", "without an id"),
+        ("acp", "contrary", "asked for mode default, yolo is in force"),
+        ("acp", "no-options contrary", "asked for mode default, yolo is in force"),
+        ("acp", "no-options mute", "asked for mode default, it can't be confirmed"),
     ],
 )
 def test_asking_that_does_not_hold_is_a_loss(stage: Stage, transport: str, flaw: str, told: str) -> None:
@@ -95,6 +141,13 @@ def test_asking_that_does_not_hold_is_a_loss(stage: Stage, transport: str, flaw:
     heard.until(Gone)
     assert not any(isinstance(each, Opened | PermissionAsked) for each in heard.past)
     assert '"ask"' not in (stage.folder / "run/protocol").read_text()
+
+
+def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage) -> None:
+    """Where the answer is empty, the update of the mode counts."""
+    heard = stage.open(contract("acp"), flaws="no-options")
+    heard.until(Opened)
+    assert stage.turn(heard, "go on").failure is None
 
 
 def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:

@@ -1,10 +1,13 @@
 import dataclasses
+import json
+import logging
 from pathlib import Path
 
 import psutil
 import pytest
 from msgspec.structs import replace
 
+from tests.reference.resident.fake_prompts import SESSION
 from tests.reference.resident.stage import Heard, Stage, contract
 from turngate import load
 from turngate.contract import Resident
@@ -27,8 +30,7 @@ def test_three_turns_run_in_one_process(stage: Stage, transport: str) -> None:
         assert not ended.declined
         assert "".join(each.text for each in heard.past if isinstance(each, Said)) == ended.final_text
         heard.past.clear()
-    assert ended.session_id == {"acp": "s-1", "app_server": "t-1"}.get(transport, ended.session_id)
-    assert ended.session_id
+    assert ended.session_id == ("s-1" if transport == "acp" else SESSION)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -74,10 +76,40 @@ def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
     stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
     opened = heard.until(Opened)
     assert psutil.Process(opened.pid).cmdline()[-2:] == ["--model", "m-1"]
+    assert opened.argv == ("acp", "--model", "m-1")
     refused = Heard()
     stage.host.open("other", dataclasses.replace(request, options=("--debug",)), refused)
-    assert "--debug" in refused.until(Lost).detail
+    lost = refused.until(Lost)
+    assert "--debug" in lost.detail
+    assert lost.ours
     assert refused.until(Gone).exit_code is None
+
+
+def test_a_model_that_a_session_does_not_offer_is_a_loss(stage: Stage) -> None:
+    """An engine that would silently run on another model than the one asked for is ended before the first prompt."""
+    heard, known = Heard(), contract("acp")
+    known = replace(known, resident=replace(known.resident, model="session"))
+    request = stage.request(known, "run", Mode.INTERACTIVE, {})
+    stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
+    assert "asked for model m-1" in heard.until(Lost).detail
+
+
+def test_the_command_is_kept_and_logged(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """It stands among the traces with the release, and as a shell would read it in the log."""
+    caplog.set_level(logging.DEBUG, "turngate_reference.resident")
+    known = contract("acp")
+    known = replace(known, version="0.61.0", resident=replace(known.resident, argv=("acp", "two words")))
+    stage.opened(known)
+    told = json.loads((stage.folder / "run/command.json").read_text())
+    assert told == {"argv": [str(stage.executable()), "acp", "two words"], "version": "0.61.0"}
+    assert f"{stage.executable()} acp 'two words'" in caplog.text
+
+
+def test_traces_that_can_not_be_kept_are_our_loss(stage: Stage) -> None:
+    """The engine is not started, nor blamed."""
+    (stage.folder / "run").touch()
+    heard = stage.open(contract("acp"))
+    assert heard.until(Lost).ours
 
 
 @pytest.mark.parametrize("engine", ["codex", "gemini", "qwen", "iflow"])
