@@ -280,11 +280,12 @@ class Resident(Struct, frozen=True):
 
 
 class Deviation(Struct, frozen=True):
-    """A clause that the release is known to miss, and what an orchestrator must do about it."""
+    """A clause that the release is known to miss, `by_chance` not each time, and what an orchestrator must do about it."""
 
     clause: str
     symptom: str
     compensation: str
+    by_chance: bool = False
 
 
 class Line(Struct, frozen=True):

@@ -44,7 +44,7 @@ class ClauseResult:
 def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
     """Hold a finding against the declared deviations: they excuse their symptom, in a baseline none."""
     declared = {d.symptom: d for d in contract.deviations if d.clause == clause.id and not clause.baseline}
-    gone = sorted(set(declared) - set(finding.symptoms))
+    gone = sorted({symptom for symptom, each in declared.items() if not each.by_chance} - set(finding.symptoms))
     stale = "".join(f"; stale: the declared deviation {symptom} did not occur" for symptom in gone)
     if finding.ok:
         return ClauseResult(clause, Result.PASS, finding.detail + stale, finding.evidence, bool(gone))

@@ -57,15 +57,23 @@ def added(kept: Kept, report: Mapping[str, Any], published: Mapping[str, Iterabl
         engine = engines.get(name, {"releases": {}})
         releases = dict(engine["releases"])
         found = _release(release, report["clauses"])
-        # a few clauses alone never replace an answer to all of them
-        if "asked" not in found or "asked" in releases.get(version, found):
-            releases[version] = found
+        releases[version] = _joined(releases.get(version), found)
         engines[name] = {
             "machine": _machine(report["machine"]),
             "published": sorted(published[name], key=parse),
             "releases": {each: releases[each] for each in sorted(releases, key=parse)},
         }
     return {"schema": SCHEMA, "engines": dict(sorted(engines.items()))}
+
+
+def _joined(before: Kept | None, found: Kept) -> Kept:
+    """Add an answer to an earlier one: a few clauses alone never replace an answer to all, but join other few."""
+    if before is None or "asked" not in found:
+        return found
+    if "asked" not in before:
+        return before
+    others = {name: each for name, each in before["found"].items() if name not in found["asked"]}
+    return found | {"asked": sorted({*before["asked"], *found["asked"]}), "found": others | found["found"]}
 
 
 def _release(release: Mapping[str, Any], asked: list[str]) -> Kept:
@@ -108,7 +116,9 @@ def _symptoms(release: Mapping[str, Any], clause: Mapping[str, Any]) -> list[str
     if clause["result"] != "deviates":
         return []
     contract = load.contract(release["engine"]).at(release["version"])
-    declared = {each.symptom for each in contract.deviations if each.clause == clause["id"]}
+    of_clause = [each for each in contract.deviations if each.clause == clause["id"]]
+    # the absence of what occurs by chance is not told, but what is seen is told with what must be done about it
+    declared = {each.symptom for each in of_clause if not each.by_chance or each.compensation in clause["detail"]}
     return sorted(declared - set(re.findall(r"stale: the declared deviation (\S+) did not occur", clause["detail"])))
 
 

@@ -137,7 +137,8 @@ def _told(clause: str, found: Kept) -> str:
 def _deviations(name: str) -> Iterator[tuple[str, ...]]:
     for (section, _), claim in claims(load.contract(name).document):
         if section == "deviations":
-            yield f"`{claim['clause']}`", claim["symptom"], str(claim_range(claim)), claim["compensation"]
+            symptom = f"{claim['symptom']}, by chance" if "by_chance" in claim else claim["symptom"]
+            yield f"`{claim['clause']}`", symptom, str(claim_range(claim)), claim["compensation"]
 
 
 def _edge(boundary: Boundary) -> tuple[str, ...]:

@@ -124,6 +124,8 @@ def test_single_clauses_never_replace_a_whole_answer() -> None:
     assert after(report(release("0.9.0")), few)["releases"]["0.9.0"]["verdict"] == "degraded"
     assert after(few)["releases"]["0.9.0"] == {"asked": ["help.surface"], "found": {}}
     assert "asked" not in after(few, report(release("0.9.0")))["releases"]["0.9.0"]
+    more = report(release("0.9.0"), asked=("stdin.open",))
+    assert after(few, more)["releases"]["0.9.0"]["asked"] == ["help.surface", "stdin.open"]
 
 
 def test_neighbours_that_came_out_alike_are_one_row() -> None:

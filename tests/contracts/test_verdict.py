@@ -144,6 +144,15 @@ def test_deviation_that_no_longer_occurs_is_stale() -> None:
     assert "hang" in came.detail
 
 
+def test_deviation_by_chance_is_never_stale() -> None:
+    """What occurs now and then is excused when it does, and missed by nobody when it does not."""
+    chance = structs.replace(QUIET, by_chance=True)
+    assert not judge(Finding(ok=True, detail="refused"), chance).stale
+    assert judge(fail("quiet"), chance).result is Result.DEVIATES
+    came = judge(fail("hang"), HANG, chance)
+    assert (came.result, came.stale) == (Result.DEVIATES, False)
+
+
 def test_one_of_two_deviations_gone_is_stale() -> None:
     """Where one declared symptom still occurs the other one's absence is marked."""
     came = judge(fail("hang"), HANG, QUIET)

@@ -206,7 +206,8 @@ class _Call:
         """Tell of a failing backend, or hang, or take it for a success, as the contract declares."""
         self.facts.add(failed.kind)
         self.slots |= {"error": failed.error, "status": failed.status, "text": ""}
-        declared = {d.symptom for d in self.contract.deviations if d.clause == "backend.failure-told"}
+        told = [d for d in self.contract.deviations if d.clause == "backend.failure-told"]
+        declared = {d.symptom for d in told if not d.by_chance}
         self._print(self.simulation.retrying)
         if f"hang-{failed.kind}" in declared or failed.kind in self.simulation.hangs:
             self.world.hang()
