@@ -280,7 +280,7 @@ class Resident(Struct, frozen=True):
 
 
 class Deviation(Struct, frozen=True):
-    """A clause that the release is known to miss, `by_chance` not each time, and what an orchestrator must do about it."""
+    """A clause that the release is known to miss, or does `by_chance`, and what an orchestrator must do about it."""
 
     clause: str
     symptom: str
