@@ -22,6 +22,8 @@ SETTLE_GRACE = 0.3  # seconds in which what outlives the main process may end by
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 KILL_GRACE = 3.0  # seconds after SIGKILL until a process counts as a survivor
 _POLL = 0.005
+# the main processes that are not reaped: each leads a session that nothing else can join
+_leaders: set[int] = set()
 
 
 class Leftover(Struct, frozen=True):
@@ -81,6 +83,7 @@ class ProcessTree:
             ours = False
         if not ours:
             raise RuntimeError(f"process {self._pid} is no child of this process that leads its own session")
+        _leaders.add(self._pid)
 
     def wait(self) -> None:
         """Block until the main process has exited, without reaping it."""
@@ -119,6 +122,7 @@ class ProcessTree:
             with suppress(OSError):
                 os.killpg(self._pid, signal.SIGKILL)
             reaped = self._wait4(KILL_GRACE)
+        _leaders.discard(self._pid)
         if reaped is None:
             return None, self._cpu_before_end
         status, usage = reaped
@@ -191,6 +195,8 @@ class ProcessTree:
         others: list[psutil.Process] = []
         missed = False
         for pid, session in _sessions() - self._before:
+            if session != self._pid and session in _leaders:
+                continue  # of another tree; to read what each one carries would cost most of many runs side by side
             try:
                 process = psutil.Process(pid)
                 known = session == self._pid or self._is_tagged(process)
