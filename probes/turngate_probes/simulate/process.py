@@ -47,15 +47,17 @@ def install(contract: EngineContract, folder: Path) -> Path:
     """Write an executable, named as the engine's own, that simulates the release; EnvironmentFailed: it can't."""
     import shlex  # noqa: PLC0415 - not needed to be an engine
 
+    from turngate.runtime.simulated import MARKER, is_simulated  # noqa: PLC0415 - as above
+
     path = folder / contract.executable
     # -P: a file in the engine's working directory must not stand for a module of ours
     code = "from turngate_probes.simulate.process import main; main()"
     command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or ""])
     try:
-        if path.exists() and "turngate_probes.simulate" not in path.read_text("utf-8", "replace"):
+        if path.exists() and not is_simulated(path):
             raise EnvironmentFailed(f"{path} is something else", "name a folder of its own")
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'#!/bin/sh\nexec {command} "$@"\n', "utf-8")
+        path.write_text(f'#!/bin/sh\n{MARKER.decode()}\nexec {command} "$@"\n', "utf-8")
         path.chmod(0o755)
     except OSError as error:
         raise EnvironmentFailed(f"{path} can't be written: {error}", "name a folder that can be") from error
