@@ -59,7 +59,7 @@ acceptance: setup ## Run the tests that need a real engine, installed where it i
 engines: setup ## Install the pinned release of every engine into the cache
 	@$(BIN)/turngate engines install $(ARGS)
 
-bench: setup ## Measure what the README states
+bench: setup ## Measure what the README states; ARGS='server' and the like, ARGS=--short to see that all run
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 compatibility: setup ## Render what matrices showed; ARGS='report.json' and the like adds their reports first

@@ -1,6 +1,8 @@
 """`make bench`: measures what the README states, each figure beside what it is compared to."""
 
+import argparse
 import sys
+from collections.abc import Sequence
 
 from tests.bench import (
     help_time,
@@ -12,32 +14,36 @@ from tests.bench import (
     sticky_figures,
     throughput,
 )
+from tests.bench.form import SHORT_LABEL
 
 BENCHES = {
     "help": ("turngate --help, against starting Python and importing click", help_time.bench),
     "resume": ("turngate resume, over its engine's own time", resume_overhead.bench),
     "server": ("the reference server, against its engine called directly", server_figures.bench),
     "resident": ("a process kept between turns, against a resume for each", resident_figures.bench),
-    "sticky": ("100 runs that wait with a process each, and end at their deadlines", sticky_figures.bench),
-    "throughput": ("reading a turn of 200 MB, against parsing alone", throughput.bench),
-    "matrix": ("20 cached releases of codex, against their own CPU time", matrix_figures.bench),
+    "sticky": ("runs that wait with a process each, and end at their deadlines", sticky_figures.bench),
+    "throughput": ("reading a long turn, against parsing alone", throughput.bench),
+    "matrix": ("cached releases of codex, against their own CPU time", matrix_figures.bench),
     "probe": ("a probe of the pinned releases, against their own CPU time", probe_figures.bench),
 }
 
 
-def main() -> int:
-    """Run the benches named on the command line, or all."""
-    asked = sys.argv[1:] or list(BENCHES)
-    unknown = [name for name in asked if name not in BENCHES]
-    if unknown:
-        print(f"no bench {unknown[0]!r}; there are: {', '.join(BENCHES)}", file=sys.stderr)
-        return 2
-    for name in asked:
+def main(argv: Sequence[str]) -> int:
+    """Run the benches named on the command line, or all; return the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="make bench", description=__doc__, usage="make bench ARGS='[--short] [BENCH...]'"
+    )
+    parser.add_argument("benches", nargs="*", metavar="BENCH", help=f"one of: {', '.join(BENCHES)}  [default: all]")
+    parser.add_argument("--short", action="store_true", help="small counts, to see that every bench still runs")
+    given = parser.parse_args(argv)
+    if unknown := [name for name in given.benches if name not in BENCHES]:
+        parser.error(f"no bench {unknown[0]!r}; there are: {', '.join(BENCHES)}")
+    for name in given.benches or BENCHES:
         title, bench = BENCHES[name]
-        print(f"{name}: {title}", flush=True)
-        bench()
+        print(f"{name}: {title}" + (f" ({SHORT_LABEL})" if given.short else ""), flush=True)
+        bench(short=given.short)
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -6,11 +6,14 @@ import sys
 import time
 from pathlib import Path
 
-RUNS = 15
+from tests.bench.form import Count
+
+RUNS = Count(full=15, short=2)
 
 
-def bench() -> None:
+def bench(*, short: bool) -> None:
     """Print median milliseconds of the help, of a bare interpreter, and of one that imports click."""
+    runs = RUNS.of(short=short)
     turngate = str(Path(sys.executable).with_name("turngate"))
     ways = {
         "turngate --help": [turngate, "--help"],
@@ -18,10 +21,10 @@ def bench() -> None:
         "python -c 'import click'": [sys.executable, "-c", "import click"],
     }
     times: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(RUNS):
+    for _ in range(runs):
         for name, argv in ways.items():
             start = time.perf_counter()
             subprocess.run(argv, check=True, capture_output=True)
             times[name].append((time.perf_counter() - start) * 1000)
     for name, taken in times.items():
-        print(f"  {name:26} {statistics.median(taken):6.0f} ms median, {min(taken):4.0f} ms at best, {RUNS} runs")
+        print(f"  {name:26} {statistics.median(taken):6.0f} ms median, {min(taken):4.0f} ms at best, {runs} runs")

@@ -7,15 +7,23 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from turngate_probes.releases import pinned_version
+
 AIM = 1.3
 VERSIONS = "latest:20"
+SHORT_CLAUSE = "resume.context-carried"
 
 
-def bench() -> None:
-    """Have the newest 20 releases of codex in the cache, then probe them all and print wall against CPU seconds."""
+def bench(*, short: bool) -> None:
+    """Print wall against CPU seconds of probing the newest 20 releases of codex, installed first.
+
+    Short: the pinned release and one clause.
+    """
+    which = ["--versions", str(pinned_version("codex")) if short else VERSIONS]
+    clause = ["--clause", SHORT_CLAUSE] if short else []
     with tempfile.TemporaryDirectory() as results:
-        _matrix(results, "--level", "static")
-        report = _matrix(results)
+        _matrix(results, *which, "--level", "static")
+        report = _matrix(results, *which, *clause)
     cpu, cores, wall = report["engine_seconds"], report["cores"], report["seconds"]
     verdicts = sorted({release["verdict"] for release in report["releases"]})
     peaks = report["peaks"]
@@ -28,7 +36,9 @@ def bench() -> None:
 
 def _matrix(results: str, *args: str) -> Any:
     turngate = str(Path(sys.executable).with_name("turngate"))
-    argv = (turngate, "matrix", "codex", "--versions", VERSIONS, "--results", results, "--json", "-", *args)
+    argv = (turngate, "matrix", "codex", "--results", results, "--json", "-", *args)
     # 2: something is unanswered, which the figures show
-    done = subprocess.run(argv, check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    done = subprocess.run(argv, check=False, capture_output=True)
+    if not done.stdout:
+        raise RuntimeError(done.stderr.decode())
     return json.loads(done.stdout)

@@ -7,13 +7,21 @@ from pathlib import Path
 
 PINNED = ("codex", "gemini", "opencode")
 AIM = 1.10
+SHORT_CLAUSE = "resume.context-carried"
 
 
-def bench() -> None:
-    """Probe the pinned releases once (installing them first) and print wall against the engines' CPU seconds."""
+def bench(*, short: bool) -> None:
+    """Print wall against CPU seconds of probing the pinned releases, installed first.
+
+    Short: one of them, and one clause.
+    """
+    engines = PINNED[:1] if short else PINNED
+    clause = ["--clause", SHORT_CLAUSE] if short else []
     turngate = str(Path(sys.executable).with_name("turngate"))
-    subprocess.run([turngate, "engines", "install", *PINNED], check=True, capture_output=True)
-    done = subprocess.run([turngate, "probe", *PINNED, "--json", "-"], check=False, stdout=subprocess.PIPE)
+    subprocess.run([turngate, "engines", "install", *engines], check=True, capture_output=True)
+    done = subprocess.run([turngate, "probe", *engines, *clause, "--json", "-"], check=False, capture_output=True)
+    if not done.stdout:
+        raise RuntimeError(done.stderr.decode())
     report = json.loads(done.stdout)
     for release in report["releases"]:
         cpu, turns = release["engine_seconds"], release["turns"]

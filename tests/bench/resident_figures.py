@@ -12,6 +12,7 @@ from typing import Any
 
 import psutil
 
+from tests.bench.form import Count
 from turngate import argv, load
 from turngate.contract import EngineContract
 from turngate.model import Mode
@@ -24,7 +25,7 @@ from turngate_probes.stub_model import Rule
 from turngate_reference.resident import Opened, ResidentEvent, ResidentHost, ResidentRequest, TurnEnded
 
 ENGINES = ("codex", "gemini", "opencode")
-ROUNDS = 3
+ROUNDS = Count(full=3, short=1)
 PATIENCE = 120
 PROMPTS = ("Ask me which colour I like.", "blue")
 MIB = 2**20
@@ -43,7 +44,7 @@ class Cost:
 Way = Callable[[EngineContract, Path, Sandbox], Cost]
 
 
-def bench() -> None:
+def bench(*, short: bool) -> None:
     """Print a table of medians, both ways in turns, each in a fresh home."""
     print("  | engine | way | both turns | from reply to answer | CPU of that | memory held while waiting |")
     print("  |---|---|---|---|---|---|")
@@ -55,7 +56,7 @@ def bench() -> None:
         executable = install(engine, contract.npm, version, default_cache(), say=print).executable
         ways: dict[str, Way] = {"resident": _resident, "resume": resumed}
         costs: dict[str, list[Cost]] = {name: [] for name in ways}
-        for _ in range(ROUNDS):
+        for _ in range(ROUNDS.of(short=short)):
             for name, way in ways.items():
                 with sandbox(contract.hermetic, default_cache() / "sandboxes", f"bench-{engine}", keep=False) as box:
                     costs[name].append(way(contract, executable, box))

@@ -9,7 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-RUNS = 15
+from tests.bench.form import Count
+
+RUNS = Count(full=15, short=2)
 AIM = 150
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 ENGINE = f"""#!/bin/sh
@@ -21,8 +23,9 @@ echo '{{"type": "turn.completed"}}'
 """
 
 
-def bench() -> None:
+def bench(*, short: bool) -> None:
     """Print the medians of an engine that does next to nothing, alone and resumed by turngate, run in turns."""
+    runs = RUNS.of(short=short)
     with tempfile.TemporaryDirectory() as folder:
         engine = Path(folder, "codex")
         engine.write_text(ENGINE)
@@ -38,12 +41,12 @@ def bench() -> None:
             "turngate resume": [turngate, "resume", handle, "hello"],
         }
         times: dict[str, list[float]] = {name: [] for name in ways}
-        for _ in range(RUNS):
+        for _ in range(runs):
             for name, argv in ways.items():
                 times[name].append(_timed(argv, env))
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     for name, taken in times.items():
-        print(f"  {name:18} {medians[name]:6.0f} ms median, {min(taken):4.0f} ms at best, {RUNS} runs")
+        print(f"  {name:18} {medians[name]:6.0f} ms median, {min(taken):4.0f} ms at best, {runs} runs")
     alone, resumed = medians.values()
     best = min(times["turngate resume"]) - min(times["the engine alone"])
     print(f"  added: {resumed - alone:.0f} ms median, {best:.0f} ms at best (aim: at most {AIM} ms)")

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+from tests.bench.form import Count
 from tests.bench.resident_figures import resumed
 from tests.bench.served import Served, make_home, serving
 from turngate import load
@@ -21,29 +22,30 @@ from turngate_reference.states import State
 from turngate_reference.store import runs
 from turngate_reference.store.database import Store
 
-RUNS = 20
-ROUNDS = 5
-MANY, FEW = 10_000, 10
-REPLIES, COPIES = 200, 3
+RUNS = Count(full=20, short=2)
+ROUNDS = Count(full=5, short=1)
+MANY, FEW = Count(full=10_000, short=50), 10
+READS = Count(full=300, short=10)
+REPLIES, COPIES = Count(full=200, short=5), 3
 PROMPT = "Look at every page of the book, and say what is wrong with it. " * 80
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive"}
 
 
-def bench() -> None:
+def bench(*, short: bool) -> None:
     """Print what a turn costs through the server, what waiting runs cost, and how replies are counted."""
     for part in (_added, _real, _waiting, _replies):
         with tempfile.TemporaryDirectory() as folder:
-            part(Path(folder))
+            part(Path(folder), short=short)
 
 
-def _added(folder: Path) -> None:
+def _added(folder: Path, *, short: bool) -> None:
     """Compare two turns through the server with the same two calls from a shell loop."""
-    env = make_home(folder)
+    env, count = make_home(folder), RUNS.of(short=short)
     loop = f"codex exec - < /dev/null; codex exec resume {SESSION} - < /dev/null"
     direct, served_times = [], []
     with serving(folder / "data", env) as served:
-        for number in range(RUNS + 1):
+        for number in range(count + 1):
             start = time.perf_counter()
             subprocess.run(["/bin/sh", "-c", loop], env=env, check=True, capture_output=True)
             middle = time.perf_counter()
@@ -53,18 +55,18 @@ def _added(folder: Path) -> None:
                 served_times.append(time.perf_counter() - middle)
     alone, through = statistics.median(direct) * 500, statistics.median(served_times) * 500
     print(f"  a turn of a trivial engine: {alone:.1f} ms from a shell loop, {through:.1f} ms through the server")
-    print(f"  added: {through - alone:.1f} ms a turn, median of {RUNS} runs of two turns (aim: at most 25 ms)")
+    print(f"  added: {through - alone:.1f} ms a turn, median of {count} runs of two turns (aim: at most 25 ms)")
 
 
-def _real(folder: Path) -> None:
+def _real(folder: Path, *, short: bool) -> None:
     """Compare two turns of the real codex through the server with the same two calls made directly."""
     version = pinned_version("codex")
     contract = load.contract("codex").at(version)
     if contract.npm is None or version is None:
         raise RuntimeError("codex has no pin")
     executable = install("codex", contract.npm, version, default_cache(), say=print).executable
-    direct, through = [], []
-    for number in range(ROUNDS):
+    direct, through, rounds = [], [], ROUNDS.of(short=short)
+    for number in range(rounds):
         with sandbox(contract.hermetic, folder, f"direct-{number}", keep=False) as box:
             direct.append(resumed(contract, executable, box).both)
         with sandbox(contract.hermetic, folder, f"served-{number}", keep=False) as box:
@@ -75,7 +77,7 @@ def _real(folder: Path) -> None:
                 through.append(_scripted(served, box, contract.hermetic.model))
     alone, added = statistics.median(direct), statistics.median(through) - statistics.median(direct)
     print(f"  two turns of codex {version}: {alone:.2f} s directly, {alone + added:.2f} s through the server:", end=" ")
-    print(f"{(alone + added) / alone:.2f} x, medians of {ROUNDS}")
+    print(f"{(alone + added) / alone:.2f} x, medians of {rounds}")
 
 
 def _scripted(served: Served, box: Sandbox, model: str) -> float:
@@ -103,20 +105,21 @@ def _reply(served: Served, run_id: str) -> None:
     served.ask("POST", f"/v1/runs/{run_id}/interaction/reply", body)
 
 
-def _waiting(folder: Path) -> None:
-    """Compare a server with 10,000 waiting runs with one that has ten."""
-    found = {}
-    for count in (FEW, MANY):
+def _waiting(folder: Path, *, short: bool) -> None:
+    """Compare a server with many waiting runs with one that has ten."""
+    found, many = {}, MANY.of(short=short)
+    for count in (FEW, many):
         home = folder / str(count)
         home.mkdir()
         env = make_home(home)
         with serving(home / "data", env) as served:
-            _two_turns(served)
+            _, run = served.ask("POST", "/v1/runs", CREATE)
+            served.until(run["run_id"], "waiting_user")
         _fill(home / "data" / "turngate.db", count)
         with serving(home / "data", env) as served:
             children = served.children
             taken = []
-            for number in range(300):
+            for number in range(READS.of(short=short)):
                 path = f"/v1/runs/filled-{number * 7919 % count:08}"
                 start = time.perf_counter()
                 status, _ = served.ask("GET", path)
@@ -125,8 +128,8 @@ def _waiting(folder: Path) -> None:
                     raise RuntimeError(f"GET {path}: {status}")
             found[count] = (served.seconds, served.memory, served.threads, children, statistics.median(taken) * 1000)
     (few_ready, few_bytes, few_threads, _, few_get), (ready, many_bytes, threads, children, get) = found.values()
-    each = (many_bytes - few_bytes) / (MANY - FEW)
-    print(f"  {MANY} waiting runs: {children} processes, {threads - few_threads:+d} threads, {each:.0f} bytes each")
+    each = (many_bytes - few_bytes) / (many - FEW)
+    print(f"  {many} waiting runs: {children} processes, {threads - few_threads:+d} threads, {each:.0f} bytes each")
     print(f"  GET of a run: {get:.2f} ms, with {FEW} runs {few_get:.2f} ms: {get / few_get:.2f} x (aim: as fast)")
     print(f"  restart to ready: {ready:.2f} s, with {FEW} runs {few_ready:.2f} s (aim: under 2 s)")
 
@@ -153,11 +156,11 @@ def _fill(file: Path, count: int) -> None:
     store.close()
 
 
-def _replies(folder: Path) -> None:
-    """Send a reply to each of 200 runs three times, all at once; RuntimeError unless that makes 200 resumes."""
-    env = make_home(folder)
-    with serving(folder / "data", env, "--slots", "8") as served, ThreadPoolExecutor(REPLIES) as pool:
-        made = [served.ask("POST", "/v1/runs", CREATE)[1]["run_id"] for _ in range(REPLIES)]
+def _replies(folder: Path, *, short: bool) -> None:
+    """Send a reply to each of many runs three times at once; RuntimeError unless each run is resumed once."""
+    env, count = make_home(folder), REPLIES.of(short=short)
+    with serving(folder / "data", env, "--slots", "8") as served, ThreadPoolExecutor(count) as pool:
+        made = [served.ask("POST", "/v1/runs", CREATE)[1]["run_id"] for _ in range(count)]
         for run_id in made:
             served.until(run_id, "waiting_user")
         turns = (folder / "turns").read_text().count("turn")
@@ -166,7 +169,7 @@ def _replies(folder: Path) -> None:
             _, asked = served.ask("GET", f"/v1/runs/{run_id}/interaction")
             bodies[run_id] = {"interaction_id": asked["pending"]["interaction_id"], "response": "red"}
 
-        together = Barrier(REPLIES)
+        together = Barrier(count)
 
         def reply(run_id: str) -> int:
             path = f"/v1/runs/{run_id}/interaction/reply"
@@ -180,7 +183,7 @@ def _replies(folder: Path) -> None:
             served.until(run_id, "succeeded")
         seconds = time.perf_counter() - start
     resumes = (folder / "turns").read_text().count("turn") - turns
-    if (resumes, statuses.count(202)) != (REPLIES, len(statuses)):
-        raise RuntimeError(f"{REPLIES} replies made {resumes} resumes, and were answered {Counter(statuses)}")
-    print(f"  {REPLIES} replies, each sent {COPIES} times: {resumes} resumes (aim: exactly {REPLIES})")
+    if (resumes, statuses.count(202)) != (count, len(statuses)):
+        raise RuntimeError(f"{count} replies made {resumes} resumes, and were answered {Counter(statuses)}")
+    print(f"  {count} replies, each sent {COPIES} times: {resumes} resumes (aim: exactly {count})")
     print(f"  answered {statuses.count(202)} times 202 in {answered:.2f} s; all runs ended after {seconds:.2f} s")

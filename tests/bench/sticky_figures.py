@@ -14,10 +14,11 @@ from pathlib import Path
 
 import psutil
 
+from tests.bench.form import Count
 from tests.bench.served import ASK, Served, make_home, serving
 
-RUNS = 100
-SECONDS = 30  # all must wait before the first one's time is over
+RUNS = Count(full=100, short=3)
+SECONDS = Count(full=30, short=8)  # all must wait before the first one's time is over
 AIM = 0.25
 LOOK = 0.005
 PATIENCE = 60
@@ -44,6 +45,14 @@ done
 
 
 @dataclass(frozen=True, slots=True)
+class Load:
+    """How many runs wait at once, and for how many seconds each."""
+
+    runs: int
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """What the server holds: processes below it, threads, file descriptors, slots."""
 
@@ -61,63 +70,64 @@ class Held:
         return cls(served.children, served.threads, files, int(float(slots)))
 
 
-def bench() -> None:
+def bench(*, short: bool) -> None:
     """Print how late the runs fail, and assert their codes and that nothing of them is held."""
+    load = Load(RUNS.of(short=short), SECONDS.of(short=short))
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         env = make_home(folder)
         (folder / "bin" / "codex").write_text(ENGINE.replace("ASK", json.dumps(ASK)[1:-1]))
-        with serving(folder / "data", env, "--slots", str(RUNS)) as served:
-            _measure(served, folder / "data" / "turngate.db")
+        with serving(folder / "data", env, "--slots", str(load.runs)) as served:
+            _measure(served, load, folder / "data" / "turngate.db")
 
 
-def _measure(served: Served, file: Path) -> None:
-    for run_id in _waiting(served, file):  # a first time, in which what lasts is made
+def _measure(served: Served, load: Load, file: Path) -> None:
+    for run_id in _waiting(served, load, file):  # a first time, in which what lasts is made
         served.ask("POST", f"/v1/runs/{run_id}/cancel", {})
-    _settled(served, lambda: _count(file, "state = 'canceled'") == RUNS and Held.by(served).slots == 0)
+    _settled(served, lambda: _count(file, "state = 'canceled'") == load.runs and Held.by(served).slots == 0)
     before = Held.by(served)
     start = time.perf_counter()
-    _waiting(served, file)
+    _waiting(served, load, file)
     took = time.perf_counter() - start
     during, cpu = Held.by(served), _cpu(served)
-    seen = _watch(file)
+    seen = _watch(load, file)
     idle = _cpu(served) - cpu
     late = [at - datetime.fromisoformat(deadline).timestamp() for deadline, at in seen.values()]
     _settled(served, lambda: Held.by(served).slots == 0)
     _settled(served, lambda: Held.by(served).files <= before.files)
     after = Held.by(served)
     codes = _count(file, f"json_extract(error_json, '$.code') = '{ENDED}'")
-    print(f"  {RUNS} runs wait at once after {took:.1f} s: {during}; {idle:.1f} CPU s until all had ended")
+    print(f"  {load.runs} runs wait at once after {took:.1f} s: {during}; {idle:.1f} CPU s until all had ended")
     middle, most = statistics.median(late) * 1000, max(late) * 1000
     print(
         f"  failed {middle:.0f} ms after the deadline in the median, {most:.0f} ms at most (aim: {AIM * 1000:.0f} ms)"
     )
-    print(f"  {codes} times {ENDED} (aim: {RUNS}); before {before}, after {after}")
+    print(f"  {codes} times {ENDED} (aim: {load.runs}); before {before}, after {after}")
     left = replace(after, files=max(after.files, before.files))  # fewer are no leak
-    if codes != RUNS or during.slots != RUNS or min(late) < 0 or left != before:
+    if codes != load.runs or during.slots != load.runs or min(late) < 0 or left != before:
         raise RuntimeError("runs ended otherwise than at their deadlines, or left something")
 
 
-def _waiting(served: Served, file: Path) -> list[str]:
+def _waiting(served: Served, load: Load, file: Path) -> list[str]:
     """Create the runs, and return when all wait at once."""
     request = {
         "engine": "codex", "prompt": "hello", "execution_mode": "interactive",
-        "interactive_profile": "sticky_process", "session_timeout_sec": SECONDS,
+        "interactive_profile": "sticky_process", "session_timeout_sec": load.seconds,
     }  # fmt: skip
     with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda _: str(served.ask("POST", "/v1/runs", request)[1]["run_id"]), range(RUNS)))
+        made = list(pool.map(lambda _: str(served.ask("POST", "/v1/runs", request)[1]["run_id"]), range(load.runs)))
     _settled(served, lambda: _count(file, "state IN ('queued', 'running')") == 0)
-    if (waiting := _count(file, "state = 'waiting_user'")) != RUNS:
-        raise RuntimeError(f"{waiting} of {RUNS} runs wait")
+    if (waiting := _count(file, "state = 'waiting_user'")) != load.runs:
+        raise RuntimeError(f"{waiting} of {load.runs} runs wait")
     return made
 
 
-def _watch(file: Path) -> dict[str, tuple[str, float]]:
+def _watch(load: Load, file: Path) -> dict[str, tuple[str, float]]:
     """Give the deadline of each waiting run, and when its failure was first seen in the store."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as store:
         waiting = dict(store.execute("SELECT run_id, wait_deadline_at FROM runs WHERE state = 'waiting_user'"))
         seen: dict[str, tuple[str, float]] = {}
-        end = time.monotonic() + SECONDS + PATIENCE
+        end = time.monotonic() + load.seconds + PATIENCE
         while len(seen) < len(waiting) and time.monotonic() < end:
             failed = store.execute("SELECT run_id FROM runs WHERE state = 'failed'").fetchall()
             now = time.time()

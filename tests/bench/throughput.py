@@ -7,22 +7,27 @@ from collections.abc import Callable, Iterator
 
 import orjson
 
+from tests.bench.form import Count
 from tests.bench.transcript import chunks, grouped, lines
 from turngate import load
 from turngate.contract import EngineContract
 from turngate.model import Mode
 from turngate.turn import TurnReader
 
-SIZE = 200 * 10**6
+SIZE = Count(full=200 * 10**6, short=10**6)
 
 
-def bench() -> None:
+def bench(*, short: bool) -> None:
     """Print MB/s of the turn reader and of three yardsticks, and the memory that reading adds, by transcript."""
-    _compare("tool calls of codex", load.contract("codex").at("0.169.0"), list(chunks(lines(SIZE))))
-    _compare("one message of opencode in small parts", load.contract("opencode").at(), list(chunks(grouped(SIZE))))
+    size = SIZE.of(short=short)
+    for title, contract, written in (
+        ("tool calls of codex", load.contract("codex").at("0.169.0"), lines(size)),
+        ("one message of opencode in small parts", load.contract("opencode").at(), grouped(size)),
+    ):
+        _compare(title, contract, list(chunks(written)), size)
 
 
-def _compare(title: str, contract: EngineContract, parts: list[bytes]) -> None:
+def _compare(title: str, contract: EngineContract, parts: list[bytes], size: int) -> None:
     def read() -> None:
         reader = TurnReader(contract, Mode.INTERACTIVE)
         for part in parts:
@@ -45,7 +50,7 @@ def _compare(title: str, contract: EngineContract, parts: list[bytes]) -> None:
             print(f"  memory over the transcript's own: {_peak() - base:.0f} MB at its peak")
     yardstick = seconds["json.loads per line"]
     for name, spent in seconds.items():
-        print(f"  {name:22} {SIZE / spent / 1e6:7.0f} MB/s   {yardstick / spent:5.2f} x json.loads")
+        print(f"  {name:22} {size / spent / 1e6:7.0f} MB/s   {yardstick / spent:5.2f} x json.loads")
 
 
 def _parse(parts: list[bytes], parse: Callable[[bytes], object]) -> None:

@@ -1,0 +1,34 @@
+"""The command that runs the benches; CI runs each of them in its short form."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench import __main__ as command
+from tests.bench.form import SHORT_LABEL
+
+HERE = Path(__file__).parent
+
+
+def test_short_figures_are_labelled(capsys: pytest.CaptureFixture[str]) -> None:
+    """The short form measures little and says so; the full form does not."""
+    assert command.main(["--short", "throughput"]) == 0
+    title, *figures = capsys.readouterr().out.splitlines()
+    assert title.endswith(f"({SHORT_LABEL})")
+    assert any("MB/s" in line for line in figures)
+
+
+def test_unknown_bench_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """With the names that there are, and exit code 2, before anything is measured."""
+    with pytest.raises(SystemExit, match="2"):
+        command.main(["sever", "help"])
+    said = capsys.readouterr()
+    assert "no bench 'sever'; there are: help, " in said.err
+    assert not said.out
+
+
+def test_every_bench_is_run_by_ci() -> None:
+    """No module that measures is left out of the command, and CI runs the command without naming single benches."""
+    measuring = {path.stem for path in HERE.glob("*.py") if "\ndef bench(" in path.read_text("utf-8")}
+    assert {bench.__module__.rpartition(".")[2] for _, bench in command.BENCHES.values()} == measuring
+    assert "make bench ARGS=--short\n" in (HERE.parents[1] / ".ci/run").read_text("utf-8")
