@@ -151,9 +151,10 @@ def _from_json(data: dict[str, Any], stem: str) -> HandleRecord:
         raise ValueError(f"it says that its handle is {data['handle']!r}, of run {data['runId']!r}")
     if any(datetime.fromisoformat(data[key]).tzinfo is None for key in ("createdAt", "updatedAt")):
         raise ValueError("a time has no offset from UTC")
+    value = session["value"] or None  # an empty id is none
     return HandleRecord(
         handle=data["handle"], run_id=data["runId"], run_directory=Path(data["runDirectory"]),
-        engine=data["agentName"], session_field=session["field"], session_value=session["value"],
+        engine=data["agentName"], session_field=session["field"] if value else None, session_value=value,
         args=tuple(launch["args"]), mode=Mode(launch["mode"]), model=launch["model"], cwd=Path(launch["cwd"]),
         state=data["state"], turns=data["turns"], prompt=data["prompt"],
         created_at=data["createdAt"], updated_at=data["updatedAt"],

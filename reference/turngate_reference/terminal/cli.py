@@ -56,7 +56,11 @@ class EngineFirst(click.Command):
             args = [f"--engine={args[0]}", *args[1:]]
         elif args[:1] not in (["-h"], ["--help"]):
             raise click.UsageError("the engine comes first: turngate start ENGINE …", ctx)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            hint = "Put a prompt that begins with a dash after `--`."
+            raise click.UsageError(f"{unknown.format_message()} {hint}", ctx) from unknown
 
 
 @click.command(
@@ -87,6 +91,10 @@ def start(
 
     The engine runs in your own environment, as if you had typed its command, and in mode interactive it is
     never passed an option that lets it act without asking. Its answer is printed as it comes.
+
+    Put a prompt that begins with a dash after `--`, and engine options after a second `--`:
+
+    turngate start codex -- "-v or -q?" -- --add-dir ../docs
     """
     text, args = _prompt_and_options(words, from_file)
     return _converse(
@@ -115,17 +123,30 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
 @_at
 @_as_json
 @click.argument("handle")
-@click.argument("message", required=False)
-def resume(from_file: str | None, asked_dir: Path | None, as_json: bool, handle: str, message: str | None) -> int:
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[MESSAGE | -- MESSAGE...]")
+def resume(from_file: str | None, asked_dir: Path | None, as_json: bool, handle: str, words: tuple[str, ...]) -> int:
     """Continue a conversation by its handle.
 
-    HANDLE may be shortened as long as it is unambiguous. Everything else (engine, session, options, mode,
-    directory) comes from the record. Options of ours stand before HANDLE: what follows it is never read as one.
+    HANDLE may be shortened as long as it is unambiguous. Engine, session, options, mode and directory come from the
+    record. Put turngate's own options before HANDLE. MESSAGE is one argument, or everything after `--`.
     """
-    text = message if from_file is None else from_file
-    if text is None or None not in (message, from_file):
-        raise click.UsageError("give MESSAGE, or --message-file before HANDLE: one of them")
+    text = _message(words, from_file)
     return _converse(asked_dir, as_json, lambda conversations: conversations.resume(handle, text))
+
+
+def _message(words: tuple[str, ...], from_file: str | None) -> str:
+    """Return the message: from the file, the one word after the handle, or all words after `--`."""
+    if from_file is not None:
+        if words:
+            raise click.UsageError("give MESSAGE or --message-file, not both")
+        return from_file
+    after_dashes = words[:1] == ("--",)
+    message = words[1:] if after_dashes else words
+    if not message:
+        raise click.UsageError("MESSAGE is missing; or give --message-file before HANDLE")
+    if len(message) > 1 and not after_dashes:
+        raise click.UsageError("MESSAGE is one argument: quote it, or put `--` before it")
+    return " ".join(message)
 
 
 @click.group(invoke_without_command=True)

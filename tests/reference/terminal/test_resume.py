@@ -16,7 +16,7 @@ PLAYS: dict[str, Play] = {
     "iflow": d.recorded("main-first"),
 }
 LONG = "All work and no play. " * 9500
-FLAGS = ["--yolo", "--json", "--help", "-h", "-", "--"]
+FLAGS = ["--yolo", "--json", "--help", "-h", "-"]
 MESSAGES = [*FLAGS, "", "💡 ٣ 漢", "two\n\nlines\n", "@file", "/quit", "a b", LONG]
 REFUSED = {
     "codex": set[str](),
@@ -28,11 +28,15 @@ REFUSED = {
 
 @pytest.mark.parametrize("engine", PLAYS)
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda text: repr(text[:12]))
-def test_a_message_reaches_the_engine_or_is_refused(desk: Desk, engine: str, message: str) -> None:
+@pytest.mark.parametrize("after_dashes", [False, True], ids=["word", "after --"])
+def test_a_message_reaches_the_engine_or_is_refused(
+    desk: Desk, engine: str, message: str, *, after_dashes: bool
+) -> None:
     """Whatever a message looks like, the engine gets it as its prompt, or nothing is run; it is never a flag."""
     desk.engine(engine, PLAYS[engine])
     handle = desk.begin(engine)
-    said = desk.type("resume", handle, message)
+    words = ("--", message) if after_dashes else (message,)
+    said = desk.type("resume", handle, *words)
     calls = desk.calls(engine)[1:]
     if message in REFUSED[engine]:
         assert (said.code, calls) == (2, [])
@@ -53,6 +57,25 @@ def _prompt_in(argv: list[str], stdin: str) -> str:
     if "-p" in argv:
         return argv[argv.index("-p") + 1]
     return stdin
+
+
+@pytest.mark.parametrize(
+    "words,message",
+    [(("--", "paint", "it"), "paint it"), (("--", "--", "x"), "-- x"), (("--", ""), ""), (("-- x",), "-- x")],
+)
+def test_everything_after_two_dashes_is_the_message(desk: Desk, words: tuple[str, ...], message: str) -> None:
+    """Words after `--` are joined by spaces; a second `--` is one of them."""
+    desk.engine("codex", d.codex("hi"))
+    assert desk.type("resume", desk.begin(), *words).code == 0
+    assert desk.calls()[1]["stdin"] == message
+
+
+@pytest.mark.parametrize("words", [(), ("--",), ("paint", "it"), ("paint", "--", "it")])
+def test_a_message_that_is_missing_or_not_quoted_is_refused(desk: Desk, words: tuple[str, ...]) -> None:
+    """Without a message, and with two words that are not behind `--`, nothing is run."""
+    desk.engine("codex", d.codex("hi"))
+    said = desk.type("resume", desk.begin(), *words)
+    assert (said.code, "MESSAGE is" in said.err, len(desk.calls())) == (2, True, 1)
 
 
 def test_a_message_that_is_no_text_is_refused(desk: Desk) -> None:
@@ -203,11 +226,13 @@ def test_what_is_no_handle_is_none(desk: Desk, handle: str) -> None:
     assert len(desk.calls()) == 1
 
 
-def test_a_conversation_without_session_is_not_resumed(desk: Desk) -> None:
-    """A null session ends with 2, and says what to look at and what to do."""
+@pytest.mark.parametrize("value", [None, ""], ids=["null", "empty"])
+def test_a_conversation_without_session_is_not_resumed(desk: Desk, value: str | None) -> None:
+    """A null session ends with 2, and says what to look at and what to do; an empty one is no different."""
     desk.engine("codex", d.codex("hi", session=None))
-    said = desk.type("start", "codex", "hello")
-    said = desk.type("resume", d.handle_in(said.err), "go on")
+    handle = d.handle_in(desk.type("start", "codex", "hello").err)
+    desk.change(handle, {"session": {"field": "thread_id" if value == "" else None, "value": value}})
+    said = desk.type("resume", handle, "go on")
     assert said.code == 2
     assert "has no session to resume" in said.err
     assert "start anew: turngate start codex" in said.err

@@ -89,8 +89,17 @@ def test_a_prompt_may_look_like_an_option(desk: Desk) -> None:
     desk.engine("codex", d.codex("hi"))
     desk.begin("codex", "--", "--yolo")
     assert desk.calls()[0]["stdin"] == "--yolo"
-    assert desk.type("start", "codex", "--yolo").code == 2
-    assert len(desk.calls()) == 1
+    said = desk.type("start", "codex", "--yolo")
+    assert (said.code, "begins with a dash after `--`" in said.err, len(desk.calls())) == (2, True, 1)
+
+
+def test_engine_options_may_follow_a_prompt_that_looks_like_one(desk: Desk) -> None:
+    """A second `--` begins the engine's options, as the help says."""
+    desk.engine("codex", d.codex("hi"))
+    desk.begin("codex", "--", "-v or -q?", "--", "--add-dir", "../docs")
+    (call,) = desk.calls()
+    assert (call["stdin"], call["argv"][3:5]) == ("-v or -q?", ["--add-dir", "../docs"])
+    assert '-- "-v or -q?" -- --add-dir ../docs' in desk.type("start", "--help").out
 
 
 @pytest.mark.parametrize(
