@@ -122,6 +122,6 @@ def _request(exchange: Exchange, places: Mapping[str, str]) -> dict[str, Any]:
         "nonces": list(exchange.nonces[:20]),
         "tools": list(exchange.tools[:100]),
         "last_user_text": redact(last[-MAX_ARGUMENT:], places),
-        "bytes": len(exchange.body),
+        "bytes": exchange.size,
         "reply": exchange.reply,
     }

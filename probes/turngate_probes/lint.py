@@ -1,7 +1,6 @@
-"""Lints contract files: what `turngate.lint` and `turngate.claims` find, and what recordings contradict."""
+"""Lints contract files: what `turngate.lint` and `turngate.claims` find, and what is wrong with recordings."""
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
 
 from turngate import lint, load
 from turngate.claims import about, claim_errors, claims, recordings_named
@@ -13,7 +12,9 @@ from turngate_probes import recordings
 from turngate_probes.cases import CASES
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
+from turngate_probes.observe import Seen
 from turngate_probes.record.beside import Beside
+from turngate_probes.record.requests import excess
 
 LEVELS = ("static", "hermetic")
 RANGE = "mend the claim or its range; a release that is known to be broken is excused by --broken, or by broken.yaml"
@@ -49,10 +50,16 @@ def _contradicted(document: Document, beside: Beside, broken: Collection[str]) -
     for version, folder in found_there.items():
         name = f"{engine}@{version}"
         try:
-            found = _judged(Contract(document), version, folder)
+            contract = Contract(document).at(version)
+            seen = recordings.replay(contract, folder)
         except NotCoveredError as gap:
             yield document.error((), f"{gap.message}, but there are recordings of it", "widen a range")
             continue
+        except ContractError as unreadable:
+            yield unreadable
+            continue
+        yield from excess(folder / engine / version, seen.turns.values(), contract)
+        found = _judged(seen)
         wrong = [each for each in found if each.result is Result.FAIL or each.stale]
         if name in broken:
             if not wrong:
@@ -68,8 +75,7 @@ def _contradicted(document: Document, beside: Beside, broken: Collection[str]) -
             yield document.error((), f"{name} is excused, but there are no recordings of it", "no longer excuse it")
 
 
-def _judged(contract: Contract, version: str, fixtures: Path) -> list[ClauseResult]:
+def _judged(seen: Seen) -> list[ClauseResult]:
     results: dict[str, ClauseResult] = {}
-    seen = recordings.replay(contract.at(version), fixtures)
     judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
     return list(results.values())

@@ -4,7 +4,6 @@ A recording is one turn: a folder `<engine>/<version>/<case>-<step>/` with `reco
 `stdout`, `stderr` and, where somebody watched, `requests.ndjson`.
 """
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,8 @@ from turngate.model import Mode
 from turngate.runtime import Ended, Leftover
 from turngate.turn import read_turn
 from turngate_probes.observe import Seen, Turn
-from turngate_probes.record.long import LONG, MARK, lengthened
-from turngate_probes.stub_model import Exchange
+from turngate_probes.record.long import lengthened
+from turngate_probes.record.requests import read_requests
 
 
 def folder() -> Path | None:
@@ -71,6 +70,7 @@ def _turn(contract: EngineContract, case: Path) -> Turn:
     if any(i >= len(arguments) for i in data["prompt_at"]):
         raise document.error(("prompt_at",), "points beyond argv")
     prompt = lengthened(data["prompt"])
+    requests = read_requests(case)
     reading = read_turn(
         contract, mode, stdout, stderr, data["exit_code"], turn_index=data["turn_index"],
         resumed=data["resumed"], timed_out=ended is not Ended.EXIT,
@@ -82,22 +82,7 @@ def _turn(contract: EngineContract, case: Path) -> Turn:
         scripted=data["answer"], exit_code=data["exit_code"], ended=ended, finished_at=0.0, seconds=0.0,
         cpu_seconds=0.0, stdout=stdout, stderr=stderr,
         leftovers=tuple(Leftover(0, tuple(argv), survived=False) for argv in data["leftovers"]),
-        requests=_requests(case / "requests.ndjson", prompt), reading=reading, turn_index=data["turn_index"],
-        stdin=data["stdin"], env=tuple(data["env"]), signal=data["signal"],
-    )  # fmt: skip
-
-
-def _requests(file: Path, prompt: str) -> tuple[Exchange, ...] | None:
-    """Read what the model backend was asked, without bodies; None if nobody watched."""
-    if not file.exists():
-        return None
-    return tuple(_exchange(json.loads(line), prompt) for line in file.read_bytes().splitlines())
-
-
-def _exchange(data: dict[str, Any], prompt: str) -> Exchange:
-    texts = (text.replace(MARK, prompt) if len(prompt) > LONG else text for text in data["user_texts"])
-    return Exchange(
-        at=0.0, method=data["method"], path=data["path"], protocol=data["protocol"], model=data["model"],
-        user_texts=tuple(texts), nonces=tuple(data["nonces"]), tools=tuple(data["tools"]), body=b"",
-        reply=data["reply"],
+        requests=None if requests is None else tuple(each.exchange(prompt) for each in requests),
+        reading=reading, turn_index=data["turn_index"], stdin=data["stdin"], env=tuple(data["env"]),
+        signal=data["signal"],
     )  # fmt: skip

@@ -121,6 +121,23 @@ def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
     assert "codex@0.1.0 is excused, but there are no recordings of it" in wrong[0]
 
 
+def test_recordings_that_keep_too_much_are_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A prompt of the vendor or a body is told with file, line and fix, each release by itself."""
+    file = recorded / "codex/0.169.0/main-first/requests.ndjson"
+    clean = file.read_text()
+    args = (CODEX, "--fixtures", recorded, "--broken", "codex@0.42.0")
+    for old, new, what in (
+        ('"user_texts":[', '"user_texts":["You are a coding agent",', f"{file}:1:1: $.user_texts[0]: holds text that"),
+        ('"user_texts":[', '"body":"x","user_texts":[', f"{file}:1:1: Object contains unknown field `body`"),
+    ):
+        file.write_text(clean.replace(old, new, 1))
+        code, wrong, _ = linted(capsys, *args)
+        assert code == 2
+        assert [each for each in wrong if each.startswith(what) and "(record the release again" in each]
+    file.write_text(clean)
+    assert not any(str(file) in each for each in linted(capsys, *args)[1])
+
+
 def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where the recordings are said to be."""
     file = changed(tmp_path, ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))

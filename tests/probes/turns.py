@@ -28,7 +28,7 @@ def exchange(*nonces: str, texts: tuple[str, ...] = (), **changes: Any) -> Excha
     """Give a request of the model backend that holds these nonces."""
     usual: dict[str, Any] = {
         "at": 1.0, "method": "POST", "path": "/v1/responses", "protocol": "openai.responses", "model": "stub-asked",
-        "user_texts": texts, "nonces": nonces, "tools": ("shell",), "body": b"{}", "reply": "text",
+        "user_texts": texts, "nonces": nonces, "tools": ("shell",), "body": b"{}", "reply": "text", "size": 2,
     }  # fmt: skip
     return Exchange(**usual | changes)
 

@@ -56,8 +56,10 @@ def large(seen: Seen) -> Finding:
     if not went_well(turn):
         return failed(how_it_ended(turn), turn)
     if not _arrived(turn):
-        longest = max((len(text) for request in turn.watched for text in request.user_texts), default=0)
-        return failed(f"of {len(turn.prompt)} characters {longest} arrived", turn)
+        largest = max((request.size or 0 for request in turn.watched), default=0)
+        return failed(
+            f"{len(turn.prompt)} characters were not sent whole; the largest request has {largest} bytes", turn
+        )
     return passed(f"{len(turn.prompt)} characters arrived", turn)
 
 

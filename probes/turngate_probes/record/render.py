@@ -1,25 +1,44 @@
 """Turns what was seen of a case into the files of its recordings. Pure: turns in, bytes out."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import yaml
+from msgspec.structs import replace
 
 from turngate.contract import EngineContract
 from turngate_probes.observe import Turn
-from turngate_probes.record.long import LONG, MARK, shortened
+from turngate_probes.record.long import shortened
 from turngate_probes.record.replace import Replacer, fixed_ids
+from turngate_probes.record.requests import (
+    MAX_SHORT,
+    MAX_TEXTS,
+    REQUESTS,
+    RecordedRequest,
+    approval_signs,
+    own_texts,
+    tool_name,
+)
 from turngate_probes.stub_model import Exchange
 
 SCHEMA = "turngate.recording/1"
-MAX_TEXT = 1000
-MAX_TEXTS = 12
-MAX_BODY = 300
-CUT = "[…]"
-_MARGIN = 4000
 
 Files = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What the turns of one case share: what replaces volatile text, the prompts that were sent, and the contract.
+
+    Bodies are measured by a replacer of their own, so that what stands in them alone takes no number.
+    """
+
+    replacer: Replacer
+    measure: Replacer
+    prompts: frozenset[str]
+    contract: EngineContract
 
 
 def rendered(
@@ -28,9 +47,10 @@ def rendered(
     """Give the folder name and the files of each turn of one case, all but the provenance."""
     turns = tuple(turns)
     kept = {each for turn in turns for each in fixed_ids(turn.scripted)}
-    replacer = Replacer(contract, case, places, kept)
+    replacer, measure = (Replacer(contract, case, places, kept) for _ in range(2))
+    shared = _Case(replacer, measure, frozenset(turn.prompt for turn in turns), contract)
     for turn in turns:
-        yield folder_name(turn.name), _files(turn, replacer)
+        yield folder_name(turn.name), _files(turn, shared)
 
 
 def folder_name(turn: str) -> str:
@@ -43,16 +63,17 @@ def to_yaml(data: Mapping[str, Any]) -> bytes:
     return yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=120).encode()
 
 
-def _files(turn: Turn, replacer: Replacer) -> Files:
+def _files(turn: Turn, case: _Case) -> Files:
     # the order in which texts are replaced decides how placeholders are numbered
+    replacer = case.replacer
     described = _described(turn, replacer)
     streams = {"stdout": replacer.bytes(turn.stdout), "stderr": replacer.bytes(turn.stderr)}
-    requests = _requests(turn, replacer)
+    requests = None if turn.requests is None else _requests(turn.requests, case)
     leftovers = [[replacer(token) for token in left.argv] for left in turn.leftovers]
     described |= {"leftovers": leftovers, "replaced": replacer.used}
     files = {"recording.yaml": to_yaml(described), **streams}
     if requests is not None:
-        files["requests.ndjson"] = b"".join(json.dumps(each, ensure_ascii=False).encode() + b"\n" for each in requests)
+        files[REQUESTS] = msgspec.json.Encoder().encode_lines(requests)
     return files
 
 
@@ -91,40 +112,27 @@ def _prompt(prompt: str, replacer: Replacer) -> object:
     return {key: replacer(each) if isinstance(each, str) else each for key, each in found.items()}
 
 
-def _requests(turn: Turn, replacer: Replacer) -> list[dict[str, Any]] | None:
-    """Describe the requests: each once, the agent's own before those that run beside them."""
-    if turn.requests is None:
-        return None
-    found: dict[str, dict[str, Any]] = {}
-    for exchange in sorted(turn.requests, key=lambda each: (not each.tools, each.method, each.protocol or "")):
-        request = _request(exchange, turn.prompt, replacer)
-        same = found.setdefault(json.dumps(request), request)
-        if same is not request:
-            same["repeated"] = True
+def _requests(exchanges: Iterable[Exchange], case: _Case) -> list[RecordedRequest]:
+    """Describe the requests, the agent's own before its side requests; those that differ in size alone once."""
+    found: dict[RecordedRequest, RecordedRequest] = {}
+    for exchange in sorted(exchanges, key=lambda each: (not each.tools, each.method, each.protocol or "")):
+        request = _request(exchange, case)
+        first = found.get(request)
+        size = len(case.measure.bytes(exchange.body)) if first is None else first.size
+        found[request] = replace(request, size=size, repeated=first is not None)
     return list(found.values())
 
 
-def _request(exchange: Exchange, prompt: str, replacer: Replacer) -> dict[str, Any]:
-    texts = [text.replace(prompt, MARK) if len(prompt) > LONG else text for text in exchange.user_texts[-MAX_TEXTS:]]
-    return {
-        "method": exchange.method,
-        "path": replacer(exchange.path),
-        "protocol": exchange.protocol,
-        "model": exchange.model,
-        "nonces": [replacer(each) for each in exchange.nonces],
-        "tools": list(exchange.tools),
-        "user_texts": [_excerpt(text, replacer, MAX_TEXT) for text in texts],
-        "reply": exchange.reply,
-        "body": replacer(exchange.body[:_MARGIN].decode("utf-8", "backslashreplace"))[:MAX_BODY],
-    }
-
-
-def _excerpt(text: str, replacer: Replacer, limit: int) -> str:
-    """Replace and bound a text; of a long one only the ends are looked at."""
-    if len(text) <= 2 * _MARGIN:
-        head = tail = replacer(text)
-        if len(head) <= limit:
-            return head
-    else:
-        head, tail = replacer(text[:_MARGIN]), replacer(text[-_MARGIN:])
-    return f"{head[: limit // 2]}{CUT}{tail[-(limit // 2) :]}"
+def _request(exchange: Exchange, case: _Case) -> RecordedRequest:
+    replacer = case.replacer
+    return RecordedRequest(
+        method=exchange.method,
+        path=replacer(exchange.path)[:MAX_SHORT],
+        protocol=exchange.protocol,
+        model=exchange.model and exchange.model[:MAX_SHORT],
+        nonces=tuple(replacer(each) for each in exchange.nonces),
+        tools=tuple(tool_name(each) for each in exchange.tools),
+        user_texts=tuple(replacer(each) for each in [*own_texts(exchange.user_texts, case.prompts)][-MAX_TEXTS:]),
+        reply=exchange.reply,
+        signs=approval_signs(exchange.body.decode("utf-8", "replace"), case.contract),
+    )

@@ -158,4 +158,5 @@ def _entry(
         tools=prompted.tools,
         body=request.body,
         reply=reply,
+        size=len(request.body),
     )

@@ -34,8 +34,9 @@ class Exchange:
         user_texts: the text parts of the user's messages, in order.
         nonces: all matches of NONCE anywhere in the body, in order of first appearance, each once.
         tools: the names of the tools offered to the model; the type of those that have no name.
-        body: as sent, content-encoding undone; empty if it could not be read.
+        body: as sent, content-encoding undone; empty if it could not be read; of a recording the signs of approval.
         reply: "text", "tool_call NAME", "refuse STATUS", "hang", "cut", "count", "models", "tunnel".
+        size: bytes of the body as sent, content-encoding undone; None where a recording does not tell.
     """
 
     at: float
@@ -48,6 +49,7 @@ class Exchange:
     tools: tuple[str, ...]
     body: bytes
     reply: str
+    size: int | None = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,11 +126,11 @@ def test_a_reply_like_a_flag_must_arrive_too() -> None:
 
 
 def test_a_large_prompt_must_arrive_whole() -> None:
-    """A large prompt passes whole, and fails cut or refused, with how much of it arrived."""
+    """A large prompt passes whole, and fails cut or refused, with how much was sent."""
     text = "x" * 1000
     assert t.found("prompt.large", flag("large-prompt/first", text, text)).ok
     cut = t.found("prompt.large", flag("large-prompt/first", text, text[:900]))
-    assert (cut.ok, cut.detail) == (False, "of 1000 characters 900 arrived")
+    assert (cut.ok, cut.detail) == (False, "1000 characters were not sent whole; the largest request has 2 bytes")
     refused = t.refused("large-prompt/first", stderr=b"Argument list too long")
     assert "Argument list too long" in t.found("prompt.large", refused).detail
 

@@ -11,8 +11,9 @@ from tests.probes.turns import ANOTHER, CODEX, SESSION
 from turngate_probes.cases import FILLER
 from turngate_probes.observe import Turn
 from turngate_probes.record.long import MARK
-from turngate_probes.record.render import CUT, MAX_BODY, MAX_TEXT, rendered
+from turngate_probes.record.render import rendered
 from turngate_probes.record.replace import first_number
+from turngate_probes.record.requests import CUT
 
 FIRST = f"00000000-0000-7000-8000-{first_number('main') + 1:012d}"
 SECOND = f"00000000-0000-7000-8000-{first_number('main') + 2:012d}"
@@ -69,20 +70,40 @@ def test_retries_are_one_request_that_is_marked() -> None:
 
 def test_requests_that_run_beside_the_agents_come_last() -> None:
     """What the engine asks in the background may come first or last; it is recorded after the agent's own."""
-    main, title = turns.exchange(texts=("hello",)), turns.exchange(texts=("title",), tools=())
+    main, title = turns.exchange(), turns.exchange(tools=())
     told = requests(turns.turn("main/first", requests=(title, main)))
     assert told == requests(turns.turn("main/first", requests=(main, title)))
-    assert [each["user_texts"] for each in told] == [["hello"], ["title"]]
+    assert [each["tools"] for each in told] == [["shell"], []]
 
 
-def test_bodies_and_texts_are_bounded() -> None:
-    """Of a long text both ends are kept, of a body its start, of a very long prompt a mark."""
+def test_of_a_request_nothing_is_kept_that_the_engine_wrote() -> None:
+    """The user's own texts stay, a very long prompt as a mark; of the body its size and its signs of approval."""
     prompt = f"a {FILLER * 3000}z"
-    request = turns.exchange(texts=("head" + "x" * 100_000 + "tail", f"ctx\n{prompt}"), body=b"y" * 100_000)
-    (found,) = requests(turns.turn("main/first", prompt=prompt, requests=(request,)))
-    long, marked = found["user_texts"]
-    assert len(long) == MAX_TEXT + len(CUT)
-    assert long.startswith("head")
-    assert long.endswith("tail")
-    assert marked == f"ctx\n{MARK}"
-    assert len(found["body"]) == MAX_BODY
+    body = b'{"system": "You are a coding agent. sandbox_mode is read-only. On 2026-11-21 you ..."}'
+    request = turns.exchange(texts=("# AGENTS.md instructions", f"<reminder>\n{prompt}"), body=body)
+    (kept,) = requests(turns.turn("main/first", prompt=prompt, requests=(request,)))
+    assert kept["user_texts"] == [f"{CUT}\n{MARK}"]
+    assert kept["signs"] == ["sandbox_mode is read-only"]
+    assert kept["size"] == len(body)
+    assert kept.keys() <= {
+        "method", "path", "protocol", "model", "nonces", "tools", "user_texts", "reply", "signs", "size",
+    }  # fmt: skip
+
+
+def test_prompts_of_earlier_turns_are_ours() -> None:
+    """A resumed turn sends them again, and they stay."""
+    first = turns.turn("main/first")
+    again = turns.resumed("main/again", requests=(turns.exchange(texts=(first.prompt, "summary", "Ask me. main")),))
+    found = files(first, again)["main-again"]["requests.ndjson"]
+    assert json.loads(found)["user_texts"] == [first.prompt]
+
+
+def test_the_size_is_the_same_each_time() -> None:
+    """Volatile text is replaced before it is measured."""
+    one = turns.exchange(body=b"/tmp/a/b/c asks")
+    two = turns.exchange(body=b"/tmp/another/place asks")
+    sizes = set()
+    for exchange, place in ((one, "/tmp/a/b/c"), (two, "/tmp/another/place")):
+        (rendered_files,) = files(turns.turn("main/first", requests=(exchange,)), places={place: "<sandbox>"}).values()
+        sizes.add(json.loads(rendered_files["requests.ndjson"])["size"])
+    assert sizes == {len("<sandbox> asks")}

@@ -56,6 +56,7 @@ def test_an_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
         tools=("bash",),
         body=json.dumps(document).encode(),
         reply="text",
+        size=len(json.dumps(document)),
     )
 
 

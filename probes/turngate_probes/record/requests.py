@@ -1,0 +1,140 @@
+"""What a recording keeps of a request to the model: what clauses judge, and no text but the prompts that we sent."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from turngate.contract import EngineContract
+from turngate.errors import ContractError
+from turngate.plain import bounded
+from turngate_probes.observe import Turn
+from turngate_probes.record.long import LONG, MARK
+from turngate_probes.stub_model import NONCE, Exchange
+
+CUT = "[…]"
+REQUESTS = "requests.ndjson"
+FILES = ("recording.yaml", "provenance.yaml", "stdout", "stderr", REQUESTS)
+MAX_TEXTS = 12
+MAX_SIGNS = 12
+MAX_SIGN = 100
+MAX_SHORT = 300
+MAX_NAME = 128
+HINT = "record the release again, or keep only what `RecordedRequest` lists and the prompts that we sent"
+
+ToolName = Annotated[str, Meta(pattern=rf"^\S{{1,{MAX_NAME}}}$")]
+Nonce = Annotated[str, Meta(pattern=f"^{NONCE.pattern}$")]
+Short = Annotated[str, Meta(max_length=MAX_SHORT)]
+
+
+class RecordedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """A line of `requests.ndjson`; the fields that `Exchange` has mean the same here.
+
+    Attributes:
+        user_texts: of the user's texts that hold a prompt or a nonce of ours, these alone, with CUT for the rest.
+        signs: what matched the contract's `approval_signs` patterns in the body.
+        size: bytes of the body with volatile text replaced; None in recordings made before sizes were kept.
+        repeated: whether there were more requests like this one.
+    """
+
+    method: Short
+    path: Short
+    protocol: Short | None
+    model: Short | None
+    nonces: tuple[Nonce, ...]
+    tools: tuple[ToolName, ...]
+    user_texts: tuple[str, ...]
+    reply: Short
+    signs: tuple[Annotated[str, Meta(max_length=MAX_SIGN)], ...] = ()
+    size: int | None = None
+    repeated: bool = False
+
+    def exchange(self, prompt: str) -> Exchange:
+        """Return the request as the backend saw it in the turn of this prompt; its body holds the signs alone."""
+        texts = (text.replace(MARK, prompt) if len(prompt) > LONG else text for text in self.user_texts)
+        return Exchange(
+            at=0.0, method=self.method, path=self.path, protocol=self.protocol, model=self.model,
+            user_texts=tuple(texts), nonces=self.nonces, tools=self.tools, body="\n".join(self.signs).encode(),
+            reply=self.reply, size=self.size,
+        )  # fmt: skip
+
+
+def read_requests(case: Path) -> tuple[RecordedRequest, ...] | None:
+    """Read the requests of a recording's folder; None if nobody watched. ContractError names the line."""
+    file = case / REQUESTS
+    if not file.exists():
+        return None
+    found = []
+    for number, line in enumerate(file.read_bytes().splitlines(), 1):
+        try:
+            found.append(msgspec.json.decode(line, type=RecordedRequest))
+        except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
+            raise ContractError(str(wrong), str(file), number, 1, hint=HINT) from None
+    return tuple(found)
+
+
+def own_text(text: str, prompts: Iterable[str]) -> str | None:
+    """Return what is ours of a user's text: prompts that fill whole lines, and nonces; None if there is nothing.
+
+    Whatever else stands there becomes CUT; a prompt longer than LONG becomes MARK. What is returned stays as it is
+    when it is passed again.
+    """
+    text, prompts = text.strip(), set(prompts)
+    for long in (each for each in prompts if len(each) > LONG):
+        text = text.replace(long, MARK)
+    tokens = sorted({MARK if len(each) > LONG else each for each in prompts}, key=len, reverse=True)
+    pattern = "|".join([*(f"^{re.escape(each)}$" for each in tokens if each), NONCE.pattern])
+    matches = [*re.finditer(pattern, text, re.MULTILINE)][-MAX_TEXTS:]
+    parts, end = list[str](), 0
+    for match in matches:
+        parts += [_gap(text[end : match.start()]), match[0]]
+        end = match.end()
+    return "".join([*parts, _gap(text[end:])]) if matches else None
+
+
+def own_texts(texts: Iterable[str], prompts: Collection[str]) -> Iterator[str]:
+    """Return what is ours of each text, as far as there is something in it."""
+    return (own for text in texts if (own := own_text(text, prompts)) is not None)
+
+
+def approval_signs(body: str, contract: EngineContract) -> tuple[str, ...]:
+    """Return what the contract's patterns of approval match in a body, each once; too long a match is left out."""
+    patterns = (sign.pattern for sign in contract.approval_signs if sign.pattern is not None)
+    matches = (match[0] for pattern in patterns for match in re.finditer(pattern, body))
+    return tuple(dict.fromkeys(each for each in matches if len(each) <= MAX_SIGN))[:MAX_SIGNS]
+
+
+def excess(release: Path, turns: Collection[Turn], contract: EngineContract) -> Iterator[ContractError]:
+    """Find what the recordings in a release's folder keep beyond what they may; errors name file, line and key."""
+    prompts: dict[str, set[str]] = {}
+    for turn in turns:
+        prompts.setdefault(turn.name.partition("/")[0], set()).add(turn.prompt)
+    patterns = [sign.pattern for sign in contract.approval_signs if sign.pattern is not None]
+    for turn in turns:
+        folder = release / turn.name.replace("/", "-")
+        for file in sorted(each for each in folder.iterdir() if each.name not in FILES):
+            yield ContractError("is no file of a recording", str(file), hint="delete it")
+        for number, request in enumerate(read_requests(folder) or (), 1):
+            for i, text in enumerate(request.user_texts):
+                if own_text(text, prompts[turn.name.partition("/")[0]]) != text:
+                    message = f"holds text that turngate did not send: {bounded(text, MAX_SIGN)}"
+                    yield ContractError(message, str(folder / REQUESTS), number, 1, f"$.user_texts[{i}]", HINT)
+            for i, sign in enumerate(request.signs):
+                if not any(re.fullmatch(pattern, sign) for pattern in patterns):
+                    message = f"is no sign of approval of {contract.engine}: {bounded(sign, MAX_SIGN)}"
+                    yield ContractError(message, str(folder / REQUESTS), number, 1, f"$.signs[{i}]", HINT)
+
+
+def tool_name(name: str) -> str:
+    """Return a tool's name as it may be kept: bounded, without white space."""
+    return re.sub(r"\s", "_", name)[:MAX_NAME] or "_"
+
+
+def _gap(text: str) -> str:
+    """Return what stands for a text that is not ours; the line break next to ours stays."""
+    if not text.strip():
+        return text and ("\n" if "\n" in text else " ")
+    return ("\n" if text.startswith("\n") else "") + CUT + ("\n" if text.endswith("\n") else "")
