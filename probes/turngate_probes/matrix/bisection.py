@@ -1,21 +1,20 @@
-"""Finds the first release where a clause's result changes, asking as few releases as it must."""
+"""Finds where the newest result of a clause began, running few releases and skipping those that can't answer."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from turngate.clauses import Result
 from turngate.errors import EnvironmentFailed
-from turngate.load import catalogue
+from turngate_probes.releases import nearest
 
 SCHEMA = "turngate.bisect-report/1"
-# what says that a need of the clause failed, and thus that the clause was answered
-FALLEN = (Result.FAIL, Result.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a release says of the clause; `result` None: it was not answered, and `detail` says why."""
+    """The result of the clause on one release; None: it could not be run there, and `detail` says why."""
 
     version: str
     result: Result | None
@@ -23,98 +22,143 @@ class Answer:
     evidence: Sequence[Any] = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Where the newest result began: between these places in the list, with only skipped releases in between."""
+
+    before: int
+    after: int
+
+
 class Bisection:
-    """The search between two ends; `ask` asks one release, and is called once for each."""
+    """Search a list of releases, oldest first; `ask` runs one release and is called at most once for each."""
 
-    versions: Sequence[str]
-    ask: Callable[[str], Answer]
-    asked: dict[str, Answer] = field(default_factory=dict)
+    def __init__(self, versions: Sequence[str], ask: Callable[[str], Answer]) -> None:
+        """Begin a search in which nothing has been asked yet."""
+        self.versions = versions
+        self.asked: dict[str, Answer] = {}
+        self._ask = ask
 
-    def ends(self, good: str | None, bad: str | None) -> tuple[int, int]:
-        """Place both ends: those given, which must answer, else the outermost that do; EnvironmentFailed if none."""
-        last = len(self.versions) - 1
-        low = self._given(good) if good else self._answering(range(last + 1))
-        high = self._given(bad) if bad else self._answering(range(last, low, -1))
-        if low >= high:
+    def search(self, good: str | None = None, bad: str | None = None) -> Change | None:
+        """Find where the result of `bad` (None: the newest release that answers) began, no earlier than `good`.
+
+        Return None if no older release has another result. EnvironmentFailed: an end that was named is not
+        published or doesn't answer, the ends are in the wrong order, or no release answers.
+        """
+        oldest = self._place(good) if good else 0
+        newest = self._place(bad) if bad else len(self.versions) - 1
+        if good and bad and oldest >= newest:
             raise EnvironmentFailed(
-                "--good must be an older release than --bad", "the change is looked for between them"
+                f"--good {good} must be older than --bad {bad}", "the change is searched between them"
             )
-        return low, high
-
-    def between(self, low: int, high: int) -> tuple[int, int] | None:
-        """Narrow both ends until no release between them answers; None if their results don't differ."""
-        was = self._asked(low).result
-        if self._asked(high).result is was:
+        newest = self._end(newest) if bad else self._newest_answering(oldest, newest)
+        before = self._end(oldest) if good else None
+        if before is not None and self._same(before, newest):
             return None
-        while (middle := self._middle(low, high)) is not None:
-            answer = self._asked(middle)
-            if answer.result is None:
-                continue
-            low, high = (middle, high) if answer.result is was else (low, middle)
-        return low, high
+        before, after = self._leap(oldest, newest, before)
+        return self._halve(oldest, before, after)
 
-    def skipped(self, low: int, high: int) -> list[Answer]:
-        """List the releases between two places that were asked and did not answer."""
-        return [self.asked[each] for each in self.versions[low + 1 : high]]
+    def skipped(self, change: Change) -> list[Answer]:
+        """List the releases that were asked inside a change and didn't answer."""
+        return [self.answer(place) for place in range(change.before + 1, change.after)]
 
-    def _middle(self, low: int, high: int) -> int | None:
-        open_ = [at for at in range(low + 1, high) if self.versions[at] not in self.asked]
-        return min(open_, key=lambda at: abs(2 * at - low - high), default=None)
-
-    def _asked(self, at: int) -> Answer:
-        version = self.versions[at]
+    def answer(self, place: int) -> Answer:
+        """Return the answer of the release at a place of the list, run now if it was not asked yet."""
+        version = self.versions[place]
         if version not in self.asked:
-            self.asked[version] = self.ask(version)
+            self.asked[version] = self._ask(version)
         return self.asked[version]
 
-    def _given(self, version: str) -> int:
-        if version not in self.versions:
-            raise EnvironmentFailed(f"{version} is no published release that the contract covers", "name another one")
-        at = self.versions.index(version)
-        answer = self._asked(at)
-        if answer.result is None:
-            raise EnvironmentFailed(f"{version} does not answer: {answer.detail}", "name another release for that end")
-        return at
+    def _leap(self, oldest: int, newest: int, before: int | None) -> tuple[int | None, int]:
+        """Ask 1, 2, 4, 8, ... releases back until the result differs, so that the last of several changes is found."""
+        after, step = newest, 1
+        while step < 2 * (newest - oldest):
+            place = max(newest - step, oldest)
+            if place == before or self._differs(place, newest):
+                return place, after
+            after = place if self._same(place, newest) else after
+            step *= 2
+        return None, after
 
-    def _answering(self, places: range) -> int:
-        for at in places:
-            if self._asked(at).result is not None:
-                return at
-        raise EnvironmentFailed("no release answers for an end of the search", "name --good and --bad")
+    def _halve(self, oldest: int, before: int | None, after: int) -> Change | None:
+        """Ask the middle of the widest gap until every release inside the change was skipped."""
+        while before is not None or not self._same(oldest, after):
+            low = oldest - 1 if before is None else before
+            place = self._middle_of_widest_gap(low, after)
+            if place is None:
+                break
+            if self._same(place, after):
+                after = place
+            elif self._differs(place, after):
+                before = place
+        return None if before is None else Change(before, after)
+
+    def _middle_of_widest_gap(self, low: int, high: int) -> int | None:
+        """Return the middle of the longest row of releases that were not asked, the newer of two rows as long."""
+        known = [low, *(at for at in range(low + 1, high) if self.versions[at] in self.asked), high]
+        width, end = max((right - left, right) for left, right in pairwise(known))
+        return end - width // 2 if width > 1 else None
+
+    def _same(self, place: int, other: int) -> bool:
+        return self.answer(place).result is self.answer(other).result
+
+    def _differs(self, place: int, other: int) -> bool:
+        return self.answer(place).result not in (None, self.answer(other).result)
+
+    def _place(self, version: str) -> int:
+        if version not in self.versions:
+            near = ", ".join(nearest(version, list(self.versions)))
+            raise EnvironmentFailed(
+                f"{version} is no published release that the contract covers", f"nearest: {near}" if near else ""
+            )
+        return self.versions.index(version)
+
+    def _end(self, place: int) -> int:
+        answer = self.answer(place)
+        if answer.result is None:
+            raise EnvironmentFailed(
+                f"{answer.version} doesn't answer: {answer.detail}", "name another release for that end"
+            )
+        return place
+
+    def _newest_answering(self, oldest: int, newest: int) -> int:
+        for place in range(newest, oldest - 1, -1):
+            if self.answer(place).result is not None:
+                return place
+        raise EnvironmentFailed(self._silence(), "see the reason with `turngate probe`, or name --bad")
+
+    def _silence(self) -> str:
+        if not self.asked:
+            return "no published release is covered by the contract"
+        first = next(iter(self.asked.values()))
+        return f"none of {len(self.asked)} releases answers; {first.version}: {first.detail}"
 
 
 def answer_of(release: Mapping[str, Any], clause_id: str) -> Answer:
-    """Read a release of a report: `not_run` is an answer if what the clause needs was asked and fell."""
-    version, found = str(release["version"]), {each["id"]: each for each in release["clauses"]}
-    clause = found[clause_id]
+    """Read a release of a report; `not_run` is no answer, whatever kept the clause from being run."""
+    version = str(release["version"])
     if release["failed"]:
         return Answer(version, None, release["failed"]["what"])
+    clause = next(clause for clause in release["clauses"] if clause["id"] == clause_id)
     result = Result(clause["result"])
-    fallen = any(found[need]["result"] in FALLEN for need in _needs(clause_id) if need in found)
-    if result is Result.NOT_RUN and not fallen:
-        return Answer(version, None, clause["detail"])
-    return Answer(version, result, clause["detail"], clause["evidence"])
+    return Answer(version, None if result is Result.NOT_RUN else result, clause["detail"], clause["evidence"])
 
 
-def told(engine: str, clause_id: str, search: Bisection, found: tuple[int, int] | None) -> dict[str, Any]:
-    """Describe a search as data, by the schema `bisect-report`."""
-    low, high = found or (0, 0)
-    neighbours = [_told(search.asked[search.versions[at]]) for at in found or ()]
+def describe(engine: str, clause_id: str, search: Bisection, change: Change | None) -> dict[str, Any]:
+    """Describe a search as data, in the shape of the schema `bisect-report`."""
+    skipped = search.skipped(change) if change else []
+    before = search.answer(change.before) if change else None
+    after = search.answer(change.after) if change else None
     return {
-        "schema": SCHEMA, "engine": engine, "clause": clause_id, "changed": found is not None,
-        "before": neighbours[0] if found else None, "after": neighbours[1] if found else None,
-        "skipped": [_told(each) for each in search.skipped(low, high)] if found else [],
-        "asked": [_told(each) | {"evidence": []} for each in search.asked.values()],
+        "schema": SCHEMA, "engine": engine, "clause": clause_id, "changed": change is not None,
+        "before": _described(before) if before else None, "after": _described(after) if after else None,
+        "candidates": [each.version for each in (*skipped, after) if each is not None],
+        "skipped": [_described(each) for each in skipped],
+        "asked": [_described(each) | {"evidence": []} for each in search.asked.values()],
         "published": len(search.versions),
     }  # fmt: skip
 
 
-def _told(answer: Answer) -> dict[str, Any]:
+def _described(answer: Answer) -> dict[str, Any]:
     result = answer.result.value if answer.result else None
     return {"version": answer.version, "result": result, "detail": answer.detail, "evidence": list(answer.evidence)}
-
-
-def _needs(clause_id: str) -> set[str]:
-    needs = set(catalogue()[clause_id].needs)
-    return needs.union(*map(_needs, needs))

@@ -84,21 +84,29 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 @click.command()
 @click.argument("engine")
 @click.argument("clause")
-@click.option("--good", metavar="VERSION", help="A release before the change.  [default: the oldest that answers]")
-@click.option("--bad", metavar="VERSION", help="A release after it.  [default: the newest that answers]")
+@click.option("--good", metavar="VERSION", help="Older end: search no release before it.  [default: the oldest]")
+@click.option(
+    "--bad", metavar="VERSION", help="Newer end: find where its result began.  [default: the newest that answers]"
+)
 @shared
 def bisect(engine: str, clause: str, **asked: Any) -> int:
-    """Find the first published release where a clause's result changes.
+    """Find the release in which a clause's newest result began.
 
-    Runs the clause alone, and what it needs, on as few releases as it must. Releases that can't be had or don't
-    answer are skipped, and named where they leave the place open. Where a result changes more than once, one of
-    the changes is found.
+    Runs only this clause and its prerequisites. Asks the newest release, then 1, 2, 4, 8, ... releases before it
+    until the result differs, then halves the distance. --good and --bad narrow the range: neither has to pass, only
+    their results must differ.
+
+    Releases that are not available, or in which the clause can't be run, are skipped, as by `git bisect skip`.
+    If only skipped releases are left between two results, all candidates are named.
 
     \b
-    turngate bisect codex resume.accepted
-    turngate bisect gemini resume.same-handle --good 0.40.0 --bad 0.61.0 --json -
+    turngate bisect codex resume.dead-handle
+    turngate bisect codex resume.dead-handle --good 0.110.0 --bad 0.120.0
+    turngate bisect gemini resume.same-handle --good 0.40.0 --json -
 
-    Exit codes: 0 found; 2 the result is the same at both ends, or could not be asked there; 130 interrupted.
+    Releases that have answered are not run again by the next search.
+
+    Exit codes: 0 found; 2 no older release has another result, or an end can't be asked; 130 interrupted.
     """
     from turngate_probes.matrix import order  # noqa: PLC0415 - as above
 

@@ -15,7 +15,7 @@ from turngate_probes.cli import _interrupting
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.journal import Event
 from turngate_probes.machine import machine
-from turngate_probes.matrix.bisection import Answer, Bisection, answer_of, told
+from turngate_probes.matrix.bisection import Answer, Bisection, answer_of, describe
 from turngate_probes.matrix.joined import joined
 from turngate_probes.matrix.published import Source, published, with_named
 from turngate_probes.matrix.results import Plan, plans
@@ -112,7 +112,7 @@ def merged(folders: Sequence[Path], *, strict: bool) -> Report:
 
 
 def run_bisection(order: Order, good: str | None, bad: str | None, json_to: str | None) -> int:
-    """Search for the release where the order's clause changes and tell; gives the exit code."""
+    """Find where the newest result of the order's clause began and print it; return the exit code."""
     (clause,) = order.settings.clauses
     console, interrupt = report.console_for(json_to), Interrupt()
     with _interrupting(interrupt.set), report.live(console) as listener:
@@ -120,19 +120,19 @@ def run_bisection(order: Order, good: str | None, bad: str | None, json_to: str 
             with interrupt.covering() as stop:
                 source = published(order.engine, Path.cwd(), stop)
             covered = [v for v in chosen("all", source.versions) if _covers(order.engine, v)]
-            # both ends, and half of what is left each time
-            listener({"event": "matrix.planned", "at": "", "releases": 2 + len(covered).bit_length(), "kept": 0})
+            # the newest release, leaps back, then halves
+            listener({"event": "matrix.planned", "at": "", "releases": 2 * len(covered).bit_length(), "kept": 0})
             search = Bisection(covered, lambda version: _ask(order, source, version, clause, interrupt, listener))
-            found = search.between(*search.ends(good, bad))
+            change = search.search(good, bad)
         except (CaseStoppedError, EnvironmentFailed):
             if interrupt.is_set():
                 return INTERRUPTED_CODE
             raise
-    data = told(order.engine, clause, search, found)
+    data = describe(order.engine, clause, search, change)
     if json_to is not None:
         write_json(data, json_to, schema="bisect-report")
     print_bisection(console, data)
-    return 0 if found else 2
+    return 0 if change else 2
 
 
 def _ask(order: Order, source: Source, version: str, clause: str, interrupt: Interrupt, listener: Listener) -> Answer:

@@ -1,4 +1,4 @@
-"""The text of a bisection: both neighbours with their evidence, what was asked, and what was skipped."""
+"""The text of a bisection: both neighbours with their evidence, the skipped releases, and all that were run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -13,26 +13,36 @@ from turngate_probes.report.text import evidence_lines, print_line
 
 def print_bisection(console: Console, data: Mapping[str, Any]) -> None:
     """Print what a search found."""
-    engine, asked = data["engine"], data["asked"]
-    if data["changed"]:
-        print_line(console, 0, Text(f"{data['clause']} changes between"))
-        for each in (data["before"], data["after"]):
-            _print_answer(console, engine, each)
-            for item in each["evidence"]:
-                for depth, line in evidence_lines(item):
-                    print_line(console, depth, line)
-    else:
-        result = asked[0]["result"].replace("_", " ")
-        print_line(console, 0, Text(f"{data['clause']} does not change: both ends say {result}"))
+    print_line(console, 0, Text(visible(_headline(data))))
+    for answer in (data["before"], data["after"]) if data["changed"] else ():
+        _print_answer(console, data["engine"], answer)
+        for item in answer["evidence"]:
+            for depth, line in evidence_lines(item):
+                print_line(console, depth, line)
     if data["skipped"]:
-        print_line(console, 0, Text("between them, but without an answer:"))
-        for each in data["skipped"]:
-            _print_answer(console, engine, each)
-    names = ", ".join(each["version"] for each in asked)
-    print_line(console, 0, Text(visible(f"asked {len(asked)} of {data['published']} releases: {names}")))
+        print_line(console, 0, Text("skipped, because the clause can't be run there:"))
+        for answer in data["skipped"]:
+            _print_answer(console, data["engine"], answer)
+    names = ", ".join(each["version"] + ("" if each["result"] else " (skipped)") for each in data["asked"])
+    print_line(console, 0, Text(visible(f"ran {len(data['asked'])} of {data['published']} releases: {names}")))
+
+
+def _headline(data: Mapping[str, Any]) -> str:
+    clause, engine = data["clause"], data["engine"]
+    if not data["changed"]:
+        result = next(each["result"] for each in data["asked"] if each["result"])
+        return f"{clause} does not change: {_words(result)} in every release that was run and could answer"
+    began = f"{clause}: {_words(data['after']['result'])} began in {engine}"
+    if len(data["candidates"]) == 1:
+        return f"{began} {data['candidates'][0]}"
+    return f"{began}, in one of {len(data['candidates'])} releases: {', '.join(data['candidates'])}"
 
 
 def _print_answer(console: Console, engine: str, answer: Mapping[str, Any]) -> None:
-    result = answer["result"] or "unanswered"
-    line = Text(f"{engine}@{answer['version']} ").append(result.replace("_", " "), style_of(result))
+    result = answer["result"] or "skipped"
+    line = Text(f"{engine}@{answer['version']} ").append(_words(result), style_of(result))
     print_line(console, 1, line.append(visible(f" {answer['detail']}")))
+
+
+def _words(result: str) -> str:
+    return result.replace("_", " ")

@@ -9,6 +9,7 @@ STYLES = {
     "deviates": "yellow",
     "unsupported": "yellow",
     "not_run": "magenta",
+    "skipped": "magenta",
     "stale": "cyan",
     "not asked": "magenta",
 }

@@ -1,0 +1,124 @@
+"""Searching made-up histories of results."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate.clauses import Result
+from turngate.errors import EnvironmentFailed
+from turngate_probes.matrix.bisection import Answer, Bisection, Change
+
+MANY = tuple(f"0.{i}.0" for i in range(100, 164))
+
+
+RESULTS: tuple[Result | None, ...] = (Result.PASS, Result.FAIL, Result.DEVIATES, None)
+
+
+def search(history: Sequence[Result | None]) -> Bisection:
+    """Search made-up answers, one for each release; None: it can't answer. No release may be asked twice."""
+    left = dict(zip(MANY, history, strict=False))
+    return Bisection(tuple(left), lambda version: Answer(version, left.pop(version), "made up"))
+
+
+def check(history: Sequence[Result | None], change: Change, newest: int) -> None:
+    """Check a change against the whole history: another result before it, the newest after it, silence in between."""
+    assert history[change.after] is history[newest]
+    assert history[change.before] not in (None, history[newest])
+    assert set(history[change.before + 1 : change.after]) <= {None}
+
+
+@given(st.lists(st.sampled_from(RESULTS), min_size=1, max_size=64))
+def test_whatever_is_found_is_a_change_to_the_newest_result(history: list[Result | None]) -> None:
+    """In any history; nothing is found only where no older release that was asked has another result."""
+    answering = [at for at, result in enumerate(history) if result is not None]
+    found = search(history)
+    if not answering:
+        with pytest.raises(EnvironmentFailed, match=f"none of {len(history)} releases answers"):
+            found.search()
+        return
+    change = found.search()
+    if change:
+        check(history, change, answering[-1])
+        skipped = list(found.versions[change.before + 1 : change.after])
+        assert [answer.version for answer in found.skipped(change)] == skipped
+    else:
+        assert {answer.result for answer in found.asked.values()} <= {None, history[answering[-1]]}
+        assert history[0] is history[answering[-1]] or len(found.asked) == len(history)
+
+
+@given(st.integers(1, 63), st.sets(st.integers(0, 63)))
+def test_one_change_is_found_wherever_releases_are_silent(first: int, silent: set[int]) -> None:
+    """Between the last release with the old result and the first with the new one, of those that answer."""
+    history = [None if at in silent else (Result.FAIL if at < first else Result.PASS) for at in range(64)]
+    old = [at for at in range(first) if at not in silent]
+    new = [at for at in range(first, 64) if at not in silent]
+    if old and new:
+        assert search(history).search() == Change(old[-1], new[0])
+
+
+@given(st.integers(1, 63))
+def test_few_releases_are_asked(first: int) -> None:
+    """As many as it takes to double the distance up to the change, and to halve it again."""
+    found = search([Result.FAIL] * first + [Result.PASS] * (64 - first))
+    assert found.search() == Change(first - 1, first)
+    assert len(found.asked) <= 2 * (64 - first).bit_length() + 1
+
+
+@given(st.integers(1, 16), st.integers(0, 31))
+def test_the_last_of_several_changes_is_found(since: int, lasted_longer: int) -> None:
+    """If the result before it lasted at least as long as the newest one does."""
+    history = [Result.PASS] * 64
+    last = 64 - since
+    first = max(0, last - since - lasted_longer)
+    history[first:last] = [Result.FAIL] * (last - first)
+    assert search(history).search() == Change(last - 1, last)
+
+
+def test_a_row_of_silent_releases_is_left_behind_quickly() -> None:
+    """The oldest 30 don't answer, the result changed in the release after the next: few of them are asked."""
+    found = search([None] * 30 + [Result.FAIL] * 2 + [Result.PASS] * 32)
+    assert found.search() == Change(31, 32)
+    assert sum(answer.result is None for answer in found.asked.values()) <= 2
+
+
+@given(st.lists(st.sampled_from(RESULTS), min_size=2, max_size=64), st.data())
+def test_named_ends_bound_the_search(history: list[Result | None], data: st.DataObject) -> None:
+    """Nothing outside is asked; the result of --bad is looked for; ends of one result hold no change."""
+    good = data.draw(st.integers(0, len(history) - 2))
+    bad = data.draw(st.integers(good + 1, len(history) - 1))
+    found = search(history)
+    if None in (history[good], history[bad]):
+        with pytest.raises(EnvironmentFailed, match="doesn't answer: made up"):
+            found.search(MANY[good], MANY[bad])
+        return
+    change = found.search(MANY[good], MANY[bad])
+    assert set(found.asked) <= set(MANY[good : bad + 1])
+    assert (change is None) == (history[good] is history[bad])
+    if change:
+        check(history, change, bad)
+
+
+@pytest.mark.parametrize(
+    "good, bad, what",
+    [
+        ("1.0.0", None, "1.0.0 is no published release"),
+        (None, "1.0.0", "1.0.0 is no published release"),
+        (MANY[5], MANY[4], "must be older"),
+        (MANY[5], MANY[5], "must be older"),
+    ],
+)
+def test_wrong_ends_are_refused_before_anything_runs(good: str | None, bad: str | None, what: str) -> None:
+    """An unknown release, and ends in the wrong order."""
+    found = search([Result.PASS] * 64)
+    with pytest.raises(EnvironmentFailed, match=what):
+        found.search(good, bad)
+    assert not found.asked
+
+
+def test_the_same_result_at_named_ends_costs_two_releases() -> None:
+    """Then there is nothing to search between them."""
+    found = search([Result.PASS] * 64)
+    assert found.search(MANY[0], MANY[63]) is None
+    assert len(found.asked) == 2
