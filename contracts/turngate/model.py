@@ -22,7 +22,7 @@ class Outcome(StrEnum):
 
 
 class Failure(StrEnum):
-    """Why a turn is an `error`; the first that applies, in the order of this list."""
+    """Why a turn is an `error`; docs/api.md says which one names a turn in which several things went wrong."""
 
     TURN_TIMEOUT = "TURN_TIMEOUT"
     ENGINE_FAILED = "ENGINE_FAILED"

@@ -3,7 +3,7 @@
 The same reader serves a live process, whose bytes it takes as they arrive, and a recording.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 
 from msgspec import Struct
@@ -61,6 +61,7 @@ class TurnReader:
         """
         self._contract, self._mode = contract, mode
         self._turn_index, self._resumed = turn_index, resumed
+        self._blame = Failure.ENGINE_FAILED if resumed is None else Failure.SESSION_RESUME_FAILED
         self._framers: dict[Stream, Framer] = {name: framer(contract.stream(name)) for name in STREAMS}
         self._tails: dict[Stream, bytearray] = {name: bytearray() for name in STREAMS}
         self._handle = HandleFinder(contract.handle)
@@ -167,24 +168,29 @@ class TurnReader:
     def _result(
         self, handle: HandleReading, final: str | None, exit_code: int | None, stderr: str, *, timed_out: bool
     ) -> AdapterTurnResult:
+        # the order is that of "Which code names a failed turn" in docs/api.md
         wrong = (
-            _failed(Failure.TURN_TIMEOUT, "the engine was still running at its deadline") if timed_out else None
-        ) or next(self._engine_failures(final, exit_code), None) or self._handle_failure(handle)  # fmt: skip
+            (_failed(Failure.TURN_TIMEOUT, "the engine was still running at its deadline") if timed_out else None)
+            or self._engine_error(exit_code)
+            or self._handle_failure(handle)
+            or self._unfinished(final)
+        )
         if wrong:
             return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=wrong)
         return read_answer(final or "", self._mode, stderr)
 
-    def _engine_failures(self, final: str | None, exit_code: int | None) -> Iterator[str]:
-        blame = Failure.SESSION_RESUME_FAILED if self._resumed is not None else Failure.ENGINE_FAILED
+    def _engine_error(self, exit_code: int | None) -> str | None:
+        """Return what the engine itself said went wrong, by its exit code or in its output."""
         said = f": {self._failures[0]}" if self._failures else ""
         if exit_code != 0:
-            yield _failed(blame, f"the engine exited with {exit_code}{said}")
-        if self._failures:
-            yield _failed(blame, f"the engine reported a failure{said}")
+            return _failed(self._blame, f"the engine exited with {exit_code}{said}")
+        return _failed(self._blame, f"the engine reported a failure{said}") if self._failures else None
+
+    def _unfinished(self, final: str | None) -> str | None:
+        """Return what a turn lacks that ended without a complaint."""
         if not self._ended:
-            yield _failed(blame, f"nothing on {self._contract.end.stream} proves that the turn ended")
-        if final is None:
-            yield _failed(blame, "the engine gave no answer")
+            return _failed(self._blame, f"nothing on {self._contract.end.stream} proves that the turn ended")
+        return _failed(self._blame, "the engine gave no answer") if final is None else None
 
     def _handle_failure(self, handle: HandleReading) -> str | None:
         if not self._needs_handle:

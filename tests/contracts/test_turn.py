@@ -242,7 +242,10 @@ def test_turn_cut_short_is_an_error(contract: EngineContract, mode: Mode) -> Non
         cut = stdout[: stdout.rstrip().rindex(b"\n")], stderr
     else:
         cut = stdout, stderr[: stderr.rstrip().rindex(b"\n")]
-    reading = read_turn(contract, mode, *cut, 0)
+    reader = TurnReader(contract, mode, needs_handle=False)
+    reader.feed("stdout", cut[0])
+    reader.feed("stderr", cut[1])
+    reading = reader.finish(0)
     assert not reading.ended
     assert why(reading).startswith("ENGINE_FAILED: nothing on")
 
@@ -350,6 +353,9 @@ def test_stderr_is_kept_at_its_end() -> None:
 LOST = "SESSION_RESUME_FAILED"
 
 
+STARTED = lines({"type": "thread.started", "thread_id": IDS["codex"]}).encode()
+
+
 def answers(*texts: str) -> bytes:
     """Write messages of Codex, one after the other."""
     items = [{"type": "agent_message", "text": text} for text in texts]
@@ -422,9 +428,9 @@ def test_joined_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     "stdout, code, late, resumed, said",
     [
         (b"", 0, True, None, "TURN_TIMEOUT: the engine was still running at its deadline"),
-        (b"", 0, False, None, "ENGINE_FAILED: nothing on stdout proves that the turn ended"),
-        (b"", 0, False, "x", f"{LOST}: nothing on stdout proves that the turn ended"),
-        (b'{"type":"turn.completed"}', 0, False, None, "ENGINE_FAILED: the engine gave no answer"),
+        (STARTED, 0, False, None, "ENGINE_FAILED: nothing on stdout proves that the turn ended"),
+        (STARTED, 0, False, IDS["codex"], f"{LOST}: nothing on stdout proves that the turn ended"),
+        (STARTED + b'{"type":"turn.completed"}', 0, False, None, "ENGINE_FAILED: the engine gave no answer"),
         (
             answers(SAID) + b'{"type":"turn.completed"}',
             0,

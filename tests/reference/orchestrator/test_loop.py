@@ -90,11 +90,23 @@ def test_a_malformed_question_never_waits(house: House, text: str) -> None:
     assert "waiting_user" not in house.states(run_id)
 
 
-def test_an_interactive_turn_without_session_id_fails(house: House) -> None:
-    """Without an id the user could never be answered, so the run fails at once, whatever the outcome."""
-    house.desk.engine("codex", d.codex(ASK, session=None))
+@pytest.mark.parametrize(
+    "play",
+    [
+        d.codex(ASK, session=None),
+        d.codex(final(x=1), session=None),
+        d.codex(ASK, session=None)[:-1],
+        [["stdout", '{"id": "0", "msg": {"type": "agent_message", "message": "hi"}}\n']],
+        [["exit", 0]],
+    ],
+)
+def test_an_interactive_turn_without_session_id_fails(house: House, play: d.Play) -> None:
+    """Without an id the user could never be answered, so the run fails at once, whatever else the turn came to."""
+    house.desk.engine("codex", play)
     run_id = house.create(execution_mode="interactive")
-    assert house.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+    error = house.failed(run_id)
+    assert error["code"] == "SESSION_RESUME_FAILED"
+    assert "no session id" in error["detail"]
     assert "waiting_user" not in house.states(run_id)
 
 

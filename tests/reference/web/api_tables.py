@@ -12,6 +12,7 @@ from turngate_reference.web.openapi import Operation
 
 FILE = Path(__file__).parents[3] / "docs" / "api.md"
 BEGIN = "<!-- from openapi.yaml: make no changes below; `python -m tests.reference.web.api_tables` writes it -->\n"
+_ORDER = "Several things can go wrong in one turn. The first of this list that did gives the run its code:\n"
 BOUNDLESS = 2**32
 NEEDLESS = {
     "REQUEST_MALFORMED",
@@ -38,6 +39,7 @@ def _parts() -> list[str]:
     parts += [_operation(each) for each in openapi.operations()]
     parts += ["## States\n", _table(["from", "to", "when"], [[*each.values()] for each in ours["transitions"]])]
     parts += ["## Why runs fail\n", _coded(ours["run_errors"].items())]
+    parts += ["### Which code names a failed turn\n", _ORDER, _order(ours["error_order"])]
     parts += ["## Events\n", _coded(ours["events"].items())]
     problems = [[f"`{code}`", each["status"], each["when"]] for code, each in ours["problems"].items()]
     parts += ["## Problems\n", _table(["code", "status", "when"], problems)]
@@ -90,6 +92,13 @@ def _type(schema: dict[str, Any]) -> str:
     if "maxLength" in found:
         text += f", {found['maxLength']} characters at most"
     return text + (f"; default `{found['default']}`" if found.get("default") else "")
+
+
+def _order(steps: list[dict[str, Any]]) -> str:
+    rows = []
+    for number, step in enumerate(steps, 1):
+        rows.append([number, ", ".join(f"`{code}`" for code in step["codes"]) or "none", step["when"]])
+    return _table(["#", "code", "what went wrong"], rows)
 
 
 def _coded(items: Any) -> str:
