@@ -104,6 +104,22 @@ def what_a_reply_refuses(caller: Caller, ended: str, waiting: str) -> None:
     caller.post(f"/v1/runs/{ended}/interaction/reply", reply, Idempotency_Key="reply")
 
 
+@pytest.mark.parametrize("text", ["", " ", "\n\t", "\u00a0\u2003"])
+def test_a_reply_without_words_changes_nothing(open_house: House, text: str) -> None:
+    """An empty reply, or one of white space alone, is refused, and the question stays open for a real one."""
+    caller = Caller(open_house.server)
+    run_id, question = open_house.ask()
+    path = f"/v1/runs/{run_id}/interaction/reply"
+    refused = caller.post(path, {"interaction_id": question.interaction_id, "response": text})
+    assert (refused.status, refused.json["code"]) == (422, "INVALID_REQUEST")
+    assert {each["path"] for each in refused.json["errors"]} == {"$.response"}
+    assert open_house.run(run_id).pending_interaction_id == question.interaction_id
+    other = {"interaction_id": question.interaction_id, "response": "neither: green"}
+    assert caller.post(path, other).status == 202
+    open_house.wait(run_id, State.SUCCEEDED)
+    assert "\n\nneither: green\n\n" in open_house.desk.calls()[-1]["stdin"]
+
+
 def what_is_wrong_with_any_request(caller: Caller) -> None:
     """Send every operation what none of them takes."""
     guarded = Caller(caller.core, Guard(TOKEN), seen=caller.seen)
