@@ -5,6 +5,7 @@
 asks for two at once; everything else is for the fake engine of the resident tests.
 """
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -17,7 +18,9 @@ whole_play = fake_prompts.Engine.play
 
 
 def play(self: Any, prompt: str) -> Any:
-    """Do what the prompt says."""
+    """Do what the prompt says, and note the prompt in `prompts` beside this file, one JSON text a line."""
+    with Path(sys.argv[0]).with_name("prompts").open("a") as file:
+        file.write(json.dumps(prompt) + "\n")
     ((order,),) = [re.findall(r"^do: (.*)$", prompt, re.MULTILINE)]
     word, _, rest = order.partition(" ")
     match word:

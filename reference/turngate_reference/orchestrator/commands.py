@@ -182,7 +182,9 @@ class Commands:
             engine = self.engines.find(run.engine)
         except EnvironmentFailed:
             return
-        prompt = reply_prompt(response, run.mode, output_schema=run.request.get("output_schema"))
+        prompt = reply_prompt(
+            response, run.mode, artifacts=run.artifacts, output_schema=run.request.get("output_schema")
+        )
         try:
             argv.start(engine.contract, prompt, run.mode)
         except RefusedError as refused:

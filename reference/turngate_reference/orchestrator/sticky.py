@@ -228,7 +228,9 @@ class Sticky:
             self._host.decide(run_id, question.request_id, response)
             return
         kept.turn_began = self._clock()
-        prompt = reply_prompt(response, run.mode, output_schema=run.request.get("output_schema"))
+        prompt = reply_prompt(
+            response, run.mode, artifacts=run.artifacts, output_schema=run.request.get("output_schema")
+        )
         self._host.prompt(run_id, prompt)
 
     def _limit_turn(self, kept: Kept) -> None:

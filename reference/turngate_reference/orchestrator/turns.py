@@ -155,7 +155,9 @@ class TurnRunner:
             if resumed is None:
                 return argv.start(engine.contract, _first_prompt(run), run.mode, **given)
             reply = runs.last_answer(self.store, run.run_id, run.turn_index) or ""
-            prompt = reply_prompt(reply, run.mode, output_schema=run.request.get("output_schema"))
+            prompt = reply_prompt(
+                reply, run.mode, artifacts=run.artifacts, output_schema=run.request.get("output_schema")
+            )
             return argv.resume(engine.contract, prompt, run.mode, resumed, **given)
         except RefusedError as refused:
             raise _FailedError(failed(RunErrorCode.PROMPT_REFUSED, str(refused))) from refused

@@ -12,6 +12,8 @@ import pytest
 from tests.reference import desk as d
 from tests.reference.house import ASK, PATIENCE, House, final
 from turngate.flags import auto_flags_in
+from turngate.model import Mode
+from turngate_reference.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.refusals import Refusal
 from turngate_reference.states import State
 from turngate_reference.store import runs
@@ -57,6 +59,21 @@ def test_auto_knows_nothing_of_interaction(house: House) -> None:
     assert (run.profile, run.capability, run.pending_interaction_id) == (None, None, None)
     assert auto_flags_in(call["argv"], house.server.engines.find("codex").contract)
     assert "do not ask the user" in call["stdin"]
+
+
+def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(house: House) -> None:
+    """What the process of each interactive turn reads ends with the leave to ask, after a skill that forbids it."""
+    house.desk.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
+    ban = "Never ask the user a question."
+    run_id, question = house.ask(skill=ban, output_schema={"description": ban})
+    house.reply(run_id, question)
+    house.wait(run_id, State.SUCCEEDED)
+    allowed = mode_patch(Mode.INTERACTIVE, {"description": ban})
+    first, second = (call["stdin"] for call in house.desk.calls())
+    assert first.startswith(f"{ban}\n\npaint it\n\n")
+    for received in (first, second):
+        assert received.endswith(f"\n\n{artifact_patch(house.run(run_id).artifacts)}\n\n{allowed}")
+        assert ban not in received[received.rindex("You may ask the user") :]
 
 
 def test_auto_without_a_session_id_is_no_error(house: House) -> None:

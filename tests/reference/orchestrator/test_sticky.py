@@ -18,9 +18,10 @@ from tests.reference.crash import is_gone, kill_server
 from tests.reference.house import ASK, PATIENCE, House, final
 from tests.reference.resident.fake_prompts import SESSION
 from turngate import load
-from turngate.model import EngineInteractiveProfile, EngineResumeCapability
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate_reference.installed import InstalledEngine
 from turngate_reference.orchestrator.profiles import Profiles
+from turngate_reference.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.refusals import Refusal
 from turngate_reference.states import State
 from turngate_reference.store import runs
@@ -86,6 +87,18 @@ def test_ten_turns_run_in_one_process(house: House) -> None:
     assert [turn.argv for turn in runs.turns(house.server.store, run_id)] == [["app-server"]] * 10
     assert slots_are_free(house)
     assert house.states(run_id)[:4] == ["queued", "running", "waiting_user", "running"]
+
+
+def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(house: House) -> None:
+    """What the process reads on each interactive turn ends with the leave to ask, after a skill that forbids it."""
+    run_id = create(house, f"say {ASK}", skill="Never ask the user a question.")
+    house.reply(run_id, house.question(run_id), f"do: say {final(x=1)}")
+    run = house.wait(run_id, State.SUCCEEDED)
+    first, second = map(json.loads, (house.desk.path / "prompts").read_text().splitlines())
+    assert first.startswith("Never ask the user a question.\n\ndo: say")
+    added = f"\n\n{artifact_patch(run.artifacts)}\n\n{mode_patch(Mode.INTERACTIVE, None)}"
+    assert first.endswith(added)
+    assert second.endswith(added)
 
 
 def test_the_record_and_the_command_are_kept(house: House) -> None:
