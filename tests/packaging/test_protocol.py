@@ -1,0 +1,109 @@
+"""`docs/protocol.md`, held against the envelope's schema and the prompts of the server."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from turngate import load
+from turngate.envelope import KINDS, MAX_DEPTH, MAX_TEXT, Envelope, read_envelope
+from turngate.model import Mode, Repair
+from turngate_reference.orchestrator.prompts import artifact_patch, mode_patch
+from turngate_reference.web import openapi
+
+PAGE = (Path(__file__).parents[2] / "docs/protocol.md").read_text("utf-8")
+ASKED = load.schema("envelope")["allOf"][0]["then"]["properties"]["interaction"]
+
+
+def blocks(kind: str, text: str = PAGE) -> list[str]:
+    """Return the fenced blocks of a language, without their last newline."""
+    return [found[1] for found in re.findall(rf"^(`{{3,}}){kind}\n(.*?)\n\1$", text, re.MULTILINE | re.DOTALL)]
+
+
+def section(title: str) -> str:
+    """Return what is below a heading, up to the next one."""
+    return re.split(r"^#+ ", PAGE.partition(f"# {title}\n")[2], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def rows(title: str) -> list[list[str]]:
+    """Return the cells of the table in a section, without its head."""
+    lines = [line for line in section(title).splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def one_line(text: str) -> str:
+    """Return text without its line breaks."""
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def test_the_examples_of_envelopes_are_valid() -> None:
+    """Both outcomes are shown, and an agent that copies either ends its turn well."""
+    found = [read_envelope(example) for example in blocks("json", section("The envelope"))]
+    assert [type(each) for each in found] == [Envelope, Envelope]
+    assert [json.loads(example)["outcome"] for example in blocks("json", section("The envelope"))] == [
+        "final", "ask_user"
+    ]  # fmt: skip
+
+
+def test_the_members_are_those_of_the_schema() -> None:
+    """The table names each with its limits."""
+    members = {name.strip("`"): kind for name, kind, _ in rows("The envelope")}
+    assert list(members) == list(ASKED["properties"]) == ASKED["required"]
+    assert str(ASKED["properties"]["prompt"]["maxLength"]) in members["prompt"]
+    for name in ("options", "required_fields"):
+        assert f"at most {ASKED['properties'][name]['maxItems']} non-empty" in members[name]
+
+
+def test_the_kinds_are_those_of_the_schema() -> None:
+    """Five of them, and what each requires is what the schema refuses to do without."""
+    table = rows("The five kinds")
+    assert [row[0].strip("`") for row in table] == [*KINDS] == ASKED["properties"]["kind"]["enum"]
+    bare = {"prompt": "Sure?", "options": [], "required_fields": [], "context": {}}
+    for kind, _, needed in table:
+        asked = {**bare, "kind": kind.strip("`")}
+        assert isinstance(envelope_of(asked), Envelope) is not bool(needed)
+        for member in re.findall(r"`(\w+)`", needed):
+            assert isinstance(envelope_of({**asked, member: ["x"]}), Envelope)
+
+
+def envelope_of(asked: dict[str, object]) -> object:
+    """Read a question as an agent would send it."""
+    return read_envelope(json.dumps({"outcome": "ask_user", "interaction": asked}))
+
+
+def test_each_repair_level_has_an_example_that_needs_it() -> None:
+    """All levels are explained, in the order in which they are tried."""
+    told = re.findall(r"^`(\w+)`: ", section("Finding the envelope"), re.MULTILINE)
+    assert told == [*Repair]
+    for level, example in zip(told, blocks("text", section("Finding the envelope")), strict=True):
+        found = read_envelope(example)
+        assert isinstance(found, Envelope)
+        assert found.repair == level
+
+
+def test_the_limits_are_those_of_the_code() -> None:
+    """Of a whole answer, of its nesting, and of a reply."""
+    assert f"longer than {MAX_TEXT} characters" in PAGE
+    assert f"more than {MAX_DEPTH}\n  levels" in PAGE
+    reply = openapi.document()["components"]["schemas"]["Reply"]["properties"]["response"]
+    assert f"longer than\n{reply['maxLength']} characters" in PAGE
+
+
+def test_the_texts_are_those_that_the_server_adds() -> None:
+    """Word by word."""
+    (artifacts,) = blocks("text", section("The artifact text"))
+    assert one_line(artifacts) == artifact_patch(Path("DIRECTORY"))
+    interactive, auto, schema = blocks("text", section("The mode text"))
+    assert one_line(interactive) == mode_patch(Mode.INTERACTIVE, None)
+    assert one_line(auto) == mode_patch(Mode.AUTO, None)
+    for mode in Mode:
+        added = "final_data" + schema.replace("SCHEMA", '{"type": "object"}')
+        assert added in mode_patch(mode, {"type": "object"})
+
+
+@pytest.mark.parametrize("code", ["INVALID_REQUEST", "PROMPT_REFUSED", "REPLY_NOT_AN_OPTION"])
+def test_the_refusals_of_a_reply_are_those_of_the_api(code: str) -> None:
+    """Each is told with its status."""
+    assert f"(422, `{code}`)" in one_line(PAGE)
+    assert openapi.problems()[code]["status"] == 422
