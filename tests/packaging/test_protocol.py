@@ -59,7 +59,7 @@ def test_the_kinds_are_those_of_the_schema() -> None:
     """Five of them, and what each requires is what the schema refuses to do without."""
     table = rows("The five kinds")
     assert [row[0].strip("`") for row in table] == [*KINDS] == ASKED["properties"]["kind"]["enum"]
-    bare = {"prompt": "Sure?", "options": [], "required_fields": [], "context": {}}
+    bare: dict[str, object] = {"prompt": "Sure?", "options": [], "required_fields": [], "context": {}}
     for kind, _, needed in table:
         asked = {**bare, "kind": kind.strip("`")}
         assert isinstance(envelope_of(asked), Envelope) is not bool(needed)
