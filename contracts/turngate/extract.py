@@ -10,6 +10,7 @@ from turngate.records import Record, matches, shown, value_at
 
 MAX_SIGHTINGS = 50
 MAX_VALUE = 1024
+_WHICH = {"first": "record 1", "every": "each record", "only": "the only record"}
 
 
 class HandleProblem(StrEnum):
@@ -87,10 +88,7 @@ class HandleFinder:
             return HandleProblem.PLACE, f"a second id that differs: {others[0]!r} after {first.value!r}"
         if misshapen := self._misshapen(first.value):
             return HandleProblem.SHAPE, misshapen
-        return (
-            None,
-            f"{place.field} of {'each record' if place.record == 'every' else 'record 1'} of {place.stream}",
-        )
+        return None, f"{place.field} of {_WHICH[place.record]} of {place.stream}"
 
     def _misshapen(self, value: object) -> str | None:
         if isinstance(value, str) and len(value) > MAX_VALUE:

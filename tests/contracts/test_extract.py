@@ -162,6 +162,7 @@ def test_numbered_id_keeps_the_shape(dead: str, number: int, made: str | None) -
         (EVERY, [("stdout", {"id": 1}), ("stdout", {"id": 2})], "a second id that differs: 2 after 1"),
         (EVERY, [("stdout", {"id": 7})], "7 does not match [0-9a-f-]{36}"),
         (EVERY, [("stdout", {"id": CODEX_ID})] * 2, "id of each record of stdout"),
+        (ONLY, [("stdout", {"session": STARTED})], "session.id of the only record of stdout"),
     ],
 )
 def test_reading_says_what_was_seen_where(place: HandlePlace, seen: list[Seen], detail: str) -> None:

@@ -1,0 +1,102 @@
+"""Contracts in which one extraction rule is broken; each must change a snapshot."""
+
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
+
+from msgspec.structs import replace
+
+from turngate.contract import EngineContract, FailureSign, Framed, HandlePlace, Match, Stream
+
+FRAMINGS = get_args(get_type_hints(Framed)["framing"])
+PLACES = get_args(get_type_hints(HandlePlace)["record"])
+OTHER: dict[Stream, Stream] = {"stdout": "stderr", "stderr": "stdout"}
+Mutants = Iterator[tuple[str, EngineContract]]
+
+
+def mutants(contract: EngineContract) -> Mutants:
+    """Return what was broken, and the contract in which it is."""
+    yield from _streams(contract)
+    yield from _events(contract)
+    yield from _handle(contract)
+    yield from _failures(contract)
+    for what, end in _placed(contract.end):
+        yield f"end: {what}", replace(contract, end=end)
+    # of a stream of plain text all is the answer, so that nothing can match
+    for what, final in _placed(contract.final) if contract.final.field else ():
+        yield f"final: {what}", replace(contract, final=final)
+    for name in ("field", "group"):
+        for what, value in _texts(getattr(contract.final, name)):
+            yield f"final.{name} {what}", replace(contract, final=replace(contract.final, **{name: value}))
+
+
+def _streams(contract: EngineContract) -> Mutants:
+    records = contract.handle.stream
+    for name in OTHER:
+        framed = contract.stream(name)
+        # nobody reads a block on a stream that says nothing
+        others = [each for each in FRAMINGS if each != framed.framing and (name == records or each != "tagged_block")]
+        changed = [(f"framing {each}", replace(framed, framing=each, tag="x")) for each in others]
+        changed += [(f"tag {what}", replace(framed, tag=value or "")) for what, value in _texts(framed.tag or None)]
+        changed += [
+            (f"noise {pattern} missing", replace(framed, noise=tuple(p for p in framed.noise if p != pattern)))
+            for pattern in framed.noise
+        ]
+        if framed.noise or (name == records and framed.framing != "tagged_block"):
+            changed.append(("everything noise", replace(framed, noise=(*framed.noise, ".*"))))
+        for what, value in changed:
+            yield f"{name}: {what}", replace(contract, streams=replace(contract.streams, **{name: value}))
+
+
+def _events(contract: EngineContract) -> Mutants:
+    events = contract.events
+    yield "events: stream", replace(contract, events=replace(events, stream=OTHER[events.stream]))
+    for what, value in _texts(events.field) if events.field else [("added", "type")]:
+        yield f"events.field {what}", replace(contract, events=replace(events, field=value))
+    for name in events.names:
+        names = tuple(each for each in events.names if each != name)
+        yield f"events: {name} missing", replace(contract, events=replace(events, names=names))
+
+
+def _handle(contract: EngineContract) -> Mutants:
+    place = contract.handle
+    changed: list[tuple[str, HandlePlace]] = list(_placed(place))
+    changed += [(f"record {each}", replace(place, record=each)) for each in PLACES if each != place.record]
+    changed += [(f"field {what}", replace(place, field=value)) for what, value in _texts(place.field) if value]
+    changed.append(("handle_type", replace(place, handle_type="opaque")))
+    shapes = {"anything": "(?s:.*)", "more behind": f"(?:{place.shape})(?s:.*)", "more before": f".*(?:{place.shape})"}
+    shapes |= {"any case": f"(?i:{place.shape})", "a newline": f"(?:{place.shape})\\n?", "nothing": "(?!)"}
+    changed += [(f"shape: {what}", replace(place, shape=shape)) for what, shape in shapes.items()]
+    for what, value in changed:
+        yield f"handle: {what}", replace(contract, handle=value)
+
+
+def _failures(contract: EngineContract) -> Mutants:
+    for at, sign in enumerate(contract.failures):
+        others = contract.failures[:at], contract.failures[at + 1 :]
+        yield f"failures {at}: missing", replace(contract, failures=(*others[0], *others[1]))
+        changed: list[tuple[str, FailureSign]] = list(_placed(sign))
+        changed += [(f"has {what}", replace(sign, has=value)) for what, value in _texts(sign.has)]
+        changed += [(f"message {what}", replace(sign, message=value)) for what, value in _texts(sign.message)]
+        for what, value in changed:
+            yield f"failures {at}: {what}", replace(contract, failures=(*others[0], value, *others[1]))
+
+
+def _placed(rule: Any) -> Iterator[tuple[str, Any]]:
+    """Break the stream of a rule, and what its records must match."""
+    yield "stream", replace(rule, stream=OTHER[rule.stream])
+    for what, match in _matches(rule.match):
+        yield f"match {what}", replace(rule, match=match)
+
+
+def _matches(match: Match | None) -> Iterator[tuple[str, Match | None]]:
+    if match is None:
+        yield "added", {"brand": "new"}
+        return
+    for key in match:
+        yield f"without {key}", {each: value for each, value in match.items() if each != key} or None
+        yield f"with another {key}", {**match, key: "brand new"}
+
+
+def _texts(value: str | None) -> list[tuple[str, str | None]]:
+    """Break a text that is there."""
+    return [] if value is None else [("missing", None), ("changed", value + "x")]
