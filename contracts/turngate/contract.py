@@ -267,7 +267,7 @@ class Resident(Struct, frozen=True):
     its sessions elsewhere than headless turns do.
     """
 
-    transport: Literal["acp", "app_server", "stream_json", "lines", "none"]
+    transport: Literal["acp", "app_server", "stream_json", "none"]
     argv: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     model: Literal["argument", "session"] = "argument"
@@ -307,6 +307,18 @@ class Ending(Struct, frozen=True):
     lines: tuple[Line, ...] = ()
 
 
+class StickySimulation(Struct, frozen=True):
+    """How a simulated process that is kept over several turns differs from others on its transport.
+
+    `starts_in` is the session mode that it starts in (None: that of mode interactive); modes are set by an `option`
+    of the session or by a `request` of their own; after a refused action the agent `answers`, or the turn `ends`.
+    """
+
+    starts_in: str | None = None
+    modes: Literal["option", "request"] = "request"
+    after_refusal: Literal["answers", "ends"] = "answers"
+
+
 class Simulation(Struct, frozen=True):
     """What a simulated engine prints, and when; all else follows from the other claims.
 
@@ -330,6 +342,7 @@ class Simulation(Struct, frozen=True):
     told: Mapping[str, str] = field(default_factory=dict)
     hangs: tuple[str, ...] = ()
     signals: Mapping[str, int] = field(default_factory=dict)
+    sticky: StickySimulation = StickySimulation()
 
 
 class Npm(Struct, frozen=True):

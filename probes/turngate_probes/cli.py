@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from turngate_probes.report_option import report_option
+from turngate_probes.simulate.sticky.faults import FAULTS
 
 SIGNALLED = 128  # and the number of the signal: the exit code of what died of one
 
@@ -100,19 +101,35 @@ def probe(  # noqa: PLR0913 - as it has options
 
 @click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.option("--install", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write DIR/<executable>.")
+@click.option(
+    "--fault",
+    "faulty",
+    multiple=True,
+    type=click.Choice(tuple(FAULTS)),
+    help="What it does wrong when its process is kept over several turns; see docs/simulate.md (repeatable).",
+)
 @click.argument("target", metavar="ENGINE[@VERSION]")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")
-def simulate(target: str, arguments: tuple[str, ...], folder: Path | None) -> int:
-    """Behave as a release of an engine, by its contract, without any CLI.
+def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, faulty: tuple[str, ...]) -> int:
+    """Run a simulated engine: a stand-in for a release, driven by its contract.
 
-    The ARGs are those of the engine. Sessions are kept where the engine would keep them (below $HOME). The
-    model's answers come from the chat-completions backend at TURNGATE_SIMULATE_URL; without it the first turn
-    asks a question and later ones end, or TURNGATE_SIMULATE_REPLY is what the model says.
+    The ARGs are those of the engine, including those that keep its process over several turns. Sessions are kept
+    where the engine would keep them (below $HOME). The model's answers come from the chat-completions backend at
+    TURNGATE_SIMULATE_URL. Without one it plays a short conversation by itself: it asks a question, then, in a process
+    that is kept, for permission to act, and ends. TURNGATE_SIMULATE_REPLY replaces all that it says.
+
+    Options stand before ENGINE or, with no ARGs, after it.
 
     \b
     turngate simulate codex@0.169.0 exec --json --skip-git-repo-check -- 'Which colour?'
     turngate simulate codex@0.169.0 --install ./bin && PATH=$PWD/bin:$PATH codex --version
+    turngate simulate gemini --fault dies-after-turn --install ./bin
     """
+    if arguments[:1] in {("--install",), ("--fault",)}:
+        if len(arguments) % 2:
+            raise click.UsageError(f"option {arguments[-1]!r} requires an argument")
+        before = [*(["--install", str(folder)] if folder else []), *(f"--fault={name}" for name in faulty)]
+        return int(simulate.main([*before, *arguments, target], "turngate simulate", standalone_mode=False))
     from turngate import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
     from turngate_probes.releases import pinned_version  # noqa: PLC0415
     from turngate_probes.simulate import process  # noqa: PLC0415
@@ -120,11 +137,9 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None) -> in
 
     asked = parse_target(target)
     contract = load.contract(asked.engine).at(asked.version or pinned_version(asked.engine))
-    if arguments[:1] == ("--install",) and len(arguments) == len(("--install", "DIR")):
-        folder, arguments = Path(arguments[1]), ()
     if folder is None:
-        return process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments)
-    click.echo(process.install(contract, folder.absolute()))
+        return process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faulty)
+    click.echo(process.install(contract, folder.absolute(), faulty))
     return 0
 
 

@@ -109,7 +109,9 @@ def test_three_turns_run_in_one_process_and_share_their_context(kept: Kept) -> N
         assert psutil.Process(opened.pid).create_time() == opened.started_at
     last = [exchange for exchange in backend.exchanges()[before:] if mark in exchange.nonces]
     assert last
-    assert {exchange.model for exchange in last} == {kept.contract.hermetic.model.rpartition("/")[2]}
+    # some engines leave the provider out, which stands before the model's name
+    models = {(exchange.model or "").rpartition("/")[2] for exchange in last}
+    assert models == {kept.contract.hermetic.model.rpartition("/")[2]}
     assert not backend.egress()
     kept.host.end("run")
     kept.until(Gone)

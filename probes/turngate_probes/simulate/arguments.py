@@ -1,14 +1,12 @@
 """Reads the arguments of an engine by its contract: the reverse of `turngate.argv`."""
 
-import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
 
 from turngate.contract import EngineContract, PromptChannel
 from turngate.flags import auto_flags_in
-
-LINES = "--lines"  # a simulated engine that is started with it, and options, speaks `lines`
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +20,29 @@ class Asked:
     auto: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Sticky:
+    """What the arguments of a process say that is kept over several turns."""
+
+    options: tuple[str, ...]
+    model: str
+
+
 class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of ours
     """The arguments are not among those that the contract knows; the text says where they leave it."""
 
 
 @dataclass(slots=True)
 class _Reader:
-    """One template and one prompt channel, matched from left to right; `at` is how far it came."""
+    """One template and one prompt channel, matched from left to right; `at` is how far it came.
+
+    `valued` are the options that it takes, and whether they have a value.
+    """
 
     contract: EngineContract
     argv: Sequence[str]
     channel: PromptChannel
+    valued: Mapping[str, bool]
     at: int = 0
     options: list[str] = field(default_factory=list)
     handle: str | None = None
@@ -53,7 +63,7 @@ class _Reader:
     def asked(self) -> Asked:
         """Give what was read."""
         auto = bool(auto_flags_in(self.options, self.contract))
-        return Asked(self.handle, self.prompt, self.channel, self._model(), auto)
+        return Asked(self.handle, self.prompt, self.channel, self.model(), auto)
 
     def _take(self, token: str, slot: str) -> bool:
         """Match one token, in which one slot may stand."""
@@ -71,17 +81,17 @@ class _Reader:
         return True
 
     def _options(self) -> None:
-        """Take every option that the contract knows, with its value."""
-        valued = dict(_option_names(self.contract))
+        """Take every option, with its value."""
         while self.at < len(self.argv):
             name, equals, _ = self.argv[self.at].partition("=")
-            if name not in valued:
+            if name not in self.valued:
                 return
-            width = 2 if valued[name] and not equals else 1
+            width = 2 if self.valued[name] and not equals else 1
             self.options += self.argv[self.at : self.at + width]
             self.at += width
 
-    def _model(self) -> str:
+    def model(self) -> str:
+        """Return the model that the options ask for."""
         flag = self.contract.launch.model[0].partition("=")[0] if self.contract.launch.model else ""
         names = {flag, *(a for o in self.contract.options if o.flag == flag for a in o.aliases)}
         for i, token in enumerate(self.options):
@@ -93,34 +103,29 @@ class _Reader:
 
 def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
     """Read the arguments after the executable; UsageProblem if no template of the contract fits them."""
-    furthest = 0
+    furthest, valued = 0, dict(_option_names(contract))
     for template in (contract.launch.resume, contract.launch.start):
         for channel in contract.launch.prompt:
-            reader = _Reader(contract, argv, channel)
+            reader = _Reader(contract, argv, channel, valued)
             if reader.read(template):
                 return reader.asked()
             furthest = max(furthest, reader.at)
-    unread = f"unexpected argument {argv[furthest]!r}" if furthest < len(argv) else "arguments are missing"
-    raise UsageProblem(unread)
+    raise _unread(argv, furthest)
 
 
-def read_kept(contract: EngineContract, argv: Sequence[str]) -> Asked:
-    """Read the arguments of a process that is kept over several turns; UsageProblem if it takes them not."""
-    reader = _Reader(contract, argv, contract.launch.prompt[0])
-    if not reader.read((LINES, "{options}")):
-        raise UsageProblem(f"unexpected argument {argv[reader.at]!r}")
-    return reader.asked()
+def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
+    """Whether the arguments are for a process that is kept over several turns."""
+    words = tuple(takewhile(lambda word: word != "{options}", contract.resident.argv))
+    return bool(words) and tuple(argv[: len(words)]) == words
 
 
-def read_line(line: bytes) -> str:
-    """Read a prompt that is a JSON string on a line; UsageProblem if it is none."""
-    try:
-        prompt = json.loads(line)
-    except ValueError:
-        prompt = None
-    if not isinstance(prompt, str):
-        raise UsageProblem("a line is no JSON string")
-    return prompt
+def read_sticky(contract: EngineContract, argv: Sequence[str]) -> Sticky:
+    """Read the arguments of such a process; UsageProblem if it does not take them."""
+    valued = dict(_sticky_option_names(contract))
+    reader = _Reader(contract, argv, contract.launch.prompt[0], valued)
+    if not reader.read(contract.resident.argv):
+        raise _unread(argv, reader.at)
+    return Sticky(tuple(reader.options), reader.model())
 
 
 def refusal(channel: PromptChannel, prompt: str) -> str | None:
@@ -136,3 +141,22 @@ def _option_names(contract: EngineContract) -> Iterator[tuple[str, bool]]:
     for option in contract.options:
         for name in (option.flag, *option.aliases):
             yield name, option.value != "none"
+
+
+def _sticky_option_names(contract: EngineContract) -> Iterator[tuple[str, bool]]:
+    """Name the options that a sticky process takes: of the model, of callers, and of the modes."""
+    kept = contract.resident
+    model = contract.launch.model[:1] if kept.model == "argument" else ()
+    taken = {*kept.options, *(token.partition("=")[0] for token in model)}
+    for option in contract.options:
+        if option.flag in taken:
+            for name in (option.flag, *option.aliases):
+                yield name, option.value != "none"
+    for stance in filter(None, (kept.interactive, kept.auto)):
+        for token, following in pairwise((*stance.options, "-")):
+            if token.startswith("-"):
+                yield token, not following.startswith("-")
+
+
+def _unread(argv: Sequence[str], at: int) -> UsageProblem:
+    return UsageProblem(f"unexpected argument {argv[at]!r}" if at < len(argv) else "arguments are missing")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
+from turngate.contract import ToolUse
+
 URL_VARIABLE = "TURNGATE_SIMULATE_URL"
 REPLY_VARIABLE = "TURNGATE_SIMULATE_REPLY"
 AWAY, CUT = "away", "cut"
@@ -14,7 +16,6 @@ Message: TypeAlias = Mapping[str, Any]
 
 _CHOICE = {"kind": "choose_one", "prompt": "Which colour?", "options": ["red", "blue"]}
 _QUESTION = {"outcome": "ask_user", "interaction": {**_CHOICE, "required_fields": [], "context": {}}}
-_FINAL = {"outcome": "final", "final_data": {"colour": "blue"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,15 @@ class Called:
     tool: str
     call_id: str
     message: Message
+
+    @property
+    def arguments(self) -> Message:
+        """The arguments of the call; none if the message holds no readable ones."""
+        try:
+            arguments = json.loads(self.message["tool_calls"][0]["function"]["arguments"])
+        except (ValueError, LookupError, TypeError):
+            return {}
+        return arguments if isinstance(arguments, dict) else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +67,35 @@ class Request:
 Backend: TypeAlias = Callable[[Request], Answer]
 
 
-def backend(env: Mapping[str, str]) -> Backend:
+def backend(env: Mapping[str, str], tool: ToolUse | None = None) -> Backend:
     """Choose the backend that the environment names; without one the simulation answers by itself."""
-    url = env.get(URL_VARIABLE)
-    return (lambda request: ask(url, request)) if url else (lambda request: alone(request, env.get(REPLY_VARIABLE)))
+    if url := env.get(URL_VARIABLE):
+        return lambda request: ask(url, request)
+    return lambda request: alone(request, env.get(REPLY_VARIABLE), tool)
 
 
-def alone(request: Request, reply: str | None) -> Answer:
-    """Answer as told, else with a question on the first turn and a final result on later ones."""
-    asked = sum(each["role"] == "user" for each in request.messages)
-    return Said(reply if reply is not None else json.dumps(_QUESTION if asked == 1 else _FINAL))
+def alone(request: Request, reply: str | None, tool: ToolUse | None = None) -> Answer:
+    """Answer as told, else play a conversation: a question, the tool where it is offered, and a final result."""
+    if reply is not None:
+        return Said(reply)
+    last = request.messages[-1]
+    if last["role"] == "tool":
+        return Said(_ended(str(last["content"])))
+    if sum(each["role"] == "user" for each in request.messages) == 1:
+        return Said(json.dumps(_QUESTION))
+    return _call(tool) if tool and tool.name in request.tools else Said(_ended(""))
+
+
+def _ended(came_of_it: str) -> str:
+    data = {"colour": "blue"} | ({"action": came_of_it} if came_of_it else {})
+    return json.dumps({"outcome": "final", "final_data": data})
+
+
+def _call(tool: ToolUse) -> Called:
+    """Call a tool as a model does."""
+    call_id, arguments = "call_1", json.dumps(dict(tool.arguments))
+    call = {"id": call_id, "type": "function", "function": {"name": tool.name, "arguments": arguments}}
+    return Called(tool.name, call_id, {"role": "assistant", "content": None, "tool_calls": [call]})
 
 
 def ask(url: str, request: Request) -> Answer:

@@ -8,14 +8,14 @@ from turngate.contract import Ending, EngineContract, Line, Simulation
 from turngate.errors import EnvironmentFailed
 from turngate_probes.simulate import arguments
 from turngate_probes.simulate.arguments import Asked, UsageProblem
-from turngate_probes.simulate.backend import Answer, Called, Failed, Message, Request, Said
+from turngate_probes.simulate.backend import Answer, Called, Failed, Message, Said
+from turngate_probes.simulate.model import Acted, Model
 from turngate_probes.simulate.printing import fill, rendered
+from turngate_probes.simulate.sticky import process as sticky
 from turngate_probes.simulate.store import Session, shelf
 from turngate_probes.simulate.world import World
 
-MAX_CALLS = 20
 TOOL_RESULT = "the simulation runs no tools"
-OFFERED = "read_file"
 
 # what a session that can't be resumed leads to, and the clause that a deviation from a refusal is declared for
 _NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-handle"}
@@ -49,8 +49,10 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: World) -> int:
             words = "".join(f"  {name}\n" for name in page.names)
             world.write(page.stream, f"{contract.title} (simulated)\n\n{words}".encode())
             return 0
-    call = _Call(contract, simulation, world)
-    return call.keep(argv) if argv[:1] == (arguments.LINES,) else call.run(argv)
+    if (shown := sticky.configuration(contract, argv, world.env)) is not None:
+        world.write("stdout", shown)
+        return 0
+    return _Call(contract, simulation, world).run(argv)
 
 
 @dataclass
@@ -66,25 +68,14 @@ class _Call:
     def run(self, argv: tuple[str, ...]) -> int:
         """Read the arguments and the prompt, then run the turn."""
         try:
+            if arguments.is_sticky(self.contract, argv):
+                return sticky.serve(self.contract, self.simulation, argv, self.world)
             asked = arguments.read(self.contract, argv)
             prompt = self._prompt(asked)
         except UsageProblem as problem:
             return self._misused(problem)
         self._begin(asked, prompt)
         return self._open(asked, prompt)
-
-    def keep(self, argv: tuple[str, ...]) -> int:
-        """Run a turn in the same session for each line of standard input, a JSON string; one that fails is the last."""
-        code, session = 0, self._fresh()
-        try:
-            asked = arguments.read_kept(self.contract, argv)
-            while code == 0 and (line := self.world.stdin.readline()):
-                prompt = arguments.read_line(line)
-                self._begin(asked, prompt)
-                code = self._turn(session, asked, prompt)
-        except UsageProblem as problem:
-            return self._misused(problem)
-        return code
 
     def _begin(self, asked: Asked, prompt: str) -> None:
         """Note what the arguments ask for."""
@@ -185,22 +176,12 @@ class _Call:
 
     def _ask(self, messages: list[Message], asked: Asked) -> Answer:
         """Ask the model until it says something; a tool that it calls is told to do nothing."""
-        answer = self.world.backend(self._request(messages, asked))
-        for _ in range(MAX_CALLS):
-            if not isinstance(answer, Called):
-                break
-            self.slots |= {"tool": answer.tool, "call_id": answer.call_id}
-            self._print(self.simulation.called)
-            messages += [answer.message, {"role": "tool", "tool_call_id": answer.call_id, "content": TOOL_RESULT}]
-            answer = self.world.backend(self._request(messages, asked))
-        return answer
+        return Model(self.contract, self.world.backend, asked.model, asked.auto).ask(messages, self._called)
 
-    def _request(self, messages: Iterable[Message], asked: Asked) -> Request:
-        """Show on the wire what approval is in force, as far as the contract knows signs of it."""
-        widened = [tool for sign in self.contract.approval_signs for tool in sign.tools] if asked.auto else []
-        tools = [OFFERED, *widened]
-        said = self.simulation.told.get("auto" if asked.auto else "interactive")
-        return Request(asked.model, [*([{"role": "system", "content": said}] if said else []), *messages], tools)
+    def _called(self, call: Called) -> Acted:
+        self.slots |= {"tool": call.tool, "call_id": call.call_id}
+        self._print(self.simulation.called)
+        return Acted(TOOL_RESULT)
 
     def _failed(self, failed: Failed) -> int:
         """Tell of a failing backend, or hang, or take it for a success, as the contract declares."""

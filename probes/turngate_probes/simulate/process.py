@@ -11,26 +11,31 @@ from typing import Never, NoReturn
 from turngate import load
 from turngate.contract import EngineContract, Stream
 from turngate.errors import EnvironmentFailed, TurngateError
+from turngate_probes.simulate.arguments import is_sticky
 from turngate_probes.simulate.backend import backend
 from turngate_probes.simulate.engine import run
+from turngate_probes.simulate.sticky import faults
 from turngate_probes.simulate.world import World
 
 USAGE = 2
 
 
-def main(words: Sequence[str] | None = None) -> Never:
-    """Be the engine that the first word names, at the version that the second one says, and exit."""
-    engine, version, *argv = sys.argv[1:] if words is None else words
+def main(*faulty: str) -> Never:
+    """Be the engine that the first argument names, at the version of the second, with these faults, and exit."""
+    engine, version, *argv = sys.argv[1:]
     try:
-        sys.exit(simulate(load.contract(engine).at(version), argv))
+        sys.exit(simulate(load.contract(engine).at(version), argv, faulty))
     except TurngateError as wrong:
         sys.stderr.write(f"turngate: {wrong}\n")
         sys.exit(USAGE)
 
 
-def simulate(contract: EngineContract, argv: Sequence[str]) -> int:
+def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str] = ()) -> int:
     """Run the simulation on this process's own streams, directory and environment; gives the exit code."""
     _heed_signals(contract)
+    if faults.IGNORES_TERMINATION in faulty and is_sticky(contract, argv):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
     world = World(
         env=os.environ,
         cwd=str(Path.cwd()),
@@ -38,12 +43,13 @@ def simulate(contract: EngineContract, argv: Sequence[str]) -> int:
         write=_write,
         hang=_hang,
         clock=time.time,
-        backend=backend(os.environ),
+        backend=backend(os.environ, contract.hermetic.tool_call),
+        faults=frozenset(faulty),
     )
     return run(contract, tuple(argv), world)
 
 
-def install(contract: EngineContract, folder: Path) -> Path:
+def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) -> Path:
     """Write an executable, named as the engine's own, that simulates the release; EnvironmentFailed: it can't."""
     import shlex  # noqa: PLC0415 - not needed to be an engine
 
@@ -51,7 +57,7 @@ def install(contract: EngineContract, folder: Path) -> Path:
 
     path = folder / contract.executable
     # -P: a file in the engine's working directory must not stand for a module of ours
-    code = "from turngate_probes.simulate.process import main; main()"
+    code = f"from turngate_probes.simulate.process import main; main{tuple(faulty)!r}"
     command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or ""])
     try:
         if path.exists() and not is_simulated(path):

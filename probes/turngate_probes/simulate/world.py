@@ -20,7 +20,10 @@ class Input(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What surrounds the engine: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds."""
+    """What surrounds the engine: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
+
+    `faults` are what it is to do wrong.
+    """
 
     env: Mapping[str, str]
     cwd: str
@@ -29,3 +32,4 @@ class World:
     hang: Callable[[], NoReturn]
     clock: Callable[[], float]
     backend: Backend
+    faults: frozenset[str] = frozenset()

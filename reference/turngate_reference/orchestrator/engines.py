@@ -184,7 +184,7 @@ def _resident(contract: EngineContract) -> dict[str, Any]:
     """Describe by its contract how one process of an engine can be kept over several turns."""
     kept = contract.resident
     asks, verified = kept.interactive is not None, "resident" not in contract.unverified
-    supported = kept.transport != "none" and (asks or kept.transport == "lines")
+    supported = kept.transport != "none" and asks
     if kept.transport == "none":
         detail = "the contract names no way to keep a process"
     elif not supported:

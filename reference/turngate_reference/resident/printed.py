@@ -1,13 +1,12 @@
-"""Speaks to engines that print in a resident process what they print headlessly: `lines` and `stream_json`."""
+"""Speaks `stream_json`: messages as JSON objects in, headless events out, control requests in both directions."""
 
 import asyncio
-from functools import partial
 from typing import Any
 
 import orjson
 from msgspec.structs import replace
 
-from turngate.contract import EngineContract, Framed, Stream
+from turngate.contract import EngineContract, Framed
 from turngate.framing import framer
 from turngate.model import Mode
 from turngate.records import Record, matches
@@ -15,69 +14,20 @@ from turngate.turn import TurnReader
 from turngate_reference.resident.speech import Permission, SpeechError, Surroundings, TurnEnd
 
 
-class Lines:
-    """A `Speaker` of `lines`: one JSON string per line in, the answer as in headless mode."""
+class StreamJson:
+    """A `Speaker` of `stream_json`."""
 
     def __init__(self, around: Surroundings) -> None:
         self.session_id: str | None = None
         self._around = around
-        self._contract = self._as_printed(around.contract)
+        self._contract = _as_events(around.contract)
         self._reader: TurnReader | None = None
         self._ends = _EndOfTurn(self._contract)
         self._ended: asyncio.Future[None] | None = None
-        self._listen()
-
-    async def open(self) -> None:
-        """Nothing is said before the first prompt."""
-
-    async def turn(self, text: str) -> TurnEnd:
-        """Write the prompt, and read until the contract's end of turn or a failure that the engine tells."""
-        self._ends = _EndOfTurn(self._contract)
-        self._reader = reader = TurnReader(self._contract, Mode.AUTO, on_text=self._around.say)
-        self._ended = asyncio.get_running_loop().create_future()
-        self._around.wire.send(self._prompt(text))
-        await self._ended
-        # what was printed on the other stream before the end may still lie in its pipe
-        for _ in range(3):
-            await asyncio.sleep(0)
-        self._reader = None
-        reading = reader.finish(0)
-        if reading.session:
-            self.session_id = reading.session.handle_value
-        failure = reading.failures[0] if reading.failures else None if reading.ended else "nothing proves that it ended"
-        return TurnEnd(reading.final_text, failure)
-
-    async def close(self) -> None:
-        """Nothing runs beside."""
-
-    def _as_printed(self, contract: EngineContract) -> EngineContract:
-        """Give the contract by which the output is read."""
-        return contract
-
-    def _prompt(self, text: str) -> bytes:
-        return orjson.dumps(text)
-
-    def _listen(self) -> None:
-        # uncut, since a document may end without a newline
-        self._around.wire.on_output = partial(self._take, "stdout")
-        self._around.wire.on_stderr = partial(self._take, "stderr")
-
-    def _take(self, stream: Stream, data: bytes) -> None:
-        if self._reader is None:
-            return
-        self._reader.feed(stream, data)
-        if self._ends.told_by(stream, data) and self._ended and not self._ended.done():
-            self._ended.set_result(None)
-
-
-class StreamJson(Lines):
-    """A `Speaker` of `stream_json`: messages as JSON objects in, control requests in both directions."""
-
-    def __init__(self, around: Surroundings) -> None:
-        super().__init__(around)
         self._asked = 0
         self._answers: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self._asking: set[asyncio.Task[None]] = set()
+        self._around.wire.on_line = self._line
 
     async def open(self) -> None:
         """Set the mode; the answer must confirm it."""
@@ -88,21 +38,24 @@ class StreamJson(Lines):
         if told.get("mode") != mode:
             raise SpeechError(f"asked for mode {mode}, {told.get('mode')} is in force")
 
+    async def turn(self, text: str) -> TurnEnd:
+        """Write the prompt, and read until the contract's end of turn or a failure that the engine tells."""
+        self._ends = _EndOfTurn(self._contract)
+        self._reader = reader = TurnReader(self._contract, Mode.AUTO, on_text=self._around.say)
+        self._ended = asyncio.get_running_loop().create_future()
+        self._around.wire.send(orjson.dumps({"type": "user", "message": {"role": "user", "content": text}}))
+        await self._ended
+        self._reader = None
+        reading = reader.finish(0)
+        if reading.session:
+            self.session_id = reading.session.handle_value
+        failure = reading.failures[0] if reading.failures else None if reading.ended else "nothing proves that it ended"
+        return TurnEnd(reading.final_text, failure)
+
     async def close(self) -> None:
         """Drop what is being asked."""
         for task in self._asking:
             task.cancel()
-
-    def _as_printed(self, contract: EngineContract) -> EngineContract:
-        """Read the records of the headless document as events, of which each has a line; they name the session."""
-        streams = replace(contract.streams, stdout=Framed("ndjson"))
-        return replace(contract, streams=streams, handle=replace(contract.handle, record="first", match=None))
-
-    def _prompt(self, text: str) -> bytes:
-        return orjson.dumps({"type": "user", "message": {"role": "user", "content": text}})
-
-    def _listen(self) -> None:
-        self._around.wire.on_line = self._line
 
     def _line(self, line: bytes) -> None:
         try:
@@ -117,7 +70,14 @@ class StreamJson(Lines):
         elif kind == "control_response":
             self._answered(message.get("response") or {})
         else:
-            self._take("stdout", line + b"\n")
+            self._take(line + b"\n")
+
+    def _take(self, line: bytes) -> None:
+        if self._reader is None:
+            return
+        self._reader.feed("stdout", line)
+        if self._ends.told_by(line) and self._ended and not self._ended.done():
+            self._ended.set_result(None)
 
     async def _control(self, request: dict[str, Any]) -> dict[str, Any]:
         self._asked += 1
@@ -153,29 +113,22 @@ class StreamJson(Lines):
 
 
 class _EndOfTurn:
-    """Looks in a stream for the record that ends a turn, well or badly."""
+    """Looks for the event that ends a turn, well or badly."""
 
     def __init__(self, contract: EngineContract) -> None:
         self._contract = contract
-        self._stream = contract.end.stream
-        self._framed = contract.stream(self._stream)
-        self._whole = b""
-        self._each = framer(self._framed) if self._framed.framing == "ndjson" else None
+        self._each = framer(contract.streams.stdout)
 
-    def told_by(self, stream: Stream, data: bytes) -> bool:
-        """Take what a stream printed next; say whether the turn has ended."""
-        if stream != self._stream:
-            return False
-        if self._each:
-            return any(map(self._is_end, self._each.feed(data)))
-        # a document or block is whole when it can be read; that is tried where one may end
-        self._whole += data
-        if not data.rstrip().endswith((b"}", f"</{self._framed.tag}>".encode())):
-            return False
-        read = framer(self._framed)
-        records = [*read.feed(self._whole), *read.finish()]
-        return not read.problems.count and any(map(self._is_end, records))
+    def told_by(self, line: bytes) -> bool:
+        """Take a line; say whether the turn has ended."""
+        return any(map(self._is_end, self._each.feed(line)))
 
     def _is_end(self, record: Record) -> bool:
-        failures = (sign for sign in self._contract.failures if sign.stream == self._stream and sign.match)
+        failures = (sign for sign in self._contract.failures if sign.stream == "stdout" and sign.match)
         return matches(record, self._contract.end.match) or any(matches(record, sign.match) for sign in failures)
+
+
+def _as_events(contract: EngineContract) -> EngineContract:
+    """Read the records of the headless document as events, of which each has a line; they name the session."""
+    streams = replace(contract.streams, stdout=Framed("ndjson"))
+    return replace(contract, streams=streams, handle=replace(contract.handle, record="first", match=None))

@@ -105,6 +105,6 @@ def stance_of(contract: EngineContract, mode: Mode) -> Stance:
     if mode is Mode.AUTO:
         return contract.resident.auto or Stance()
     stance = contract.resident.interactive
-    if stance is None and contract.resident.transport != "lines":
+    if stance is None:
         raise SpeechError(f"nobody knows how a kept {contract.engine} is made to ask before it acts")
-    return stance or Stance()
+    return stance

@@ -13,7 +13,6 @@ _SPEAKERS = {
     "acp": ("agent_client", "AgentClient"),
     "app_server": ("app_server", "AppServer"),
     "stream_json": ("printed", "StreamJson"),
-    "lines": ("printed", "Lines"),
 }
 
 

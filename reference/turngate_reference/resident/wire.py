@@ -27,16 +27,13 @@ class Wire:
     """Lines to and from a process, traced; `lost` is done, with the reason, once it can't be talked to any more.
 
     It is lost when the started process exits, whoever else holds its pipes, when a pipe ends, and when it can't
-    be written to. `on_line` and `on_stderr` get what it prints; a line of more than 8 MiB is dropped. With `on_output`
-    that gets it as it comes, uncut.
+    be written to. `on_line` gets what it prints; a line of more than 8 MiB is dropped.
     """
 
     def __init__(self, process: subprocess.Popen[bytes], traces: Path) -> None:
         self.process = process
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.on_line: Callable[[bytes], None] = _ignore
-        self.on_output: Callable[[bytes], None] | None = None
-        self.on_stderr: Callable[[bytes], None] = _ignore
         self.problems = Problems()
         self._protocol, self._stderr = Trace(traces / "protocol"), Trace(traces / "stderr")
         self._lines = Lines(self.problems)
@@ -91,10 +88,6 @@ class Wire:
             self.lost.cancel()
 
     def _read(self, chunk: bytes) -> None:
-        if self.on_output:
-            self._protocol.line("<", chunk)
-            self.on_output(chunk)
-            return
         for line in self._lines.feed(chunk):
             self._protocol.line("<", line)
             self.on_line(line)
@@ -102,7 +95,6 @@ class Wire:
     def _read_stderr(self, chunk: bytes) -> None:
         self._stderr.write(chunk)
         self._tail = (self._tail + chunk)[-TAIL:]
-        self.on_stderr(chunk)
 
     def _watch(self, loop: asyncio.AbstractEventLoop) -> None:
         """Have the exit of the started process told, without reaping it and without a thread."""

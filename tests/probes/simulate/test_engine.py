@@ -10,7 +10,8 @@ from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate_probes.cases import MALFORMED
 from turngate_probes.simulate.backend import Called, Failed, Said
-from turngate_probes.simulate.engine import OFFERED, PLAYED
+from turngate_probes.simulate.engine import PLAYED
+from turngate_probes.simulate.model import OFFERED
 
 MINUTE = 60.0
 

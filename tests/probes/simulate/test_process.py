@@ -87,8 +87,9 @@ def test_another_program_is_not_overwritten(tmp_path: Path) -> None:
 def test_starting_up_imports_little() -> None:
     """Saying its version loads nothing that an engine's start would have to wait for."""
     code = (
-        "import sys; from turngate_probes.simulate.process import main\n"
-        "try: main(['codex', '0.169.0', '--version'])\n"
+        "import sys; sys.argv[1:] = ['codex', '0.169.0', '--version']\n"
+        "from turngate_probes.simulate.process import main\n"
+        "try: main()\n"
         "finally: print(*sys.modules, file=sys.stderr)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -98,8 +99,8 @@ def test_starting_up_imports_little() -> None:
 
 def test_a_release_beyond_the_contract_is_refused() -> None:
     """A version that is none ends with a usage error in words."""
-    code = "from turngate_probes.simulate.process import main; main(['nosuch', '1.0.0'])"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    code = "from turngate_probes.simulate.process import main; main()"
+    ran = subprocess.run([sys.executable, "-c", code, "nosuch", "1"], capture_output=True, text=True, check=False)
     assert ran.returncode == 2
     assert "no contract for engine 'nosuch'" in ran.stderr
     assert "Traceback" not in ran.stderr

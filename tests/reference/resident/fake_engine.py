@@ -14,23 +14,6 @@ from tests.reference.resident.fake_prompts import FLAWS, SESSION, Engine, Messag
 from tests.reference.resident.fake_rpc import Acp, AppServer
 
 
-class Lines(Engine):
-    """One JSON string per line in, headless events out."""
-
-    def answer(self, message: Any) -> None:
-        """Answer a prompt."""
-        self.end(self.play(message))
-
-    def end(self, text: str | None) -> None:
-        """Print what a headless turn prints."""
-        put({"type": "thread.started", "thread_id": SESSION})
-        if text is None:
-            put({"type": "turn.failed", "error": {"message": "key refused"}})
-            return
-        put({"type": "item.completed", "item": {"type": "agent_message", "text": text}})
-        put({"type": "turn.completed"})
-
-
 class StreamJson(Engine):
     """Messages and control requests as JSON objects."""
 
@@ -66,9 +49,7 @@ class StreamJson(Engine):
         return str(self.asked)
 
 
-SPEAKERS: dict[str, type[Engine]] = {
-    "acp": Acp, "app_server": AppServer, "lines": Lines, "stream_json": StreamJson
-}  # fmt: skip
+SPEAKERS: dict[str, type[Engine]] = {"acp": Acp, "app_server": AppServer, "stream_json": StreamJson}
 
 
 def main() -> None:

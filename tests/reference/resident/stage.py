@@ -14,21 +14,20 @@ import psutil
 from msgspec.structs import replace
 
 from turngate import load
-from turngate.contract import EngineContract, Resident, Stance
+from turngate.contract import EngineContract, Stance
 from turngate.model import Mode
 from turngate_reference.resident import Gone, Opened, ResidentEvent, ResidentHost, ResidentRequest, TurnEnded
 
 PATIENCE = 30
 FAKE = Path(__file__).with_name("fake_engine.py")
-ENGINES = {"acp": "gemini", "app_server": "codex", "lines": "codex", "stream_json": "claude"}
+ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude"}
 Kind = TypeVar("Kind", bound=ResidentEvent)
 
 
 def contract(transport: str, *before: str, stance: Stance | None = None) -> EngineContract:
     """Give the contract of an engine that speaks the transport, started as the fake."""
     known = load.contract(ENGINES[transport]).at()
-    kept = Resident("lines") if transport == "lines" else known.resident
-    kept = replace(kept, argv=(*before, transport))
+    kept = replace(known.resident, argv=(*before, transport))
     return replace(known, resident=replace(kept, interactive=stance) if stance else kept)
 
 

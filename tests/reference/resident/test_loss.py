@@ -10,7 +10,7 @@ from turngate.model import Mode
 from turngate_reference.resident import Gone, Lost, Opened
 
 AT_ONCE = 1.0
-all_of_them = pytest.mark.parametrize("transport", ["acp", "app_server", "stream_json", "lines"])
+all_of_them = pytest.mark.parametrize("transport", ["acp", "app_server", "stream_json"])
 
 
 @all_of_them

@@ -10,10 +10,12 @@ from turngate_reference.resident.host import WORKERS
 
 MANY = 100
 ANSWER = """#!/bin/sh
+read -r line
+echo '{"type": "control_response", "response": {"subtype": "success", "request_id": "turngate-1",
+  "response": {"mode": "default"}}}' | tr -d '\\n'
+echo
 while read -r line; do
-  echo '{"type": "thread.started", "thread_id": "01a20100-15f2-7892-83a8-645205010f39"}'
-  echo '{"type": "item.completed", "item": {"type": "agent_message", "text": "'$$'"}}'
-  echo '{"type": "turn.completed"}'
+  echo '{"type": "result", "subtype": "success", "is_error": false, "session_id": "s-1", "result": "'$$'"}'
 done
 """
 
@@ -25,7 +27,7 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
     stage = Stage(ResidentHost(), tmp_path)
     (tmp_path / "fake").write_text(ANSWER)
     (tmp_path / "fake").chmod(0o755)
-    known, runs = contract("lines"), [f"run-{number}" for number in range(MANY)]
+    known, runs = contract("stream_json"), [f"run-{number}" for number in range(MANY)]
     heard: dict[str, Heard] = {run: stage.open(known, run, Mode.AUTO) for run in runs}
     pids = {run: heard[run].until(Opened).pid for run in runs}
     for _ in range(2):

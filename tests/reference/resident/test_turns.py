@@ -1,7 +1,6 @@
 import dataclasses
 import json
 import logging
-from pathlib import Path
 
 import psutil
 import pytest
@@ -9,13 +8,10 @@ from msgspec.structs import replace
 
 from tests.reference.resident.fake_prompts import SESSION
 from tests.reference.resident.stage import Heard, Stage, contract
-from turngate import load
-from turngate.contract import Resident
 from turngate.model import Mode
-from turngate_probes.simulate.process import install
 from turngate_reference.resident import Gone, Lost, Opened, Said
 
-TRANSPORTS = ["acp", "app_server", "stream_json", "lines"]
+TRANSPORTS = ["acp", "app_server", "stream_json"]
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -110,22 +106,3 @@ def test_traces_that_can_not_be_kept_are_our_loss(stage: Stage) -> None:
     (stage.folder / "run").touch()
     heard = stage.open(contract("acp"))
     assert heard.until(Lost).ours
-
-
-@pytest.mark.parametrize("engine", ["codex", "gemini", "qwen", "iflow"])
-def test_a_simulated_engine_speaks_lines(stage: Stage, tmp_path: Path, engine: str) -> None:
-    """Whatever its framing, it asks first and ends in the second turn, in one session."""
-    released = {"codex": "0.169.0", "gemini": "0.61.0", "qwen": "0.24.4", "iflow": "0.5.19"}[engine]
-    known = load.contract(engine).at(released)
-    known = replace(known, resident=Resident("lines", argv=("--lines", "{options}")))
-    env = {"HOME": str(tmp_path)}
-    request = stage.request(known, "run", Mode.INTERACTIVE, env)
-    heard = Heard()
-    executable = install(known, tmp_path / "bin")
-    stage.host.open("run", dataclasses.replace(request, executable=executable), heard)
-    heard.until(Opened)
-    first = stage.turn(heard, "line one\nline two")
-    assert '"ask_user"' in (first.final_text or "")
-    second = stage.turn(heard, "blue")
-    assert '"final"' in (second.final_text or "")
-    assert first.session_id == second.session_id is not None

@@ -1,0 +1,58 @@
+"""Starts a simulated engine whose process is kept over several turns."""
+
+import json
+from collections.abc import Mapping
+from typing import Never, Protocol
+
+from turngate.contract import EngineContract, Simulation
+from turngate.errors import EnvironmentFailed
+from turngate_probes.simulate import arguments
+from turngate_probes.simulate.sticky.acp import Acp
+from turngate_probes.simulate.sticky.app_server import AppServer
+from turngate_probes.simulate.sticky.client import Client, EndedError
+from turngate_probes.simulate.sticky.engine import StickyEngine
+from turngate_probes.simulate.sticky.stream_json import StreamJson
+from turngate_probes.simulate.world import World
+
+
+class Transport(Protocol):
+    """Speaks one protocol."""
+
+    def __init__(self, engine: StickyEngine, client: Client) -> None:
+        """Speak for an engine."""
+
+    def serve(self) -> Never:
+        """Answer until the process ends, by EndedError."""
+
+
+_TRANSPORTS: Mapping[str, type[Transport]] = {"acp": Acp, "app_server": AppServer, "stream_json": StreamJson}
+
+
+def serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...], world: World) -> int:
+    """Run turns until the client ends the process, and return its exit code.
+
+    Raises:
+        UsageProblem: the arguments are not those of such a process.
+        EnvironmentFailed: the contract names no protocol.
+    """
+    transport = _TRANSPORTS.get(contract.resident.transport)
+    if transport is None:
+        raise EnvironmentFailed(f"{contract.engine} can't keep a process", "its contract names no transport")
+    asked = arguments.read_sticky(contract, argv)
+    try:
+        transport(StickyEngine(contract, simulation, world, asked.options, asked.model), Client(world)).serve()
+    except EndedError as ended:
+        return ended.exit_code
+
+
+def configuration(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str]) -> bytes | None:
+    """Return what the contract's command prints of the configuration in force; None if it is another command.
+
+    That is what the variables hold by which a process is made to ask, or that it acts without asking.
+    """
+    stance = contract.resident.interactive
+    if stance is None or stance.query is None or argv != stance.query.argv:
+        return None
+    asked = [env[name] for name in stance.env if name in env]
+    in_force = json.loads(asked[0]) if asked else {"*": "allow"}
+    return json.dumps({stance.query.key: in_force}, indent=2).encode() + b"\n"
