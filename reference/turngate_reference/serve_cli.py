@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from turngate import load
 from turngate_reference.data_dir import data_dir
 from turngate_reference.serving import SLOTS, Server, Settings
 from turngate_reference.web.app import create_app
@@ -114,9 +115,24 @@ def _running(settings: Settings) -> Iterator[Server]:
 
 
 def _started(core: Server, at: str, settings: Settings) -> str:
-    found = [each["engine"] for each in core.engines.every(patience=0) if each["executable"]]
+    engines = core.engines.every(patience=0)
+    found = [each["engine"] + " (simulated)" * each["simulated"] for each in engines if each["executable"]]
     slots = f"{settings.slots} slot{'s' if settings.slots > 1 else ''}"
-    return f"turngate serves {at} (data: {settings.data.root}; {slots}; engines: {', '.join(found) or 'none on PATH'})"
+    here = f"turngate serves {at} (data: {settings.data.root}; {slots}; engines: {', '.join(found) or 'none on PATH'})"
+    return here if found else f"{here}\n{_no_engines()}"
+
+
+def _no_engines() -> str:
+    """Say what was looked for, and how to get an engine."""
+    known = [load.contract(engine).at() for engine in load.engines()]
+    names = ", ".join(each.executable for each in known)
+    published = [each for each in known if each.npm and each.lifecycle.status == "active"]
+    installs = "".join(f"    npm install --global {each.npm.package}\n" for each in published if each.npm)
+    return (
+        f"No engine is on PATH: looked for {names}. Install one that you have an account for:\n{installs}"
+        "Or try a simulated one, which needs no account and no network, and start this server again:\n"
+        "    turngate simulate codex --install ./bin && export PATH=$PWD/bin:$PATH"
+    )
 
 
 def _ending() -> tuple[signal.Signals, ...]:

@@ -12,10 +12,12 @@ from typing import Any
 import psutil
 import pytest
 
+from tests.probes.simulate.played import at_known_release
 from tests.reference import desk as d
 from tests.reference.caller import TOKEN
 from tests.reference.desk import Desk
 from tests.reference.wire import PATIENCE
+from turngate_probes.simulate.process import install
 from turngate_reference.web.listener import bound
 
 
@@ -69,6 +71,33 @@ def test_serve_runs_until_it_is_told_to_end(desk: Desk, number: signal.Signals) 
     finally:
         code, err = serving.end(number)
     assert (code, err) == (0, "")
+
+
+def test_serve_names_simulated_engines_as_such(desk: Desk) -> None:
+    """Beside real ones."""
+    desk.engine("codex", d.codex("x"))
+    install(at_known_release("gemini"), desk.path)
+    serving = Serving(desk)
+    serving.end(signal.SIGTERM)
+    assert "engines: codex, gemini (simulated))" in serving.line
+
+
+def test_serve_without_engines_says_how_to_get_one(desk: Desk) -> None:
+    """It runs, names what it looked for, and each of the commands that it gives can be typed."""
+    serving = Serving(desk)
+    assert serving.process.stdout
+    told = [serving.process.stdout.readline().strip() for _ in range(8)]
+    code, _ = serving.end(signal.SIGTERM)
+    assert code == 0
+    assert "engines: none on PATH" in serving.line
+    assert "looked for claude, codex, gemini, iflow, opencode, qwen" in told[0]
+    assert "npm install --global @openai/codex" in told
+    simulate, _, path = told[-1].partition(" && ")
+    assert path == "export PATH=$PWD/bin:$PATH"
+    assert desk.type(*simulate.replace("./bin", str(desk.path)).split()[1:]).code == 0
+    again = Serving(desk)
+    again.end(signal.SIGTERM)
+    assert "engines: codex (simulated))" in again.line
 
 
 def test_serve_counts_turns(desk: Desk) -> None:

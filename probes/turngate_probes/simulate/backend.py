@@ -1,6 +1,7 @@
 """Where a simulated engine has its answers from: a model backend over HTTP, or without one itself."""
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -80,15 +81,17 @@ def alone(request: Request, reply: str | None, tool: ToolUse | None = None) -> A
         return Said(reply)
     last = request.messages[-1]
     if last["role"] == "tool":
-        return Said(_ended(str(last["content"])))
+        return Said(_final(request, {"action": str(last["content"])}))
     if sum(each["role"] == "user" for each in request.messages) == 1:
         return Said(json.dumps(_QUESTION))
-    return _call(tool) if tool and tool.name in request.tools else Said(_ended(""))
+    return _call(tool) if tool and tool.name in request.tools else Said(_final(request, {}))
 
 
-def _ended(came_of_it: str) -> str:
-    data = {"colour": "blue"} | ({"action": came_of_it} if came_of_it else {})
-    return json.dumps({"outcome": "final", "final_data": data})
+def _final(request: Request, more: Mapping[str, str]) -> str:
+    """End with the colour that the user chose, which stands in the first two paragraphs of what they said last."""
+    last = next(str(each["content"]) for each in reversed(request.messages) if each["role"] == "user")
+    said = re.search(r"\b(red|blue)\b", " ".join(last.split("\n\n")[:2]))
+    return json.dumps({"outcome": "final", "final_data": {"colour": said[0] if said else "blue", **more}})
 
 
 def _call(tool: ToolUse) -> Called:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Never, NoReturn
 
 from turngate import load
-from turngate.contract import EngineContract, Stream
+from turngate.contract import EngineContract, Stream, ToolUse
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate_probes.simulate.arguments import is_sticky
 from turngate_probes.simulate.backend import backend
@@ -43,7 +43,7 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
         write=_write,
         hang=_hang,
         clock=time.time,
-        backend=backend(os.environ, contract.hermetic.tool_call),
+        backend=backend(os.environ, _tool(contract, Path.cwd())),
         faults=frozenset(faulty),
     )
     return run(contract, tuple(argv), world)
@@ -68,6 +68,18 @@ def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) 
     except OSError as error:
         raise EnvironmentFailed(f"{path} can't be written: {error}", "name a folder that can be") from error
     return path
+
+
+def _tool(contract: EngineContract, work: Path) -> ToolUse | None:
+    """Return the tool that the contract names, its arguments filled as a sandbox fills them."""
+    tool = contract.hermetic.tool_call
+    if tool is None:
+        return None
+    filled = {
+        name: value.replace("{work}", str(work)) if isinstance(value, str) else value
+        for name, value in tool.arguments.items()
+    }
+    return ToolUse(tool.name, filled, tool.leaves)
 
 
 def _heed_signals(contract: EngineContract) -> None:

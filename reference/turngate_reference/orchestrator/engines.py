@@ -20,6 +20,7 @@ from turngate.runtime import Stop
 from turngate.runtime.cache import default_cache
 from turngate.runtime.identity import identity
 from turngate.runtime.probe_results import last_result
+from turngate.runtime.simulated import is_simulated
 from turngate.verdict import profile
 from turngate_reference.data_dir import DataDir
 from turngate_reference.installed import InstalledEngine, covering, locate, printed, version_of
@@ -130,18 +131,18 @@ class Engines:
     def _row(self, engine: str) -> dict[str, Any]:
         _, contract = _contract(engine)
         row: dict[str, Any] = {
-            "executable": None, "version": None, "capability": None, "profile": None, "help_missing": [],
-            "last_probe": None,
+            "executable": None, "simulated": False, "version": None, "capability": None, "profile": None,
+            "help_missing": [], "last_probe": None,
         }  # fmt: skip
         with suppress(EnvironmentFailed):
             key, path = self._place(contract)
-            row["executable"] = str(path)
+            row |= {"executable": str(path), "simulated": is_simulated(path)}
             if found := self._installed.peek(key):
                 contract = found.contract
                 row |= {"version": found.version, "help_missing": self._help.peek(key) or []} | self._able(found)
         return {
             "engine": engine, "title": contract.title, "contract_version": contract.contract_version,
-            "lifecycle": contract.lifecycle.status, "resident": _resident(contract), **row,
+            "lifecycle": contract.lifecycle.status, "resident": _resident(contract, simulated=row["simulated"]), **row,
         }  # fmt: skip
 
     def _able(self, engine: InstalledEngine) -> dict[str, Any]:
@@ -180,15 +181,17 @@ def _contract(engine: str) -> tuple[Contract, EngineContract]:
     return contract, contract.at()
 
 
-def _resident(contract: EngineContract) -> dict[str, Any]:
+def _resident(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
     """Describe by its contract how one process of an engine can be kept over several turns."""
     kept = contract.resident
-    asks, verified = kept.interactive is not None, "resident" not in contract.unverified
+    asks, verified = kept.interactive is not None, "resident" not in contract.unverified and not simulated
     supported = kept.transport != "none" and asks
     if kept.transport == "none":
         detail = "the contract names no way to keep a process"
     elif not supported:
         detail = f"the contract does not say how it asks before it acts over {kept.transport}"
+    elif simulated:
+        detail = f"driven over {kept.transport} by a simulated engine, which proves nothing about the real one"
     else:
         detail = f"driven over {kept.transport}; {'' if verified else 'not yet '}seen at work with this release"
     return {

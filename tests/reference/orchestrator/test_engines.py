@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.probes.simulate.played import at_known_release
 from tests.reference import desk as d
 from tests.reference.desk import Desk
 from tests.reference.house import ASK, House
@@ -20,6 +21,7 @@ from turngate.runtime.cache import default_cache
 from turngate.runtime.identity import identity
 from turngate.runtime.probe_results import Capability, ProbeResult, keep_result
 from turngate.verdict import Verdict
+from turngate_probes.simulate.process import install
 from turngate_reference.data_dir import DataDir
 from turngate_reference.installed import InstalledEngine
 from turngate_reference.orchestrator.engines import Engines
@@ -152,8 +154,8 @@ def test_every_contracted_engine_is_listed(desk: Desk, engines: Engines) -> None
         assert each == {
             "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
             "lifecycle": contract.lifecycle.status, "resident": each["resident"],
-            "executable": None, "version": None, "capability": None, "profile": None, "help_missing": [],
-            "last_probe": None,
+            "executable": None, "simulated": False, "version": None, "capability": None, "profile": None,
+            "help_missing": [], "last_probe": None,
         }  # fmt: skip
 
 
@@ -170,6 +172,18 @@ def test_how_a_process_is_kept_is_listed(desk: Desk, engines: Engines) -> None:
         assert (told["transport"], told["same_id"]) == (contract.resident.transport, contract.resident.same_id)
         assert told["verified"] == (told["supported"] and verified)
         assert ("not yet seen" in told["detail"]) == (told["supported"] and not verified)
+
+
+@pytest.mark.parametrize("engine", ["codex", "gemini", "opencode", "claude", "qwen"])
+def test_a_simulated_engine_is_never_verified(desk: Desk, engines: Engines, engine: str) -> None:
+    """Though its contract is, and it can be kept: it is named as what it is, and proves nothing."""
+    install(at_known_release(engine), desk.path)
+    told = row(engines, engine)
+    assert told["simulated"]
+    assert told["version"] == at_known_release(engine).version
+    assert told["resident"]["supported"]
+    assert not told["resident"]["verified"]
+    assert "proves nothing" in told["resident"]["detail"]
 
 
 def test_what_an_engine_can_do_is_learned_in_the_background(desk: Desk) -> None:
