@@ -12,7 +12,7 @@ from turngate.argv import Invocation
 from turngate.contract import Stream
 from turngate.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.errors import EnvironmentFailed
-from turngate.runtime import Ended, ProcessRequest, Stdin, Stop, run
+from turngate.runtime import Ended, ProcessRequest, ProcessTree, Stdin, Stop, Tree, run
 from turngate.turn import TurnReader, TurnReading
 from turngate_reference.installed import InstalledEngine
 
@@ -51,7 +51,7 @@ class Terms(Struct, frozen=True):
     """On what terms an engine runs: where, in which environment, for how long, and what ends it or hears of it.
 
     `timeout` is in seconds; `tag` marks its processes (empty: nobody needs to find them later); `on_start` gets
-    the process id.
+    the process id; `new_tree` is that of `turngate.runtime.run`.
     """
 
     cwd: Path
@@ -60,6 +60,7 @@ class Terms(Struct, frozen=True):
     timeout: float = float("inf")
     tag: str = ""
     on_start: Callable[[int], None] | None = None
+    new_tree: Callable[[str], Tree] = ProcessTree
 
 
 def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, terms: Terms) -> Attempt:
@@ -84,7 +85,7 @@ def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, fold
                 raise _no_room(folder, error) from error
             reader.feed(name, chunk)
 
-        outcome = run(request, stop=terms.stop, on_output=on_output, on_start=terms.on_start)
+        outcome = run(request, stop=terms.stop, on_output=on_output, on_start=terms.on_start, new_tree=terms.new_tree)
     reading = reader.finish(outcome.exit_code, timed_out=outcome.ended is Ended.TIMEOUT)
     return Attempt(outcome.exit_code, outcome.ended, reading)
 

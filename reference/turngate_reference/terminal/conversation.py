@@ -12,7 +12,7 @@ from turngate.argv import Invocation
 from turngate.envelope import Envelope
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
-from turngate.runtime import Stop
+from turngate.runtime import ProcessTree, Stop, Tree
 from turngate.turn import TurnReader
 from turngate_reference import handle_record
 from turngate_reference.attempt import Attempt, Terms, attempt, traces
@@ -35,11 +35,15 @@ class Done(Struct, frozen=True):
 
 
 class Conversations(Struct, frozen=True):
-    """Everything that starting and continuing share: the data directory, who hears the agent, what ends it."""
+    """Everything that starting and continuing share: the data directory, who hears the agent, what ends it.
+
+    `new_tree` is that of `turngate.runtime.run`.
+    """
 
     data: DataDir
     on_text: Callable[[str], None]
     stop: Stop
+    new_tree: Callable[[str], Tree] = ProcessTree
 
     def start(
         self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
@@ -99,7 +103,7 @@ class Conversations(Struct, frozen=True):
         try:
             done = attempt(
                 installed, built, reader, traces(record.run_directory, record.turns),
-                Terms(record.cwd, os.environ, self.stop),
+                Terms(record.cwd, os.environ, self.stop, new_tree=self.new_tree),
             )  # fmt: skip
         except Exception:
             handle_record.write(path, record.updated(state="failed"))
