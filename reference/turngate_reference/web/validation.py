@@ -29,6 +29,7 @@ _WORDS = {
     "maximum": "must be {} or less",
     "maxItems": "must have {} or fewer items",
 }
+_PATTERNS = {r"\S": "must hold more than white space"}
 
 
 def body(name: str) -> dict[str, Any]:
@@ -137,6 +138,8 @@ def _worded(error: ValidationError) -> str:
     if template is None:
         return error.message[:300]
     value: Any = error.validator_value
+    if error.validator == "pattern":
+        template = _PATTERNS.get(value, template)
     return template.format(", ".join(map(str, value)) if isinstance(value, list) else value)
 
 
