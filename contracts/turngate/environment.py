@@ -28,12 +28,18 @@ def engine_environment(
     """
     allowed = BASE.union(contract.environment.passed, extra_names) - {*_location_names(contract), *locations}
     passed = {name: value for name, value in server_env.items() if name in allowed or name.startswith(_BASE_PREFIX)}
-    return passed | {name: value for name, value in locations.items() if value is not None}
+    return relocated(passed, locations)
 
 
 def locations_of(contract: EngineContract, server_env: Mapping[str, str]) -> dict[str, str | None]:
     """Give what a run keeps from its first turn to its last: where sessions lie; None: the variable is unset."""
     return {name: server_env.get(name) for name in _location_names(contract)}
+
+
+def relocated(env: Mapping[str, str], locations: Mapping[str, str | None]) -> dict[str, str]:
+    """Return `env` with the variables that decide where sessions lie as a run keeps them."""
+    others = {name: value for name, value in env.items() if name not in locations}
+    return others | {name: value for name, value in locations.items() if value is not None}
 
 
 def _location_names(contract: EngineContract) -> tuple[str, ...]:

@@ -30,6 +30,11 @@ class DataDir(Struct, frozen=True):
         return self.root / "handles"
 
     @property
+    def database(self) -> Path:
+        """Everything that `turngate serve` keeps of its runs."""
+        return self.root / "turngate.db"
+
+    @property
     def versions(self) -> Path:
         """What executables were last seen to be which release."""
         return self.root / "versions.json"

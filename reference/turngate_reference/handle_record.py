@@ -25,7 +25,11 @@ PROMPT_KEPT = 80
 
 
 class HandleRecord(Struct, frozen=True):
-    """A conversation: its run, its engine's session (both None: not found) and how the engine is launched."""
+    """A conversation: its run, its engine's session (both None: not found) and how the engine is launched.
+
+    `locations` are variables that every later turn gets as turn 1 had them (None: unset); `served` says whether
+    `turngate serve` made the run.
+    """
 
     handle: str
     run_id: str
@@ -37,11 +41,13 @@ class HandleRecord(Struct, frozen=True):
     mode: Mode
     model: str | None
     cwd: Path
+    locations: dict[str, str | None]
     state: str
     turns: int
     prompt: str
     created_at: str
     updated_at: str
+    served: bool
 
     def to_json(self) -> dict[str, Any]:
         """Give the record as it is stored and printed."""
@@ -52,12 +58,19 @@ class HandleRecord(Struct, frozen=True):
             "runDirectory": str(self.run_directory),
             "agentName": self.engine,
             "session": {"field": self.session_field, "value": self.session_value},
-            "launch": {"args": list(self.args), "mode": self.mode.value, "model": self.model, "cwd": str(self.cwd)},
+            "launch": {
+                "args": list(self.args),
+                "mode": self.mode.value,
+                "model": self.model,
+                "cwd": str(self.cwd),
+                "locations": self.locations,
+            },
             "state": self.state,
             "turns": self.turns,
             "prompt": self.prompt,
             "createdAt": self.created_at,
             "updatedAt": self.updated_at,
+            "served": self.served,
         }
 
     def updated(self, **changes: Any) -> "HandleRecord":
@@ -142,11 +155,13 @@ def _from_json(data: dict[str, Any], stem: str) -> HandleRecord:
     session, launch = data["session"], data["launch"]
     texts = [data[key] for key in ("handle", "runId", "runDirectory", "agentName", "state", "prompt")]
     texts += [data["createdAt"], data["updatedAt"], launch["mode"], launch["cwd"], *launch["args"]]
-    optional = [session["field"], session["value"], launch["model"]]
+    locations, served = launch.get("locations", {}), data.get("served", False)
+    texts += list(locations)
+    optional = [session["field"], session["value"], launch["model"], *locations.values()]
     if not all(isinstance(text, str) for text in texts) or not all(isinstance(o, str | None) for o in optional):
         raise TypeError("a field is no text")
-    if not isinstance(launch["args"], list) or not isinstance(data["turns"], int):
-        raise TypeError("launch.args is no list, or turns no number")
+    if not isinstance(launch["args"], list) or not isinstance(data["turns"], int) or not isinstance(served, bool):
+        raise TypeError("launch.args is no list, turns no number, or served no boolean")
     if data["handle"] != stem or not re.fullmatch(f"[^/]+-{stem}", data["runId"]):
         raise ValueError(f"it says that its handle is {data['handle']!r}, of run {data['runId']!r}")
     if any(datetime.fromisoformat(data[key]).tzinfo is None for key in ("createdAt", "updatedAt")):
@@ -156,8 +171,8 @@ def _from_json(data: dict[str, Any], stem: str) -> HandleRecord:
         handle=data["handle"], run_id=data["runId"], run_directory=Path(data["runDirectory"]),
         engine=data["agentName"], session_field=session["field"] if value else None, session_value=value,
         args=tuple(launch["args"]), mode=Mode(launch["mode"]), model=launch["model"], cwd=Path(launch["cwd"]),
-        state=data["state"], turns=data["turns"], prompt=data["prompt"],
-        created_at=data["createdAt"], updated_at=data["updatedAt"],
+        locations=locations, state=data["state"], turns=data["turns"], prompt=data["prompt"],
+        created_at=data["createdAt"], updated_at=data["updatedAt"], served=served,
     )  # fmt: skip
 
 

@@ -18,7 +18,8 @@ from turngate_reference.orchestrator.commands import Commands
 from turngate_reference.orchestrator.dispatcher import Dispatcher
 from turngate_reference.orchestrator.engines import Engines
 from turngate_reference.orchestrator.profiles import Profiles
-from turngate_reference.orchestrator.recovery import recover
+from turngate_reference.orchestrator.records import Records
+from turngate_reference.orchestrator.recovery import recover, watch_terminals
 from turngate_reference.orchestrator.sticky import Sticky
 from turngate_reference.orchestrator.turns import TurnRunner
 from turngate_reference.resident import ResidentHost
@@ -51,14 +52,15 @@ class Server:
         self._stack = ExitStack()
         self._stop = Stop()
         self._started = False
+        self._records = Records(settings.data)
         root = settings.data.root
         _check_is_text(root)
         try:
             settings.data.make()
             self._stack.enter_context(locked(root / "server.lock", str(root)))
-            self.store = Store(root / "turngate.db")
+            self.store = Store(settings.data.database)
             self._stack.callback(self.store.close)
-            recover(self.store)
+            recover(self.store, self._records)
         except OSError as error:
             self._stack.close()
             hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
@@ -71,20 +73,28 @@ class Server:
             settings.data, self._stop, profiles.known,
             lambda engine: profiles.capability(engine, _environment(engine, settings)),
         )  # fmt: skip
-        self.dispatcher = Dispatcher(self.store, settings.slots)
-        self._sticky = Sticky(self.store, ResidentHost(), self.dispatcher.release, settings.observe)
+        self.dispatcher = Dispatcher(self.store, self._records, settings.slots)
+        self._sticky = Sticky(
+            self.store, self._records, ResidentHost(), self.dispatcher.release, settings.observe
+        )  # fmt: skip
         self._runner = TurnRunner(
-            self.store, self.engines, profiles, self._sticky, settings.env,
+            self.store, self._records, self.engines, profiles, self._sticky, settings.env,
             settings.pass_env, settings.observe,
         )  # fmt: skip
         self.commands = Commands(
             self.store, settings.data, self.engines, self.dispatcher, self._sticky, settings.workspace_root
         )
 
+        self._watch = threading.Thread(
+            target=watch_terminals, args=(self.store, self._records, self._runner.closing),
+            name="turngate-terminals", daemon=True,
+        )  # fmt: skip
+
     def start(self) -> None:
         """Begin to work on the queue, and look at what engines there are."""
         self.dispatcher.start(self._runner)
         threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
+        self._watch.start()
         self._started = True
 
     @property
@@ -99,6 +109,8 @@ class Server:
         self._runner.closing.set()
         self.dispatcher.close()
         self._sticky.close()
+        if self._watch.ident is not None:
+            self._watch.join()
         self.store.wake()
         self._stack.close()
 

@@ -1,10 +1,18 @@
-"""Conversations with the real engines and the stub model backend: `turngate start`, then `turngate resume` twice."""
+"""Conversations with the real engines and the stub model backend: at a terminal alone, and on a run of a server."""
 
+import json
+import re
 import subprocess
 import sys
+import threading
+import urllib.request
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 
@@ -31,7 +39,13 @@ class Table:
 
     def type(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Type `turngate` and these words, and see it end well."""
-        done = subprocess.run(
+        done = self.try_to(*words)
+        assert done.returncode == 0, done.stderr
+        return done
+
+    def try_to(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Type `turngate` and these words."""
+        return subprocess.run(
             [TURNGATE, *words],
             env=self.env,
             cwd=self.box.work,
@@ -41,8 +55,40 @@ class Table:
             timeout=PATIENCE,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        return done
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        """Serve for a block; gives the address."""
+        passed = [word for name in sorted(self.env) for word in ("--pass-env", name)]
+        command = [TURNGATE, "serve", "--port", "0", *passed]
+        with subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE, text=True) as server:
+            try:
+                assert server.stdout
+                found = re.search(r"http://\S+", server.stdout.readline())
+                assert found
+                yield found[0]
+            finally:
+                server.terminate()
+
+    def ask(self, url: str, prompt: str) -> str:
+        """Create a run and wait for its question; gives the path of the run."""
+        request = {"engine": self.contract.engine, "prompt": prompt, "execution_mode": "interactive"}
+        path = str(call(f"{url}/v1/runs", request | {"model": self.contract.hermetic.model})["links"]["self"])
+        with urllib.request.urlopen(f"{url}{path}/events", timeout=PATIENCE) as events:
+            assert any(b'"state": "waiting_user"' in line for line in events)
+        return path
+
+
+def call(url: str, body: Any = None) -> dict[str, Any]:
+    """Send a request, as POST if it has a body; gives the answer, also that of a refusal."""
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            found: dict[str, Any] = json.load(answer)
+    except HTTPError as refused:
+        found = json.load(refused)
+    return found
 
 
 @pytest.fixture(name="table", params=["codex", "gemini", "opencode"])
@@ -79,3 +125,61 @@ def test_the_first_message_is_on_the_wire_of_the_third_turn(table: Table) -> Non
     (line,) = table.type("handles").stdout.splitlines()
     assert line.split()[0] == handle
     assert "answered" in line
+
+
+def final(**data: str) -> Rule:
+    """Have the model end the run."""
+    return Rule(Text(json.dumps({"outcome": "final", "final_data": data})))
+
+
+def test_a_served_run_is_answered_and_continued_at_the_terminal(table: Table) -> None:
+    """The terminal's reply ends the run in its session, and a further message finds all that was said before."""
+    marks = [new_nonce() for _ in range(3)]
+    backend = table.box.backend
+    backend.script(Rule(Text(QUESTION)))
+    with table.served() as url:
+        path = table.ask(url, f"Ask me {marks[0]}")
+        handle = path[-8:]
+        (line,) = table.type("handles").stdout.splitlines()
+        assert (line.split()[0], line.split()[4]) == (handle, "asked")
+        session = call(url + path)["engine_session_handle"]
+        backend.script(final(colour="blue"))
+        table.type("resume", handle, f"blue {marks[1]}")
+        run = call(url + path)
+        assert (run["state"], run["turn_index"], run["final_data"]) == ("succeeded", 2, {"colour": "blue"})
+        assert run["engine_session_handle"] == session
+        backend.script(Rule(Text("It dries.")))
+        before = len(backend.exchanges())
+        assert table.type("resume", handle, "--", "--dry?", marks[2]).stdout == "It dries.\n"
+        assert any(set(marks) <= set(exchange.nonces) for exchange in backend.exchanges()[before:])
+        assert call(url + path) == run
+
+
+def _waits(told: threading.Event) -> None:
+    told.wait(PATIENCE)
+
+
+def test_one_of_http_and_the_terminal_replies(table: Table) -> None:
+    """Both at once: one of them is taken, the other one is told before the turn has ended, and the model hears one."""
+    backend = table.box.backend
+    backend.script(Rule(Text(QUESTION)))
+    marks, told = {"terminal": new_nonce(), "http": new_nonce()}, threading.Event()
+    with table.served() as url, ThreadPoolExecutor(2) as pool:
+        path = table.ask(url, "Ask me")
+        pending = call(f"{url}{path}/interaction")["pending"]["interaction_id"]
+        before = len(backend.exchanges())
+        backend.on_exchange(lambda _: _waits(told))
+        backend.script(final(colour="blue"))
+        typed = pool.submit(table.try_to, "resume", path[-8:], marks["terminal"])
+        reply = {"interaction_id": pending, "response": marks["http"]}
+        code = pool.submit(call, f"{url}{path}/interaction/reply", reply).result().get("code")
+        if code is None:
+            assert typed.result().returncode == 2
+        told.set()
+        if code is not None:
+            assert (code, typed.result().returncode) == ("NOT_WAITING", 0)
+        with urllib.request.urlopen(f"{url}{path}/events", timeout=PATIENCE) as events:
+            assert sum(b"event: turn.started" in line for line in events) == 2
+        assert call(url + path)["state"] == "succeeded"
+    heard = {nonce for exchange in backend.exchanges()[before:] for nonce in exchange.nonces}
+    assert heard & set(marks.values()) == {marks["http" if code is None else "terminal"]}

@@ -19,6 +19,8 @@ from turngate_reference.orchestrator.documents import links
 from turngate_reference.orchestrator.engines import Engines
 from turngate_reference.orchestrator.profiles import STICKY
 from turngate_reference.orchestrator.prompts import first_prompt, reply_prompt
+from turngate_reference.orchestrator.records import Records
+from turngate_reference.orchestrator.replies import close_question
 from turngate_reference.orchestrator.sticky import Sticky
 from turngate_reference.refusals import Refusal
 from turngate_reference.states import ENDED, State
@@ -53,6 +55,7 @@ class Commands:
         workspace = workspaces.resolve(request["workspace"], self.workspace_root) if request.get("workspace") else None
         handle, directory = self.data.new_run(request["engine"])
         try:
+            Records(self.data).create(handle, directory, request, workspace)
             with self.store.writing() as connection:
                 if (before := once.answer(connection)) is not None:
                     self._discard(handle, directory)
@@ -121,11 +124,7 @@ class Commands:
 
     def _answered(self, connection: sqlite3.Connection, run: Run, question: Question, response: str) -> None:
         pending, columns = question.interaction_id, {"pending_interaction_id": None, "wait_deadline_at": None}
-        connection.execute(
-            "UPDATE interactions SET response = ?, answered_at = ? WHERE interaction_id = ?",
-            (response, runs.now(), pending),
-        )
-        runs.add_event(connection, run.run_id, "reply", {"interaction_id": pending})
+        close_question(connection, run, response)
         if run.process is None:
             runs.transition(connection, run.run_id, run.state, State.QUEUED, pending=pending, **columns)
             return
@@ -192,7 +191,8 @@ class Commands:
 
     def _discard(self, handle: str, directory: Path) -> None:
         shutil.rmtree(directory, ignore_errors=True)
-        self.data.lock(handle).unlink(missing_ok=True)
+        for file in (self.data.record(handle), self.data.lock(handle)):
+            file.unlink(missing_ok=True)
 
 
 def _completed(request: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:

@@ -9,7 +9,7 @@ from typing import Protocol
 from turngate.runtime import Stop
 from turngate_reference.orchestrator import finish
 from turngate_reference.orchestrator.decide import failed
-from turngate_reference.orchestrator.records import keep_record
+from turngate_reference.orchestrator.records import Records
 from turngate_reference.states import RunErrorCode, State
 from turngate_reference.store import runs
 from turngate_reference.store.database import Store
@@ -30,9 +30,9 @@ class Runner(Protocol):
 class Dispatcher:
     """Gives each turn a slot and a thread of its own, for as long as it runs."""
 
-    def __init__(self, store: Store, slots: int) -> None:
+    def __init__(self, store: Store, records: Records, slots: int) -> None:
         self.slots = slots
-        self._store = store
+        self._store, self._records = store, records
         # by the tag of the claim: a run may be claimed anew while the thread of its last turn is still ending
         self._held: dict[str, tuple[str, Stop]] = {}
         self._threads: set[threading.Thread] = set()
@@ -156,7 +156,7 @@ class Dispatcher:
         while self._unstarted:
             run, why = self._unstarted.pop()
             decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, why)
-            keep_record(run, decision, run.session)
+            self._records.keep(run, decision.state, run.session)
             try:
                 finish.finish(self._store, run, decision, finish.Came(0.0))
             except sqlite3.Error:

@@ -22,7 +22,7 @@ from turngate_reference.installed import InstalledEngine
 from turngate_reference.orchestrator import finish
 from turngate_reference.orchestrator.decide import Decision, decide, failed
 from turngate_reference.orchestrator.prompts import reply_prompt
-from turngate_reference.orchestrator.records import keep_record
+from turngate_reference.orchestrator.records import Records
 from turngate_reference.resident import (
     Gone,
     Lost,
@@ -78,12 +78,14 @@ class Sticky:
     def __init__(
         self,
         store: Store,
+        records: Records,
         host: ResidentHost,
         release: Callable[[Run], None],
         observe: Callable[[str, str, float], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._host, self._release, self.observe, self._clock = store, host, release, observe, clock
+        self._store, self._records, self._host = store, records, host
+        self._release, self.observe, self._clock = release, observe, clock
         self._kept: dict[str, Kept] = {}
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._due = Deadlines(clock)
@@ -324,7 +326,7 @@ class Sticky:
 
     def _record(self, kept: Kept, decision: Decision, session: dict[str, Any] | None = None) -> None:
         run = runs.find(self._store, kept.run.run_id) or kept.run
-        keep_record(run, decision, session or run.session, kept.engine)
+        self._records.keep(run, decision.state, session or run.session)
 
 
 def _session(kept: Kept, session_id: str | None) -> dict[str, Any] | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from turngate.model import Mode
-from turngate_reference.states import TRANSITIONS, State
+from turngate_reference.states import ENDED, TRANSITIONS, State
 from turngate_reference.store.database import Store
 
 MAX_PAGE = 200
@@ -60,7 +60,12 @@ class Run(Summary):
     @property
     def cwd(self) -> Path:
         """Where the engine works."""
-        return self.workspace or self.run_directory / "work"
+        return self.workspace or own_cwd(self.run_directory)
+
+    @property
+    def is_sticky(self) -> bool:
+        """Whether its process is kept while it waits."""
+        return self.profile is not None and self.profile["kind"] == "sticky_process"
 
     @property
     def artifacts(self) -> Path:
@@ -83,6 +88,16 @@ class Waiting:
     engine_version: str | None
     profile: dict[str, Any] | None
     session: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a run stands, which may be one of very many."""
+
+    handle: str
+    state: State
+    turn_index: int
+    updated_at: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +140,11 @@ class Event:
     type: str
     data: dict[str, Any]
     at: str
+
+
+def own_cwd(run_directory: Path) -> Path:
+    """Return where the engine works if the caller named no workspace."""
+    return run_directory / "work"
 
 
 def now() -> str:
@@ -218,10 +238,37 @@ def waiting(store: Store) -> Iterator[Waiting]:
     return (Waiting(**_plain(row)) for row in store.each(sql, State.WAITING_USER))
 
 
-def processes(store: Store) -> list[dict[str, Any]]:
-    """Read what was noted of every process that was not seen to be gone."""
-    rows = store.read("SELECT process_json FROM runs WHERE process_json IS NOT NULL")
-    return [json.loads(row["process_json"]) for row in rows]
+def processes(store: Store) -> dict[str, dict[str, Any]]:
+    """Read, by run, what was noted of every process that was not seen to be gone."""
+    rows = store.read("SELECT run_id, process_json FROM runs WHERE process_json IS NOT NULL")
+    return {row["run_id"]: json.loads(row["process_json"]) for row in rows}
+
+
+def at_terminals(store: Store) -> dict[str, str]:
+    """Read the handles, by run, of the running runs whose turn `turngate resume` runs."""
+    sql = "SELECT run_id, handle, process_json FROM runs WHERE state = ? AND process_json IS NOT NULL"
+    rows = store.read(sql, State.RUNNING)
+    return {row["run_id"]: row["handle"] for row in rows if json.loads(row["process_json"]).get("terminal")}
+
+
+def standings(store: Store) -> list[Standing]:
+    """Read how all runs stand."""
+    rows = store.read("SELECT handle, state, turn_index, updated_at FROM runs")
+    return [Standing(row["handle"], State(row["state"]), row["turn_index"], row["updated_at"]) for row in rows]
+
+
+def is_wanted(store: Store, run_id: str) -> bool:
+    """Tell whether a run is running and nobody has asked that it be canceled."""
+    sql = "SELECT 1 FROM runs WHERE run_id = ? AND state = ? AND NOT cancel_requested"
+    return bool(store.read(sql, run_id, State.RUNNING))
+
+
+def unfinished_in(store: Store, workspace: Path | None) -> str | None:
+    """Return the id of the unfinished run that works in a workspace; None: there is none."""
+    states = ", ".join("?" * len(ENDED))
+    sql = f"SELECT run_id FROM runs WHERE workspace = ? AND state NOT IN ({states})"  # noqa: S608 - our own words
+    rows = store.read(sql, str(workspace), *ENDED)
+    return next((row["run_id"] for row in rows), None)
 
 
 def counts(store: Store) -> dict[State, int]:

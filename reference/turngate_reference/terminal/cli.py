@@ -1,31 +1,25 @@
-"""The subcommands that continue conversations in the user's own environment: `start`, `resume`, `handles`.
+"""The subcommands that run turns in the user's own environment: `start` and `resume`.
 
 The first line of each function's docstring is what `turngate --help` shows; it is read without importing this.
 """
 
-import json
-import re
 import shlex
-import shutil
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Event
 
 import click
 
-from turngate.errors import EnvironmentFailed, RefusedError
+from turngate.errors import RefusedError
 from turngate.model import Mode
 from turngate.runtime import Stop
 from turngate.runtime.signals import heard
 from turngate_reference import handle_record
-from turngate_reference.data_dir import DataDir, data_dir
-from turngate_reference.handle_record import HandleRecord, Unreadable
-from turngate_reference.lock import locked
+from turngate_reference.data_dir import data_dir
 from turngate_reference.terminal import say
 from turngate_reference.terminal.conversation import Conversations, Done
 from turngate_reference.terminal.text_file import text_file
@@ -38,7 +32,7 @@ INTERRUPTED = 130
 _CODES = """The engine's own exit code is ours (128 + N if signal N ended it), but: 2 it was not run, 4 another session
 came back than the one asked for, 130 interrupted."""
 
-_at = click.option(
+data_dir_option = click.option(
     "--data-dir",
     "asked_dir",
     type=click.Path(file_okay=False, path_type=Path),
@@ -74,7 +68,7 @@ class EngineFirst(click.Command):
 @click.option("--model", help="The model, by the engine's own name of it.")
 @click.option("--cwd", type=click.Path(file_okay=False, path_type=Path), help="Where the engine works; kept on resume.")
 @text_file("--prompt-file", "the prompt")
-@_at
+@data_dir_option
 @_as_json
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[PROMPT] [-- ENGINE_ARGS...]")
 def start(
@@ -120,7 +114,7 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
 
 @click.command(context_settings={"allow_interspersed_args": False}, epilog=_CODES)
 @text_file("--message-file", "the message")
-@_at
+@data_dir_option
 @_as_json
 @click.argument("handle")
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[MESSAGE | -- MESSAGE...]")
@@ -147,74 +141,6 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
     if len(message) > 1 and not after_dashes:
         raise click.UsageError("MESSAGE is one argument: quote it, or put `--` before it")
     return " ".join(message)
-
-
-@click.group(invoke_without_command=True)
-@_at
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.pass_context
-def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
-    """List the conversations that can be continued, newest first; show and prune them."""
-    ctx.obj = data_dir(asked_dir)
-    if ctx.invoked_subcommand:
-        return 0
-    found = list(handle_record.every(ctx.obj))
-    _tell_unreadable(found)
-    records = [each for each in found if isinstance(each, HandleRecord)]
-    if as_json:
-        click.echo(json.dumps([each.to_json() for each in records], indent=2))
-    else:
-        for each in records:
-            click.echo(say.row(each))
-    return 2 if len(records) < len(found) else 0
-
-
-@handles.command()
-@click.argument("handle")
-@click.pass_obj
-def show(data: DataDir, handle: str) -> None:
-    """Print one handle record."""
-    click.echo(handle_record.as_text(handle_record.find(data, handle)))
-
-
-@handles.command()
-@click.option("--older-than", required=True, metavar="AGE", help="Such as 30d, 12h or 4w.")
-@click.pass_obj
-def prune(data: DataDir, older_than: str) -> None:
-    """Remove records and run directories that nobody touched for so long."""
-    before = datetime.now(UTC) - _age(older_than)
-    found = list(handle_record.every(data))
-    _tell_unreadable(found)
-    for each in found:
-        if isinstance(each, HandleRecord) and each.touched < before:
-            _remove(data, each)
-
-
-def _remove(data: DataDir, record: HandleRecord) -> None:
-    path, lock = data.record(record.handle), data.lock(record.handle)
-    try:
-        with locked(lock, record.handle):
-            if handle_record.read(path) != record:
-                return  # it was used meanwhile
-            # a record may name any directory, by any path to it; only those that are ours are removed
-            ours = data.runs / record.run_id
-            if ours.exists() and ours.resolve() == record.run_directory.resolve():
-                shutil.rmtree(ours)
-            for file in (path.with_suffix(".tmp"), path, lock):
-                file.unlink(missing_ok=True)
-    except EnvironmentFailed as used:
-        click.echo(f"kept: {used.what}", err=True)
-    except OSError as error:
-        click.echo(f"kept: {record.handle}: {error}", err=True)
-    else:
-        click.echo(f"removed {record.handle} ({record.engine}, {record.updated_at[:10]})")
-
-
-def _age(text: str) -> timedelta:
-    found = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
-    if not found:
-        raise click.UsageError(f"{text!r} is no age: write a number and h, d or w, such as 30d")
-    return int(found[1]) * {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}[found[2]]
 
 
 def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversations], Done]) -> int:
@@ -268,9 +194,3 @@ def _exit_code(done: Done) -> int:
         return OTHER_SESSION
     code = done.attempt.exit_code
     return NOT_RUN if code is None else code if code >= 0 else SIGNALLED - code
-
-
-def _tell_unreadable(found: list[HandleRecord | Unreadable]) -> None:
-    for each in found:
-        if isinstance(each, Unreadable):
-            click.echo(f"{each.path} can't be read and is left as it is: {each.why}", err=True)

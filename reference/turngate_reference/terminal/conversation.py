@@ -4,12 +4,15 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from turngate import argv
 from turngate.argv import Invocation
 from turngate.envelope import Envelope
+from turngate.environment import relocated
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate.runtime import ProcessTree, Stop, Tree
@@ -21,17 +24,21 @@ from turngate_reference.handle_record import PROMPT_KEPT, HandleRecord
 from turngate_reference.installed import InstalledEngine, find_engine
 from turngate_reference.lock import locked
 
+if TYPE_CHECKING:
+    from turngate_reference.terminal.served import ServedRun
+
 
 class Done(Struct, frozen=True):
     """An attempt and the record as it stands after it.
 
     `strayed` says that a resume ended in another session than the one asked for, or well but in none that can
-    be told.
+    be told; `news` says what a served run shows of it.
     """
 
     record: HandleRecord
     attempt: Attempt
     strayed: bool
+    news: str = ""
 
 
 class Conversations(Struct, frozen=True):
@@ -58,8 +65,8 @@ class Conversations(Struct, frozen=True):
         record = HandleRecord(
             handle=handle, run_id=directory.name, run_directory=directory, engine=engine,
             session_field=None, session_value=None, args=tuple(args), mode=mode, model=model,
-            cwd=(cwd or directory).absolute(), state="unfinished", turns=1,
-            prompt=" ".join(prompt.split())[:PROMPT_KEPT], created_at=at, updated_at=at,
+            cwd=(cwd or directory).absolute(), locations={}, state="unfinished", turns=1,
+            prompt=" ".join(prompt.split())[:PROMPT_KEPT], created_at=at, updated_at=at, served=False,
         )  # fmt: skip
         with self._locked(handle), _naming(handle):
             return self._attempt(record, installed, built, None)
@@ -70,22 +77,42 @@ class Conversations(Struct, frozen=True):
         with self._locked(handle):
             # read again: another attempt may have ended between finding and locking
             record = handle_record.find(self.data, handle)
-            if record.session_value is None:
-                raise EnvironmentFailed(
-                    f"{handle} has no session to resume: its attempts reported no session id",
-                    f"see {record.run_directory}, and start anew: turngate start {record.engine} …",
-                )
-            for directory in (record.run_directory, record.cwd):
-                if not directory.is_dir():
-                    hint = f"put it back, or start anew: turngate start {record.engine} …"
-                    raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
-            installed = find_engine(record.engine, self.data, self.stop)
-            built = argv.resume(
-                installed.contract, message, record.mode, record.session_value,
-                options=record.args, model=record.model,
-            )  # fmt: skip
-            with _naming(handle):
-                return self._attempt(record.updated(turns=record.turns + 1), installed, built, record.session_value)
+            if record.served:
+                from turngate_reference.terminal import served  # noqa: PLC0415 - it needs a database, and takes longer
+
+                with served.opened(self.data, record) as run:
+                    if run.waits:
+                        return self._reply(run, message)
+                    record = run.record_after(record)
+            done = self._continue(record, message)
+            outside = f"the run {record.run_id} had ended before, and does not show this turn" if record.served else ""
+            return replace(done, news=outside)
+
+    def _continue(self, record: HandleRecord, message: str) -> Done:
+        """Resume the session that a record names; the caller holds its lock."""
+        handle = record.handle
+        if record.session_value is None:
+            raise EnvironmentFailed(
+                f"{handle} has no session to resume: its attempts reported no session id",
+                f"see {record.run_directory}, and start anew: turngate start {record.engine} …",
+            )
+        for directory in (record.run_directory, record.cwd):
+            if not directory.is_dir():
+                hint = f"put it back, or start anew: turngate start {record.engine} …"
+                raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
+        installed = find_engine(record.engine, self.data, self.stop)
+        built = argv.resume(
+            installed.contract, message, record.mode, record.session_value,
+            options=record.args, model=record.model,
+        )  # fmt: skip
+        with _naming(handle):
+            return self._attempt(record.updated(turns=record.turns + 1), installed, built, record.session_value)
+
+    def _reply(self, run: "ServedRun", message: str) -> Done:
+        """Reply to the question of a served run that waits."""
+        replied = run.reply(message, self.on_text, self.stop)
+        session = replied.record.session_value or ""
+        return Done(replied.record, replied.attempt, _strayed(replied.attempt, session), replied.news)
 
     def _locked(self, handle: str) -> AbstractContextManager[None]:
         return locked(self.data.lock(handle), handle)
@@ -103,14 +130,13 @@ class Conversations(Struct, frozen=True):
         try:
             done = attempt(
                 installed, built, reader, traces(record.run_directory, record.turns),
-                Terms(record.cwd, os.environ, self.stop, new_tree=self.new_tree),
+                Terms(record.cwd, relocated(os.environ, record.locations), self.stop, new_tree=self.new_tree),
             )  # fmt: skip
         except Exception:
             handle_record.write(path, record.updated(state="failed"))
             raise
-        reported = done.reading.session.handle_value if done.reading.session else None
-        strayed = resumed is not None and _strayed(done, resumed, reported)
-        session = resumed or reported
+        strayed = resumed is not None and _strayed(done, resumed)
+        session = resumed or _reported(done)
         updated = record.updated(
             session_field=installed.contract.handle.field if session else None,
             session_value=session,
@@ -130,7 +156,12 @@ def _naming(handle: str) -> Iterator[None]:
         raise EnvironmentFailed(failed.what, f"{hint}: turngate handles show {handle}") from failed
 
 
-def _strayed(done: Attempt, resumed: str, reported: str | None) -> bool:
+def _reported(done: Attempt) -> str | None:
+    return done.reading.session.handle_value if done.reading.session else None
+
+
+def _strayed(done: Attempt, resumed: str) -> bool:
+    reported = _reported(done)
     if reported is None:
         return done.exit_code == 0 and not done.interrupted
     return reported != resumed

@@ -78,6 +78,8 @@ def diagnostics(done: Done) -> None:
         _note("what was said before may be lost to it. The record keeps the session that was asked for.")
     if record.session_value is None:
         _note(f"no session id was found: {visible(reading.handle.detail)}")
+    if done.news:
+        _note(visible(done.news))
 
 
 def continuation(record: HandleRecord, command: str) -> None:

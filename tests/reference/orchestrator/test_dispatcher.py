@@ -49,7 +49,7 @@ def test_a_turn_that_gets_no_thread_fails_alone(
     first = house.create()
     told = house.failed(first)
     assert (told["code"], type(error).__name__ in told["detail"]) == ("ORCHESTRATOR_ERROR", True)
-    assert (house.run(first).run_directory / "handle.json").exists()
+    assert house.desk.record(house.run(first).handle)["state"] == "failed"
     house.wait(house.create(), State.SUCCEEDED)
     assert house.server.dispatcher.wait_until_free(PATIENCE)
     assert house.server.ready

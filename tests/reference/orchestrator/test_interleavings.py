@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -22,10 +23,11 @@ from turngate.model import Interaction
 from turngate.runtime import Stop
 from turngate_reference.data_dir import DataDir
 from turngate_reference.installed import InstalledEngine
-from turngate_reference.orchestrator import finish, recovery, sticky
+from turngate_reference.orchestrator import finish, recovery, replies, sticky
 from turngate_reference.orchestrator.commands import Commands
 from turngate_reference.orchestrator.decide import Decision, failed
 from turngate_reference.orchestrator.dispatcher import Dispatcher
+from turngate_reference.orchestrator.records import Records
 from turngate_reference.refusals import Refusal
 from turngate_reference.resident import Gone, Lost, Opened, PermissionAsked, ResidentEvent, TurnEnded
 from turngate_reference.resident.deadlines import MAX_VOID
@@ -38,6 +40,12 @@ SLOTS, TIMEOUT = 2, 100
 STICKY = "sticky_process"
 ENGINE = InstalledEngine(Path("codex"), "0.169.0", load.contract("codex").at("0.169.0"))
 QUESTION = Interaction("open_text", "?")
+ENDS = {
+    "ask": Decision(State.WAITING_USER, interaction=QUESTION),
+    "final": Decision(State.SUCCEEDED, final_data={}),
+    "fail": failed(RunErrorCode.ENGINE_FAILED, ""),
+    "cancel": failed(RunErrorCode.TERMINAL_INTERRUPTED, ""),
+}
 
 
 class Host:
@@ -104,11 +112,12 @@ class World:
         data = DataDir(folder)
         data.make()
         self.store = Store(folder / "turngate.db")
-        recovery.recover(self.store)
+        self.records = Records(data)
+        recovery.recover(self.store, self.records)
         self.host, self.headless = Host(), Headless(self)
-        self.dispatcher = Dispatcher(self.store, SLOTS)
+        self.dispatcher = Dispatcher(self.store, self.records, SLOTS)
         self.sticky = sticky.Sticky(
-            self.store, self.host, self.dispatcher.release, lambda *_: None, now  # type: ignore[arg-type]
+            self.store, self.records, self.host, self.dispatcher.release, lambda *_: None, now  # type: ignore[arg-type]
         )  # fmt: skip
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
         self.commands = Commands(self.store, data, engines, self.dispatcher, self.sticky, None)
@@ -243,9 +252,7 @@ class Interleavings(RuleBasedStateMachine):
         if run.run_id in self.world.host.listeners:
             self._end_kept_turn(run, how)
         elif ended := self.world.headless.ends.pop(run.run_id, None):
-            asked = Decision(State.WAITING_USER, interaction=QUESTION)
-            good = Decision(State.SUCCEEDED, final_data={})
-            ended.put({"ask": asked, "final": good, "fail": failed(RunErrorCode.ENGINE_FAILED, "")}[how])
+            ended.put(ENDS[how])
             self._until(run.run_id, State.RUNNING)
             if how == "fail":
                 self._fails(run, RunErrorCode.ENGINE_FAILED)
@@ -298,6 +305,28 @@ class Interleavings(RuleBasedStateMachine):
             self.accepted[run.run_id] += bool(question and question.request_id is None)
             self.expected.pop(run.run_id, None)
 
+    @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail", "cancel", "die"]))
+    def terminal_replies(self, index: int, how: str) -> None:
+        """A terminal takes the question of a run, so nobody else does; its turn ends, or it dies."""
+        run = self._one(index, State.WAITING_USER, kind="resumable")
+        if run is None:
+            return
+        store = self.world.store
+        claimed = replies.claim_at_terminal(store, run, "blue", "tag")
+        assert claimed
+        assert replies.claim_at_terminal(store, run, "red", "other") is None
+        with pytest.raises(Refusal, match="NOT_WAITING"):
+            self.world.commands.reply(run.run_id, {"interaction_id": run.pending_interaction_id, "response": "r"}, None)
+        if how == "die":
+            recovery.settle_terminal_turns(store, self.world.records)
+            self._fails(run, RunErrorCode.TERMINAL_INTERRUPTED)
+            return
+        if how == "cancel":
+            self.world.commands.cancel(run.run_id)
+        finish.finish(store, claimed, ENDS[how], finish.Came(0.0))
+        if how == "fail":
+            self._fails(run, RunErrorCode.ENGINE_FAILED)
+
     @rule(index=st.integers(0, 9))
     def cancel(self, index: int) -> None:
         """Somebody cancels."""
@@ -339,7 +368,7 @@ class Interleavings(RuleBasedStateMachine):
             if run.process:
                 self._fails(run, RunErrorCode.INTERACTION_PROCESS_LOST)
         copy = Path(self.root.name, str(self.lives + 1))
-        copy.mkdir()
+        (copy / "handles").mkdir(parents=True)
         if not crash:
             self.world.close()
         with (

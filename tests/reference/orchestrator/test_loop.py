@@ -222,17 +222,24 @@ def test_a_megabyte_of_prompt_arrives(house: House) -> None:
     assert house.desk.calls()[0]["stdin"].startswith(prompt)
 
 
-def test_the_record_lies_in_the_run_directory(house: House) -> None:
-    """After every attempt, failed ones too, the handle record is there in the format of `turngate start`."""
-    house.desk.engine("codex", d.codex(ASK), [["exit", 1]])
-    run_id, question = house.ask()
-    file = house.run(run_id).run_directory / "handle.json"
-    first = json.loads(file.read_text())
+def test_the_record_lies_where_those_of_the_terminal_do(house: House) -> None:
+    """It is there from the creation on, and after every attempt, failed ones too; the run directory has no other."""
+    house.desk.engine("codex", d.codex(ASK, more=[["meet"]]), [["exit", 1]])
+    run_id = house.create(execution_mode="interactive")
+    run = house.run(run_id)
+    created = record(house, run_id)
+    assert (created["state"], created["turns"], created["served"]) == ("queued", 0, True)
+    house.desk.meet()
+    house.desk.release()
+    question = house.question(run_id)
+    first = record(house, run_id)
     assert (first["state"], first["session"]) == ("asked", {"field": "thread_id", "value": d.SESSION})
+    assert first["launch"]["locations"] == house.run(run_id).locations
     house.reply(run_id, question)
     house.failed(run_id)
-    second = json.loads(file.read_text())
+    second = record(house, run_id)
     assert (second["state"], second["turns"], second["session"]) == ("failed", 2, first["session"])
+    assert not (run.run_directory / "handle.json").exists()
 
 
 def test_the_record_is_written_where_no_engine_ran(house: House) -> None:
@@ -289,9 +296,8 @@ def test_what_is_logged_of_a_turn_can_be_run(house: House, caplog: pytest.LogCap
 
 
 def record(house: House, run_id: str) -> dict[str, Any]:
-    """Read the handle record in a run's directory."""
-    found: dict[str, Any] = json.loads((house.run(run_id).run_directory / "handle.json").read_text())
-    return found
+    """Read the handle record of a run."""
+    return house.desk.record(house.run(run_id).handle)
 
 
 def test_turns_tell_what_happened(house: House) -> None:

@@ -1,6 +1,5 @@
 """What a restart makes of the runs that a killed server left."""
 
-import json
 import tracemalloc
 from typing import Any
 
@@ -10,6 +9,7 @@ import pytest
 from tests.reference import desk as d
 from tests.reference.crash import is_gone, kill_server
 from tests.reference.house import ASK, House, final
+from turngate_reference.orchestrator.records import Records
 from turngate_reference.orchestrator.recovery import recover
 from turngate_reference.states import State
 from turngate_reference.store import runs
@@ -54,7 +54,7 @@ def test_a_running_turn_is_ended_and_failed(closed_house: House) -> None:
         assert turn.outcome == "error"
         assert turn.ended_at
         assert runs.events(house.server.store, run.run_id)[-2].type == "turn.ended"
-        assert json.loads((run.run_directory / "handle.json").read_text())["state"] == "failed"
+        assert house.desk.record(run.handle)["state"] == "failed"
 
 
 def test_a_process_that_was_not_noted_is_found_by_its_tag(closed_house: House) -> None:
@@ -98,7 +98,7 @@ def test_a_waiting_run_whose_id_is_spoiled_fails_at_the_restart(closed_house: Ho
     house.keep_session().unlink()
     with house.opened():
         assert house.failed(spoiled)["code"] == "SESSION_RESUME_FAILED"
-        assert json.loads((house.run(spoiled).run_directory / "handle.json").read_text())["state"] == "failed"
+        assert house.desk.record(house.run(spoiled).handle)["state"] == "failed"
         assert house.run(other).state is State.WAITING_USER
 
 
@@ -185,7 +185,7 @@ def test_many_large_runs_are_not_held_at_once(closed_house: House) -> None:
     store = Store(house.settings.data.root / "turngate.db")
     tracemalloc.start()
     try:
-        recover(store)
+        recover(store, Records(house.settings.data))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

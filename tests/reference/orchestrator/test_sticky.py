@@ -106,7 +106,7 @@ def test_the_record_and_the_command_are_kept(house: House) -> None:
     run_id = create(house, f"say {ASK}")
     house.question(run_id)
     folder = house.run(run_id).run_directory
-    record = json.loads((folder / "handle.json").read_text())
+    record = house.desk.record(house.run(run_id).handle)
     assert (record["session"]["value"], record["state"]) == (SESSION, "asked")
     command = json.loads((folder / ".turngate/attempt-001/command.json").read_text())
     assert command == {"argv": [str(house.desk.path / "codex"), "app-server"], "version": "0.169.0"}
