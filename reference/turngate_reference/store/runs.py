@@ -263,7 +263,7 @@ def is_wanted(store: Store, run_id: str) -> bool:
     return bool(store.read(sql, run_id, State.RUNNING))
 
 
-def unfinished_in(store: Store, workspace: Path | None) -> str | None:
+def unfinished_in(store: Store, workspace: Path) -> str | None:
     """Return the id of the unfinished run that works in a workspace; None: there is none."""
     states = ", ".join("?" * len(ENDED))
     sql = f"SELECT run_id FROM runs WHERE workspace = ? AND state NOT IN ({states})"  # noqa: S608 - our own words

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
+from turngate.argv import Invocation
 from turngate.environment import relocated
 from turngate.errors import EnvironmentFailed
 from turngate.runtime import Stop
@@ -62,19 +63,19 @@ class ServedRun:
 
     def reply(self, message: str, on_text: Callable[[str], None], stop: Stop) -> Reply:
         """Reply to the open question and run the next turn; EnvironmentFailed before the claim: nothing has changed."""
-        run = self.run
         if not message.strip():
-            raise EnvironmentFailed("the reply is empty", f"{run.handle} still waits for one")
-        engine = find_engine(run.engine, self.records.data, stop)
-        turn = HeadlessTurn(self.store, run, engine, relocated(os.environ, run.locations), on_text)
+            raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
+        engine = find_engine(self.run.engine, self.records.data, stop)
+        turn = HeadlessTurn(self.store, self.run, engine, relocated(os.environ, self.run.locations), on_text)
         try:
             session = turn.session()
             built = turn.next(session, message)
         except TurnFailed as early:
-            raise EnvironmentFailed(str(early), f"nothing was sent; {run.handle} still waits for a reply") from early
-        claimed = replies.claim_at_terminal(self.store, run, message, uuid.uuid4().hex)
+            hint = f"nothing was sent; {self.run.handle} still waits for a reply"
+            raise EnvironmentFailed(str(early), hint) from early
+        claimed = replies.claim_at_terminal(self.store, self.run, message, uuid.uuid4().hex)
         if claimed is None:
-            raise EnvironmentFailed(f"the question of {run.handle} is closed: somebody else was first", _SEE)
+            raise EnvironmentFailed(f"the question of {self.run.handle} is closed: somebody else was first", _SEE)
         self.records.keep(claimed, State.RUNNING, claimed.session)
         events = TextEvents(self.store, claimed)
 
@@ -82,17 +83,21 @@ class ServedRun:
             on_text(text)
             events(text)
 
-        start, done = time.monotonic(), None
+        return self._play(changed(turn, run=claimed, on_text=tell), built, session, stop)
+
+    def _play(self, turn: HeadlessTurn, built: Invocation, session: str, stop: Stop) -> Reply:
+        """Run a turn that was claimed, and write what became of it, however it went."""
+        run, start, done = turn.run, time.monotonic(), None
         try:
             with self._ended_from_elsewhere(stop):
-                turn = changed(turn, run=claimed, on_text=tell)
                 done = turn.play(built, session, stop)
             decision, came = turn.came(done, start, _INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code
-            decision, came = headless.failure(claimed, error), finish.Came(time.monotonic() - start)
-        self.records.keep(claimed, decision.state, claimed.session)
-        headless.write_end(self.store, claimed, decision, came, _waited_or(stop))
-        ended = runs.find(self.store, run.run_id) or claimed
+            decision, came = headless.failure(run, error), finish.Came(time.monotonic() - start)
+        # before the state is told, as on the server: the next turn can't have begun
+        self.records.keep(run, decision.state, run.session)
+        headless.write_end(self.store, run, decision, came, _waited_or(stop))
+        ended = runs.find(self.store, run.run_id) or run
         if done is None:
             raise EnvironmentFailed(_news(ended), _SEE)
         return Reply(record_of(ended, ended.state, ended.session), done, _news(ended))
@@ -138,12 +143,12 @@ def _reason_against(store: Store, run: Run) -> str:
     if run.state is State.QUEUED:
         return "it is queued for its next turn in turngate serve"
     if run.state is State.RUNNING:
-        return "turngate serve is running its turn"
+        return "turngate serve is running its turn, or was killed in it"
     if run.is_sticky:
         if run.state is State.WAITING_USER:
             return f"turngate serve keeps its process (sticky_process); POST the reply to {links(run.run_id)['reply']}"
         return "its session ended with its process (sticky_process)"
-    if run.state in ENDED and (other := runs.unfinished_in(store, run.workspace)):
+    if run.state in ENDED and run.workspace and (other := runs.unfinished_in(store, run.workspace)):
         return f"the unfinished run {other} works in {run.workspace}"
     return workspaces.lost(run) or ""
 
