@@ -6,6 +6,7 @@ import sys
 import pytest
 
 SLOW = ["flask", "importlib.metadata", "importlib.resources", "jsonschema", "rich", "sqlite3", "tempfile"]
+SLOW += ["turngate_reference.orchestrator", "turngate_reference.store"]  # a conversation of its own needs no database
 RESUME = """
 import sys
 import turngate_reference.terminal.cli, turngate.cli
