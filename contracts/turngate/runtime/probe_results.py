@@ -1,4 +1,4 @@
-"""What the last probe said of each executable: one small file each, in the user's cache.
+"""What the last probe of each executable said, and its last verification: one small file each, in the user's cache.
 
 Whoever reads one trusts nothing in it: a file that is not exactly what is written here, or not about this very
 executable, is no result.
@@ -11,7 +11,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG, S_IWGRP, S_IWOTH
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
@@ -55,16 +55,54 @@ class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     turngate: _Word
 
 
+class Verification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What two turns said of an executable's resume, and of nothing else; `at` has a time zone.
+
+    It holds for the contract by which the turns were run.
+    """
+
+    engine: _Word
+    executable: Annotated[str, msgspec.Meta(max_length=4096)]
+    identity: _Word
+    version: _Word | None
+    contract_version: _Word
+    status: Literal["proven", "refuted"]
+    detail: _Text
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    turngate: _Word
+
+
+_Result = TypeVar("_Result", ProbeResult, Verification)
 # made by the import, since msgspec 0.22 crashes where two threads are the first to decode to a class
 _RESULT = msgspec.json.Decoder(ProbeResult)
+_VERIFICATION = msgspec.json.Decoder(Verification)
 
 
 def keep_result(result: ProbeResult, cache: Path) -> None:
     """Write a result in the place of the one before it, and drop the oldest of all; a cache may always be lost."""
+    _keep(result, cache / "verdicts")
+
+
+def last_result(engine: str, executable: Path, cache: Path) -> ProbeResult | None:
+    """Read what the last probe said of an executable as it is now; None if there is nothing that can be trusted."""
+    return _last(_RESULT, engine, executable, cache / "verdicts")
+
+
+def save_verification(result: Verification, cache: Path) -> None:
+    """Save a verification in the place of the one before it; it is lost where the cache can't be written."""
+    _keep(result, cache / "verifications")
+
+
+def last_verification(engine: str, executable: Path, cache: Path) -> Verification | None:
+    """Return the last verification of an executable as it is now; None if there is nothing that can be trusted."""
+    return _last(_VERIFICATION, engine, executable, cache / "verifications")
+
+
+def _keep(result: ProbeResult | Verification, folder: Path) -> None:
     with suppress(OSError):
-        path = _place(result.engine, Path(result.executable), cache)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".", delete=False) as file:
+        path = _place(result.engine, Path(result.executable), folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
             try:
                 file.write(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
                 file.flush()
@@ -72,25 +110,24 @@ def keep_result(result: ProbeResult, cache: Path) -> None:
             except BaseException:
                 Path(file.name).unlink(missing_ok=True)
                 raise
-        there = sorted(path.parent.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)
+        there = sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)
         for old in there[:-KEPT]:
             old.unlink(missing_ok=True)
 
 
-def last_result(engine: str, executable: Path, cache: Path) -> ProbeResult | None:
-    """Read what the last probe said of an executable as it is now; None if there is nothing that can be trusted."""
+def _last(decoder: msgspec.json.Decoder[_Result], engine: str, executable: Path, folder: Path) -> _Result | None:
     with suppress(OSError, ValueError, RecursionError):
-        found = _RESULT.decode(_read(_place(engine, executable, cache)))
+        found = decoder.decode(_read(_place(engine, executable, folder)))
         about = (found.engine, found.executable, found.identity)
         if about == (engine, os.path.realpath(executable), identity(executable)):
             return found
     return None
 
 
-def _place(engine: str, executable: Path, cache: Path) -> Path:
+def _place(engine: str, executable: Path, folder: Path) -> Path:
     # an engine's name counts too: version managers lead the names of many engines to one program of theirs
     about = f"{engine}\0{os.path.realpath(executable)}"
-    return cache / "verdicts" / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"
+    return folder / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"
 
 
 def _read(path: Path) -> bytes:

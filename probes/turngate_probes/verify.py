@@ -1,0 +1,141 @@
+"""Verifies that an executable's sessions can be resumed: two turns against a stub model, and nothing else."""
+
+import os
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Literal
+
+from turngate.clauses import Result
+from turngate.plain import bounded
+from turngate.runtime.cache import default_cache
+from turngate.runtime.identity import identity
+from turngate.runtime.probe_results import Verification, save_verification
+from turngate.verdict import ClauseResult, capability
+from turngate_probes.cases import ASK, FINAL, Case, ask
+from turngate_probes.clauses import judge_all
+from turngate_probes.clauses.registry import how_it_ended, went_well
+from turngate_probes.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.lab import Lab
+from turngate_probes.observe import Seen, Sight
+from turngate_probes.play import Stage
+from turngate_probes.probe import sandboxes_path
+from turngate_probes.sandbox import Sandbox
+from turngate_probes.targets import Release
+
+DEADLINE = 180.0
+DECIDING = frozenset(
+    {
+        "handle.present",
+        "handle.place",
+        "handle.shape",
+        "resume.accepted",
+        "resume.same-handle",
+        "resume.context-carried",
+    }
+)
+# the cases whose turns these clauses read, of which one is played
+_CASE = "main"
+_READ = {_CASE, "bad-handles", "auto"}
+_LONGEST = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether the executable resumes, and why; `unproven` means that the turns could not be completed."""
+
+    status: Literal["proven", "refuted", "unproven"]
+    detail: str
+
+
+@dataclass
+class _Observer:
+    """Notes the turns."""
+
+    seen: Seen
+
+    def saw(self, item: Sight, box: Sandbox) -> None:  # noqa: ARG002 - where it was played says nothing
+        self.seen.note(item)
+
+    def ended(self, case: Case, why_early: str | None, hosts: set[str], unknown: frozenset[str] = frozenset()) -> None:  # noqa: ARG002 - nor do other requests
+        if why_early is not None:
+            self.seen.stopped[case.name] = why_early
+
+
+def verify(release: Release, interrupt: Interrupt) -> Outcome:
+    """Run both turns of a release; what they decide is saved for this very file. CaseStoppedError if interrupted."""
+    executable = release.executable
+    if executable is None:
+        return Outcome("unproven", "there is no executable to run")
+    before = _identity(executable)
+    found = _observed(release, executable, interrupt)
+    if _identity(executable) != before or before is None:
+        return Outcome("unproven", "the executable was replaced meanwhile")
+    if found.status != "unproven":
+        save_verification(
+            Verification(
+                engine=release.engine, executable=os.path.realpath(executable), identity=before,
+                version=release.version, contract_version=release.contract.contract_version, status=found.status,
+                detail=found.detail, at=datetime.now(UTC), turngate=metadata.version("turngate"),
+            ),
+            default_cache(),
+        )  # fmt: skip
+    return found
+
+
+def _identity(executable: Path) -> str | None:
+    with suppress(OSError):
+        return identity(executable)
+    return None
+
+
+def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outcome:
+    """Run the turns until they end, or for too long."""
+    observer = _Observer(Seen(release.contract))
+    late = threading.Event()
+
+    def give_up() -> None:
+        late.set()
+        interrupt.set()
+
+    timer = threading.Timer(DEADLINE, give_up)
+    timer.daemon = True
+    timer.start()
+    try:
+        stage = Stage.of(sandboxes_path(None), 1, interrupt)
+        stage.play(release.contract, executable, [Case(_CASE, _two_turns, 2)], observer)
+    finally:
+        timer.cancel()
+    if late.is_set():
+        return Outcome("unproven", f"two turns did not end within {DEADLINE:.0f} s")
+    if interrupt.is_set():
+        raise CaseStoppedError("interrupted")
+    return _ruling(observer.seen)
+
+
+def _two_turns(lab: Lab) -> None:
+    first = lab.start("first", ask(ASK))
+    if not went_well(first):
+        raise CaseStoppedError(f"the first turn failed: {how_it_ended(first)}")
+    if not first.sent():
+        raise CaseStoppedError("the first turn sent no prompt to the stub model")
+    lab.resume("again", first.session, ask(FINAL, turn_index=2))
+
+
+def _ruling(seen: Seen) -> Outcome:
+    first = seen.turns.get(f"{_CASE}/first")
+    # an engine that does not work in a sandbox shows nothing of its resume
+    if first is None or not went_well(first) or not first.sent():
+        return Outcome("unproven", bounded(seen.stopped.get(_CASE, "there was no first turn"), _LONGEST))
+    results: dict[str, ClauseResult] = {}
+    judge_all(seen, results, ("hermetic",), _READ, DECIDING)
+    able = capability(results.values())
+    failed = any(each.result is Result.FAIL for each in results.values())
+    status: Literal["proven", "refuted", "unproven"] = (
+        "proven" if able.supported else "refuted" if failed else "unproven"
+    )
+    detail = able.detail if status != "unproven" else f"{able.detail}: {seen.stopped.get(_CASE, '')}".rstrip(": ")
+    return Outcome(status, bounded(detail, _LONGEST))

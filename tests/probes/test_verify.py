@@ -1,0 +1,152 @@
+"""Two turns of the fake engine show whether it resumes; what they decide is saved for that very file."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate import cli, load
+from turngate.runtime.cache import default_cache
+from turngate.runtime.identity import identity
+from turngate.runtime.probe_results import last_result, last_verification
+from turngate_probes import verify
+from turngate_probes.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.targets import Release
+
+TURNGATE = str(Path(sys.executable).with_name("turngate"))
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own for each test."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def ruled(executable: Path, interrupt: Interrupt | None = None) -> verify.Outcome:
+    """Verify an executable as a codex."""
+    contract = load.contract("codex").at("0.169.0")
+    release = Release("codex", "0.169.0", executable, "path", contract, "")
+    return verify.verify(release, interrupt or Interrupt())
+
+
+def test_an_engine_that_resumes_is_proven(tmp_path: Path) -> None:
+    """The result names release and contract, and is no result of a whole probe."""
+    executable = engines.install(tmp_path / "bin")
+    found = ruled(executable)
+    assert found.status == "proven"
+    saved = last_verification("codex", executable, default_cache())
+    assert saved
+    assert (saved.status, saved.detail, saved.identity) == (found.status, found.detail, identity(executable))
+    assert (saved.version, saved.contract_version) == ("0.169.0", load.contract("codex").at().contract_version)
+    assert last_result("codex", executable, default_cache()) is None
+    assert not any((default_cache() / "sandboxes").iterdir())
+
+
+@pytest.mark.parametrize(
+    "lie, clause",
+    [
+        ("forgets", "resume.context-carried"),
+        ("new-id", "resume.same-handle"),
+        ("refuses-resume", "resume.accepted"),
+        ("loses-model", "resume.accepted"),
+        ("renames-id", "handle.present"),
+        ("id-on-stderr", "handle.place"),
+        ("id-is-a-flag", "handle.shape"),
+    ],
+)
+def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, lie: str, clause: str) -> None:
+    """The detail names the clause that failed."""
+    executable = engines.install(tmp_path / "bin", lie)
+    found = ruled(executable)
+    assert found.status == "refuted"
+    assert found.detail.startswith(f"{clause}: ")
+    saved = last_verification("codex", executable, default_cache())
+    assert saved
+    assert saved.status == "refuted"
+
+
+@pytest.mark.parametrize(
+    "lie, why", [("exits-1-on-success", "the first turn failed: exit code 1"), ("answers-itself", "sent no prompt")]
+)
+def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, lie: str, why: str) -> None:
+    """Nothing is saved, so that the next server tries again."""
+    executable = engines.install(tmp_path / "bin", lie)
+    found = ruled(executable)
+    assert found.status == "unproven"
+    assert why in found.detail
+    assert last_verification("codex", executable, default_cache()) is None
+
+
+def test_an_executable_that_changes_meanwhile_shows_nothing(tmp_path: Path) -> None:
+    """The turns before and after may have been of two programs."""
+    executable = engines.install(tmp_path / "bin", "updates-itself")
+    assert ruled(executable) == verify.Outcome("unproven", "the executable was replaced meanwhile")
+    assert last_verification("codex", executable, default_cache()) is None
+
+
+def test_turns_that_do_not_end_show_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both turns together have a deadline."""
+    monkeypatch.setattr(verify, "DEADLINE", 0.5)
+    executable = engines.install(tmp_path / "bin", "hangs")
+    assert ruled(executable).detail == "two turns did not end within 0 s"
+
+
+def test_an_interrupt_shows_nothing(tmp_path: Path) -> None:
+    """It ends the engine, and is no result."""
+    executable = engines.install(tmp_path / "bin", "meets-tester")
+    os.mkfifo(tmp_path / "bin" / "meeting")
+    interrupt = Interrupt()
+
+    def meet() -> None:
+        (tmp_path / "bin" / "meeting").read_text()
+        interrupt.set()
+
+    thread = threading.Thread(target=meet)
+    thread.start()
+    with pytest.raises(CaseStoppedError):
+        ruled(executable, interrupt)
+    thread.join()
+
+
+@pytest.mark.parametrize(
+    "lie, code, word", [("", 0, "proven"), ("forgets", 1, "refuted"), ("answers-itself", 2, "unproven")]
+)
+def test_the_command_ends_with_what_it_found(
+    tmp_path: Path, lie: str, code: int, word: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line for people, or JSON."""
+    executable = engines.install(tmp_path / "bin", lie)
+    assert cli.run(["verify", f"codex={executable}"]) == code
+    line = capsys.readouterr().out
+    assert line.startswith(f"codex@0.169.0 {word}: ")
+    assert cli.run(["verify", "--json", f"codex={executable}"]) == code
+    told = json.loads(capsys.readouterr().out)
+    assert (told.keys(), told["status"]) == ({"status", "detail"}, word)
+
+
+@pytest.mark.parametrize("how", ["signal", "eof"])
+def test_the_command_can_be_stopped(tmp_path: Path, how: str) -> None:
+    """By a signal, and where asked for by the end of its standard input; its engine ends with it."""
+    executable = engines.install(tmp_path / "bin", "meets-tester")
+    os.mkfifo(tmp_path / "bin" / "meeting")
+    command = (TURNGATE, "verify", "--until-eof", f"codex={executable}")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        pid = int((tmp_path / "bin" / "meeting").read_text())
+        if how == "eof":
+            out, err = process.communicate()
+        else:
+            process.send_signal(signal.SIGTERM)
+            process.wait()
+            assert process.stdout
+            assert process.stderr
+            out, err = process.stdout.read(), process.stderr.read()
+    assert (process.returncode, out, err) == (cli.INTERRUPTED, b"", b"")
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
