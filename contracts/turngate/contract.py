@@ -105,6 +105,13 @@ class ApprovalSign(Struct, frozen=True):
     safe_values: tuple[str, ...] = ()
 
 
+class LostTools(Struct, frozen=True):
+    """Tools that a headless interactive turn can't use, and what becomes of them."""
+
+    tools: tuple[str, ...]
+    why: str
+
+
 class Framed(Struct, frozen=True):
     """How a stream is cut into records; `noise` are patterns of lines that mean nothing."""
 
@@ -190,9 +197,12 @@ class Environment(Struct, frozen=True):
 
 
 class ResumeProbe(Struct, frozen=True):
-    """What shows at little cost that sessions can be resumed: a command that prints words, a writable directory."""
+    """What decides, before an engine is run, whether its sessions can be resumed.
 
-    command: HelpPage | None = None
+    `unsupported` says why those of this release can't be; `directory` is where they are kept.
+    """
+
+    unsupported: str | None = None
     directory: str | None = None
 
 
@@ -383,6 +393,7 @@ class EngineContract(Struct, frozen=True):
     unverified: tuple[str, ...]
     volatile: tuple[Volatile, ...] = ()
     approval_signs: tuple[ApprovalSign, ...] = ()
+    tools_lost: tuple[LostTools, ...] = ()
     simulation: Simulation | None = None
 
     def stream(self, name: Stream) -> Framed:

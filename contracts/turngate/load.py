@@ -28,7 +28,7 @@ ONE_OF = (
     "hermetic", "resident", "simulation",
 )  # fmt: skip
 OPTIONAL = ("store", "simulation")
-ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs")
+ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost")
 _CLAIM_KEYS = ("since", "until", "evidence", "unverified", "note")
 # not importlib.resources, which takes longer to import than a contract to read
 _FOLDER = Path(__file__).parent

@@ -22,11 +22,15 @@ _TIMEOUT = 60.0
 
 
 class InstalledEngine(Struct, frozen=True):
-    """An engine's executable and its contract; `version` None means that it did not say one."""
+    """An engine's executable and its contract; `version` None means that it did not say one.
+
+    `identity` is that of the file when it was looked at; empty where nobody looked.
+    """
 
     executable: Path
     version: str | None
     contract: EngineContract
+    identity: str = ""
 
 
 def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:

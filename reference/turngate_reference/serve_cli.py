@@ -14,6 +14,7 @@ import click
 
 from turngate import load
 from turngate_reference.data_dir import data_dir
+from turngate_reference.orchestrator.verification import Verify
 from turngate_reference.serving import SLOTS, Server, Settings
 from turngate_reference.web.app import create_app
 from turngate_reference.web.listener import Listener, address_of, bound, url
@@ -26,6 +27,7 @@ _EPILOG = """\b
 Examples:
     turngate serve
     turngate serve --port 0 --data-dir ./data --workspace-root ~/projects
+    turngate serve --verify wait
     turngate serve --host 0.0.0.0 --token-file ~/.config/turngate/token
 
 The API is described at /openapi.json and in docs/api.md. SIGTERM or Ctrl-C ends the server and every engine that it
@@ -64,13 +66,21 @@ to, 2 it could not start."""
     help="A variable that engines get beside those that their contracts name; may be given often.",
 )
 @click.option(
+    "--verify",
+    type=click.Choice([each.value for each in Verify]),
+    default=Verify.BACKGROUND.value,
+    show_default=True,
+    help="Run two turns of each engine against a stub model to see that it resumes, unless that is known: "
+    "while serving (its interactive runs stay queued until then), before serving, or never.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(("debug", "info", "warning")),
     default="warning",
     show_default=True,
     help="What is logged on stderr; debug says the arguments of every engine that is started.",
 )
-def serve(
+def serve(  # noqa: PLR0913 - as it has options
     host: str,
     port: int,
     asked_dir: Path | None,
@@ -78,6 +88,7 @@ def serve(
     workspace_root: Path | None,
     token_file: Path | None,
     pass_env: tuple[str, ...],
+    verify: str,
     log_level: str,
 ) -> int:
     """Run the reference server: runs, questions and replies over HTTP.
@@ -92,13 +103,18 @@ def serve(
     guarding = guard(address[0], host, token)
     metrics, open_streams = Metrics(), Streams()
     settings = Settings(
-        data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, observe=metrics.turn_ended
+        data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify)
     )
     # bound first: a server that finds its port taken must not have begun to work on the queue
     with bound(family, address) as listening, _running(settings) as core:
         listener = Listener(create_app(core, guarding, open_streams, metrics), listening, open_streams)
+
+        def end(*_: object) -> None:
+            listener.stop()
+            core.stop()
+
         for number in _ending():
-            signal.signal(number, lambda *_: listener.stop())
+            signal.signal(number, end)
         core.start()
         click.echo(_started(core, url(listening), settings))
         listener.run()

@@ -8,20 +8,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from turngate import load
+from turngate.contract import EngineContract
 from turngate.environment import engine_environment, locations_of
 from turngate.errors import EnvironmentFailed
 from turngate.runtime import Stop
 from turngate_reference.data_dir import DataDir
-from turngate_reference.installed import InstalledEngine
 from turngate_reference.lock import locked
 from turngate_reference.orchestrator.commands import Commands
 from turngate_reference.orchestrator.dispatcher import Dispatcher
 from turngate_reference.orchestrator.engines import Engines
+from turngate_reference.orchestrator.help_survey import HelpSurvey
 from turngate_reference.orchestrator.profiles import Profiles
 from turngate_reference.orchestrator.records import Records
 from turngate_reference.orchestrator.recovery import recover, watch_terminals
 from turngate_reference.orchestrator.sticky import Sticky
 from turngate_reference.orchestrator.turns import TurnRunner
+from turngate_reference.orchestrator.verification import Verifier, Verify
 from turngate_reference.resident import ResidentHost
 from turngate_reference.store.database import Store
 
@@ -32,7 +34,7 @@ SLOTS = 4
 class Settings:
     """What a server is started with; `env` is what engines may get parts of, `pass_env` names more of it for them.
 
-    `observe` hears of each turn: engine, outcome, seconds.
+    `observe` hears of each turn: engine, outcome, seconds. `verify` says when engines are verified on the wire.
     """
 
     data: DataDir
@@ -41,6 +43,11 @@ class Settings:
     env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     pass_env: tuple[str, ...] = ()
     observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
+    verify: Verify = Verify.OFF
+
+    def environment(self, contract: EngineContract) -> dict[str, str]:
+        """Return what a run that begins now would give its engine."""
+        return engine_environment(contract, self.env, locations_of(contract, self.env), self.pass_env)
 
 
 class Server:
@@ -51,7 +58,7 @@ class Server:
         load.prepare()  # here, since turns and requests read contracts on many threads
         self._stack = ExitStack()
         self._stop = Stop()
-        self._started = False
+        self._started, self._verify = False, settings.verify
         self._records = Records(settings.data)
         root = settings.data.root
         _check_is_text(root)
@@ -68,12 +75,12 @@ class Server:
         except BaseException:
             self._stack.close()
             raise
-        profiles = Profiles(self._stop)
-        self.engines = Engines(
-            settings.data, self._stop, profiles.known,
-            lambda engine: profiles.capability(engine, _environment(engine, settings)),
+        profiles = Profiles(
+            HelpSurvey(self._stop, settings.environment), Verifier(settings.verify, root, self._stop),
+            settings.environment,
         )  # fmt: skip
         self.dispatcher = Dispatcher(self.store, self._records, settings.slots)
+        self.engines = Engines(settings.data, self._stop, profiles, settings.environment, self.dispatcher.kick)
         self._sticky = Sticky(
             self.store, self._records, ResidentHost(), self.dispatcher.release, settings.observe
         )  # fmt: skip
@@ -91,11 +98,18 @@ class Server:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Begin to work on the queue, and look at what engines there are."""
-        self.dispatcher.start(self._runner)
-        threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
+        """Begin to work on the queue, and look at what engines there are; with `Verify.WAIT` look at them first."""
+        if self._verify is Verify.WAIT:
+            self.engines.collect()
+        else:
+            threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
+        self.dispatcher.start(self._runner, self.engines.unsettled)
         self._watch.start()
         self._started = True
+
+    def stop(self) -> None:
+        """End what is run to learn of engines; from any thread, or from a signal handler."""
+        self._stop.set()
 
     @property
     def ready(self) -> bool:
@@ -111,14 +125,9 @@ class Server:
         self._sticky.close()
         if self._watch.ident is not None:
             self._watch.join()
+        self.engines.close()
         self.store.wake()
         self._stack.close()
-
-
-def _environment(engine: InstalledEngine, settings: Settings) -> dict[str, str]:
-    """Give what a run that begins now would run in."""
-    locations = locations_of(engine.contract, settings.env)
-    return engine_environment(engine.contract, settings.env, locations, settings.pass_env)
 
 
 def _check_is_text(path: Path) -> None:

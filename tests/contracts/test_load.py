@@ -62,7 +62,7 @@ final:
 environment:
   - {pass: [SMALL_KEY], locations: [SMALL_HOME], unverified: true}
 resume_probe:
-  - {command: {argv: [resume, --help], names: [ID]}, unverified: true}
+  - {directory: "{HOME}/small", unverified: true}
 hermetic:
   - {env: {}, files: [], model: stub, unverified: true}
 resident:
@@ -271,7 +271,7 @@ def test_file_that_holds_no_mapping_is_told(text: str) -> None:
         ("auto_flags:\n  - {flag: --auto, unverified: true}", "auto_flags: []", 0, 0, "$.auto_flags", ""),
         ("pass: [SMALL_KEY]", "pass: [SMALL-KEY]", 0, 0, "$.environment[0].pass[0]", "does not match"),
         ("pass: [SMALL_KEY]", "pass: [SMALL_KEY, SMALL_KEY]", 0, 0, "$.environment[0].pass", "non-unique"),
-        ("command: {argv: [resume, --help], names: [ID]}, unv", "unv", 0, 0, "$.resume_probe[0]", "is not valid"),
+        ('{directory: "{HOME}/small"', '{unsupported: no, directory: "/s"', 0, 0, "$.resume_probe[0]", "should not be"),
     ],
 )
 def test_schema_error_points_at_its_place(old: str, new: str, line: int, column: int, path: str, message: str) -> None:
@@ -358,7 +358,7 @@ def test_every_error_is_told_at_once() -> None:
             "may hold a secret",
         ),
         (
-            "{command: {argv: [resume, --help], names: [ID]}",
+            '{directory: "{HOME}/small"',
             '{directory: "{HOME}/{X}"',
             "$.resume_probe[0].directory",
             "of {X}",

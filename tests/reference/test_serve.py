@@ -25,7 +25,7 @@ class Serving:
     """`turngate serve` as a process of its own, on a free port."""
 
     def __init__(self, desk: Desk, *words: str) -> None:
-        self.process = desk.spawn("serve", "--port", "0", *words)
+        self.process = desk.spawn("serve", "--port", "0", "--verify", "off", *words)
         assert self.process.stdout
         self.line = self.process.stdout.readline()
         found = re.search(r"http://\S+", self.line)

@@ -29,14 +29,24 @@ _COMMAND = (sys.executable, "-P", "-c", "from turngate.cli import main; main()",
 
 
 def request(
-    folder: Path, workspaces: Path, env: Mapping[str, str], pass_env: Iterable[str], *, behind: bool = False
+    folder: Path,
+    workspaces: Path,
+    env: Mapping[str, str],
+    pass_env: Iterable[str],
+    *,
+    behind: bool = False,
+    verify: str = "off",
 ) -> ProcessRequest:
     """Say how the server is started: its data below `folder`; `pass_env` are names that engines get beside others.
 
     With `behind` a launcher outlives it, so that its sudden death leaves its engines alone until the life is closed.
+    It doesn't verify the engine by itself unless `verify` says when: the clauses ask whether it resumes.
     """
     names = [word for name in sorted(pass_env) for word in ("--pass-env", name)]
-    options = ("--port", "0", "--slots", str(SLOTS), "--data-dir", str(folder), "--workspace-root", str(workspaces))
+    options = (
+        "--port", "0", "--slots", str(SLOTS), "--data-dir", str(folder), "--workspace-root", str(workspaces),
+        "--verify", verify,
+    )  # fmt: skip
     command = (*(_BEHIND if behind else ()), *_COMMAND, *options, *names)
     return ProcessRequest(command, workspaces, env, timeout=float("inf"))
 

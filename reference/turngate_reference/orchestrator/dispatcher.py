@@ -1,11 +1,14 @@
 """Slots and the queue: starts the turns of queued runs, first in, first out, as slots become free."""
 
+import json
 import logging
 import sqlite3
 import threading
 import uuid
+from collections.abc import Callable, Collection
 from typing import Protocol
 
+from turngate.model import Mode
 from turngate.runtime import Stop
 from turngate_reference.orchestrator import finish
 from turngate_reference.orchestrator.decide import failed
@@ -18,6 +21,11 @@ from turngate_reference.store.runs import Run
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
+_MAY_BEGIN = """
+    SELECT run_id, turn_index, started_at FROM runs
+    WHERE state = ? AND NOT (execution_mode = ? AND turn_index = 0 AND engine IN (SELECT value FROM json_each(?)))
+    ORDER BY queue_place LIMIT 1
+"""
 
 
 class Runner(Protocol):
@@ -53,9 +61,15 @@ class Dispatcher:
         """Whether the queue is worked on."""
         return self._thread is not None and self._thread.is_alive() and not self._closing.is_set()
 
-    def start(self, runner: Runner) -> None:
-        """Begin to start what is queued."""
-        self._runner = runner
+    def start(
+        self, runner: Runner, unsettled: Callable[[Collection[str]], Collection[str]] = lambda _engines: ()
+    ) -> None:
+        """Begin to start what is queued.
+
+        `unsettled` picks, from the names of engines, those whose interactive runs must not begin yet; `kick` when
+        that changes.
+        """
+        self._runner, self._unsettled = runner, unsettled
         self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
         self._thread.start()
         self.kick()
@@ -108,22 +122,25 @@ class Dispatcher:
                 return
             try:
                 self._settle_unstarted()
-                while not self._closing.is_set() and self.held < self.slots and is_queued(self._store):
-                    self._begin()
+                while not self._closing.is_set() and self.held < self.slots:
+                    held_back = self._unsettled(first_turns(self._store))
+                    if not is_queued(self._store, held_back):
+                        break
+                    self._begin(held_back)
             except Exception:
                 log.exception("the queue can't be worked on yet")
                 # whoever gave a slot back has woken us, and must not have us try again at once
                 self._closing.wait(RETRY_SECONDS)
                 self._wake.set()
 
-    def _begin(self) -> None:
+    def _begin(self, held_back: Collection[str]) -> None:
         """Take a slot, then a run for it."""
         tag, stop = uuid.uuid4().hex, Stop()
         with self._lock:
             self._held[tag] = "", stop
         run = None
         try:
-            run = claim(self._store, tag)
+            run = claim(self._store, tag, held_back)
         finally:
             if run is None:
                 self._release(tag)
@@ -174,21 +191,28 @@ class Dispatcher:
                 self.release(run)
 
 
-def is_queued(store: Store) -> bool:
-    """Tell whether any run waits for a slot."""
-    return bool(store.read("SELECT 1 FROM runs WHERE state = ? LIMIT 1", State.QUEUED))
+def first_turns(store: Store) -> list[str]:
+    """Name the engines that have an interactive run in the queue which has not begun."""
+    rows = store.read(
+        "SELECT DISTINCT engine FROM runs WHERE state = ? AND execution_mode = ? AND turn_index = 0",
+        State.QUEUED, Mode.INTERACTIVE,
+    )  # fmt: skip
+    return [row["engine"] for row in rows]
 
 
-def claim(store: Store, tag: str) -> Run | None:
-    """Take the first run of the queue and begin its next turn; None: nothing is queued.
+def is_queued(store: Store, held_back: Collection[str] = ()) -> bool:
+    """Whether any run waits for a slot that may begin, as in `claim`."""
+    return bool(store.read(_MAY_BEGIN, *_conditions(held_back)))
+
+
+def claim(store: Store, tag: str, held_back: Collection[str] = ()) -> Run | None:
+    """Take the first run of the queue that may begin, and begin its next turn; None: there is none.
 
     The tag that its processes will carry is written with it, so that they are found even if we die at once.
+    Of engines that are held back interactive runs do not begin; those that have begun go on.
     """
     with store.writing() as connection:
-        row = connection.execute(
-            "SELECT run_id, turn_index, started_at FROM runs WHERE state = ? ORDER BY queue_place LIMIT 1",
-            (State.QUEUED,),
-        ).fetchone()
+        row = connection.execute(_MAY_BEGIN, _conditions(held_back)).fetchone()
         if row is None:
             return None
         runs.transition(
@@ -198,3 +222,7 @@ def claim(store: Store, tag: str) -> Run | None:
         )  # fmt: skip
         finish.begin(connection, row["run_id"], row["turn_index"] + 1)
         return runs.get(connection, row["run_id"])
+
+
+def _conditions(held_back: Collection[str]) -> tuple[str, ...]:
+    return State.QUEUED, Mode.INTERACTIVE, json.dumps([*held_back])

@@ -1,9 +1,8 @@
 """The engines of this machine, looked at in the background and held in memory."""
 
-import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -11,11 +10,8 @@ from typing import Any
 
 from turngate import load
 from turngate.contract import EngineContract
-from turngate.environment import engine_environment, locations_of
 from turngate.errors import EnvironmentFailed
-from turngate.help_page import missing
 from turngate.load import Contract
-from turngate.model import EngineResumeCapability
 from turngate.runtime import Stop
 from turngate.runtime.cache import default_cache
 from turngate.runtime.identity import identity
@@ -23,32 +19,39 @@ from turngate.runtime.probe_results import last_result
 from turngate.runtime.simulated import is_simulated
 from turngate.verdict import profile
 from turngate_reference.data_dir import DataDir
-from turngate_reference.installed import InstalledEngine, covering, locate, printed, version_of
+from turngate_reference.installed import InstalledEngine, covering, locate, version_of
 from turngate_reference.orchestrator.once import Once
+from turngate_reference.orchestrator.profiles import Profiles
 
 _FOREVER, _NO_ANSWER_KEPT = float("inf"), 60.0
+_CLOSING_GRACE = 15.0
+# an executable that is another file after each of so many looks never stays the same for long enough
+_LOOKS = 3
 _Key = tuple[str, str, str]
 
 
 class Engines:
-    """The catalogue; `stop` ends what it runs, `known` tells whether an engine's sessions can be resumed.
+    """The catalogue; `profiles` learns of each engine, in the background and once for each executable.
 
-    `learn` finds that out, in the background and once for each engine that is looked at.
+    `environment` returns what an engine's next run would get; `stop` ends what is run; `settled` hears of each end
+    of a look at an engine.
     """
 
     def __init__(
         self,
         data: DataDir,
         stop: Stop,
-        known: Callable[[InstalledEngine], EngineResumeCapability | None] = lambda _engine: None,
-        learn: Callable[[InstalledEngine], object] = lambda _engine: None,
+        profiles: Profiles,
+        environment: Callable[[EngineContract], Mapping[str, str]],
+        settled: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._data, self._stop, self._known, self._learn = data, stop, known, learn
+        self._data, self._stop, self._profiles, self._environment = data, stop, profiles, environment
+        self._settled = settled
         self._paths: dict[str, Path] = {}
         self._installed: Once[InstalledEngine] = Once(clock)
-        self._help: Once[list[str]] = Once(clock)
         self._looking: set[str] = set()
+        self._looks_in_vain: dict[str, int] = {}
         self._news = threading.Condition()
 
     def find(self, engine: str) -> InstalledEngine:
@@ -63,18 +66,27 @@ class Engines:
             version = None
             # one that can't be started is installed all the same: the run will say what is wrong with it
             with suppress(EnvironmentFailed, OSError):
-                version = version_of(newest, path, self._data, _environment(newest), self._stop)
-            found = InstalledEngine(path, version, covering(contract, newest, version))
+                version = version_of(newest, path, self._data, self._environment(newest), self._stop)
+            found = InstalledEngine(path, version, covering(contract, newest, version), key[2])
             return found, _FOREVER if version else _NO_ANSWER_KEPT
 
         return self._installed.get(key, ask)
 
     def collect(self) -> None:
-        """Ask every installed engine for all that is shown of it, all at once; returns when that is done."""
+        """Learn all that is shown of every installed engine, all at once; returns when that is done."""
         for engine in load.engines():
             self._begin(engine)
         with self._news:
             self._news.wait_for(lambda: not self._looking)
+
+    def unsettled(self, engines: Iterable[str]) -> set[str]:
+        """Return those of which it is not known yet whether they resume; begins to look at what is new. Never waits."""
+        return {engine for engine in engines if self._is_unsettled(engine)} if self._profiles.verifies else set()
+
+    def close(self) -> None:
+        """Wait until nothing is run any more, for some seconds at most; `stop` must be set."""
+        with self._news:
+            self._news.wait_for(lambda: not self._looking, _CLOSING_GRACE)
 
     def every(self, patience: float = 2.0) -> list[dict[str, Any]]:
         """Describe every contracted engine, in the shape of `Engine` in `openapi.yaml`.
@@ -97,58 +109,73 @@ class Engines:
                     seen = False
         return seen
 
+    def _is_unsettled(self, engine: str) -> bool:
+        try:
+            key, _ = self._place(_contract(engine)[1])
+        except EnvironmentFailed:
+            return False
+        found = self._installed.peek(key)
+        if found is not None and not self._profiles.is_pending(found):
+            return False
+        if self._looks_in_vain.get(engine, 0) >= _LOOKS:
+            return False
+        self._begin(engine)
+        return True
+
     def _begin(self, engine: str) -> None:
         """Look at an engine in the background, unless somebody is at it."""
         with self._news:
-            if engine in self._looking:
+            if engine in self._looking or self._stop.is_set():
                 return
             self._looking.add(engine)
         threading.Thread(target=self._look, args=(engine,), name=f"turngate-look-{engine}", daemon=True).start()
 
     def _look(self, engine: str) -> None:
+        settled = False
         try:
             with suppress(EnvironmentFailed):
                 found = self.find(engine)
                 with self._news:
                     self._news.notify_all()
-                key, _ = self._place(found.contract)
-                self._help.get(key, lambda: self._help_missing(found))
-                self._learn(found)
+                self._profiles.learn(found)
+                settled = not self._profiles.is_pending(found)
         finally:
             with self._news:
+                self._looks_in_vain[engine] = 0 if settled else self._looks_in_vain.get(engine, 0) + 1
                 self._looking.discard(engine)
                 self._news.notify_all()
-
-    def _help_missing(self, engine: InstalledEngine) -> tuple[list[str], float]:
-        """List what the help pages fail to name."""
-        absent: list[str] = []
-        for page in engine.contract.help.pages:
-            env = _environment(engine.contract)
-            _, said = printed(engine.executable, page.argv, page.stream, env, self._stop)
-            absent += missing(page, said)
-        return absent, _FOREVER
+            self._settled()
 
     def _row(self, engine: str) -> dict[str, Any]:
         _, contract = _contract(engine)
         row: dict[str, Any] = {
             "executable": None, "simulated": False, "version": None, "capability": None, "profile": None,
-            "help_missing": [], "last_probe": None,
+            "help_missing": [], "last_probe": None, "verified": None, "verified_detail": None, "verified_at": None,
         }  # fmt: skip
         with suppress(EnvironmentFailed):
             key, path = self._place(contract)
-            row |= {"executable": str(path), "simulated": is_simulated(path)}
-            if found := self._installed.peek(key):
+            found = self._installed.peek(key)
+            verified = self._profiles.verified(found)
+            row |= {
+                "executable": str(path), "simulated": is_simulated(path),
+                "verified": verified.status.value, "verified_detail": verified.detail,
+                "verified_at": f"{verified.at:%Y-%m-%dT%H:%M:%SZ}" if verified.at else None,
+            }  # fmt: skip
+            if found:
                 contract = found.contract
-                row |= {"version": found.version, "help_missing": self._help.peek(key) or []} | self._able(found)
+                row |= {"version": found.version, "help_missing": [*self._profiles.help_missing(found)]}
+                row |= self._able(found)
         return {
             "engine": engine, "title": contract.title, "contract_version": contract.contract_version,
-            "lifecycle": contract.lifecycle.status, "resident": _resident(contract, simulated=row["simulated"]), **row,
+            "lifecycle": contract.lifecycle.status, "resident": _resident(contract, simulated=row["simulated"]),
+            "tools_lost": [{"tool": tool, "detail": each.why} for each in contract.tools_lost for tool in each.tools],
+            **row,
         }  # fmt: skip
 
     def _able(self, engine: InstalledEngine) -> dict[str, Any]:
-        """Describe what is known of its resuming."""
+        """Describe what is known of its resume."""
         row: dict[str, Any] = {}
-        if able := self._known(engine):
+        if able := self._profiles.known(engine):
             row["capability"] = {
                 "supported": able.supported, "probe_method": able.probe_method, "detail": able.detail
             }  # fmt: skip
@@ -198,7 +225,3 @@ def _resident(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
         "supported": supported, "transport": kept.transport, "verified": supported and verified, "asks": asks,
         "same_id": kept.same_id, "own_store": kept.own_store, "detail": detail,
     }  # fmt: skip
-
-
-def _environment(contract: EngineContract) -> dict[str, str]:
-    return engine_environment(contract, os.environ, locations_of(contract, os.environ))

@@ -1,38 +1,33 @@
-"""Chooses, before the first turn of an interactive run, how the run waits for its user."""
+"""Chooses, before the first turn of an interactive run, how the run waits for its user.
+
+Four layers decide whether an engine's sessions can be resumed, in this order; the first that says no is the reason:
+its contract, its help pages, what is so right now (the executable and its session store), and what was on the wire.
+"""
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from turngate.contract import HelpPage
-from turngate.errors import EnvironmentFailed
-from turngate.help_page import missing
+from turngate.contract import EngineContract
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
-from turngate.runtime import Stop
-from turngate.runtime.cache import default_cache
 from turngate.runtime.identity import identity
-from turngate.runtime.probe_results import last_result
 from turngate.session_paths import filled, slots
 from turngate.verdict import profile
-from turngate_reference.installed import InstalledEngine, printed
-from turngate_reference.orchestrator.once import Once
+from turngate_reference.installed import InstalledEngine
+from turngate_reference.orchestrator.help_survey import HelpSurvey
+from turngate_reference.orchestrator.verification import Status, Verified, Verifier, Verify
 
 STICKY = "sticky_process"
-FAILURES_KEPT = 60.0
+_ON_THE_WIRE = "verified on the wire"
 
 
 class Profiles:
-    """Knows which engines of this machine can resume; `clock` is in seconds.
+    """Knows which engines of this machine can resume; `environment` returns what an engine's next run would get."""
 
-    The last probe of that very executable decides; without one what the contract names is tried. What passed is
-    remembered until the executable changes, what failed for a minute.
-    """
-
-    def __init__(self, stop: Stop, clock: Callable[[], float] = time.monotonic) -> None:
-        self._stop = stop
-        self._tried: Once[EngineResumeCapability] = Once(clock)
-        self._latest: dict[tuple[str, str], EngineResumeCapability] = {}
+    def __init__(
+        self, survey: HelpSurvey, verifier: Verifier, environment: Callable[[EngineContract], Mapping[str, str]]
+    ) -> None:
+        self._survey, self._verifier, self._environment = survey, verifier, environment
 
     def choose(
         self, engine: InstalledEngine, environment: Mapping[str, str], *, session_timeout_sec: int, asked: str | None
@@ -49,73 +44,86 @@ class Profiles:
             reason = f"the run asked for {asked}, which is not to be had: {able.detail}"
         return EngineInteractiveProfile(kind, reason, session_timeout_sec), able
 
+    def learn(self, engine: InstalledEngine) -> None:
+        """Find out all that takes time: ask for the help pages, and verify the resume on the wire."""
+        self._survey.of(engine)
+        self._verifier.verify(engine)
+
     def known(self, engine: InstalledEngine) -> EngineResumeCapability | None:
-        """Give what is known of an engine without trying anything."""
-        try:
-            return _reported(engine) or self._latest.get(_key(engine))
-        except OSError:
+        """Return what is known of an engine without running anything; None while that decides nothing."""
+        survey = self._survey.known(engine)
+        if survey is None and engine.contract.resume_probe.unsupported is None:
             return None
+        able = self._decide(engine, self._environment(engine.contract), survey.no_resume if survey else "")
+        return None if able.supported and self.is_pending(engine) else able
+
+    def help_missing(self, engine: InstalledEngine) -> tuple[str, ...]:
+        """Return the names that the help pages lack, as far as they were asked for."""
+        survey = self._survey.known(engine)
+        return survey.missing if survey else ()
+
+    @property
+    def verifies(self) -> bool:
+        """Whether engines are verified on the wire."""
+        return self._verifier.mode is not Verify.OFF
+
+    def verified(self, engine: InstalledEngine | None) -> Verified:
+        """Return what is known of an engine's resume on the wire; None: it was not looked at yet."""
+        return self._verifier.status(engine)
+
+    def is_pending(self, engine: InstalledEngine) -> bool:
+        """Whether an engine's resume is yet to be verified."""
+        return self.verified(engine).status is Status.PENDING
 
     def capability(self, engine: InstalledEngine, environment: Mapping[str, str]) -> EngineResumeCapability:
-        """Find out whether an engine can resume in this environment, unless that is known. Never raises."""
-        try:
-            if found := _reported(engine):
-                return found
-            key, directory = _key(engine), _directory(engine, environment)
-            found = self._tried.get((key, directory), lambda: self._try(engine, environment, directory))
-        except OSError as gone:
-            return EngineResumeCapability(False, "command", f"{engine.executable} is gone: {gone.strerror}")  # noqa: FBT003
-        self._latest[key] = found
-        return found
+        """Find out whether an engine can resume in this environment; may ask for its help pages. Never raises."""
+        unsupported = engine.contract.resume_probe.unsupported
+        return self._decide(engine, environment, "" if unsupported else self._survey.of(engine).no_resume)
 
-    def _try(
-        self, engine: InstalledEngine, environment: Mapping[str, str], directory: Path | None
-    ) -> tuple[EngineResumeCapability, float]:
-        """Try what the contract names; gives also how long that holds."""
-        probe = engine.contract.resume_probe
-        if probe.command and (why := self._refusal(engine, probe.command, environment)):
-            return EngineResumeCapability(supported=False, probe_method="command", detail=why), FAILURES_KEPT
-        if probe.directory and (why := _unwritable(directory)):
-            detail = f"sessions can't be kept: {why}"
-            return EngineResumeCapability(supported=False, probe_method="filesystem", detail=detail), FAILURES_KEPT
-        held = [_line(engine, probe.command) + " says how to resume"] if probe.command else []
-        held += [f"sessions can be kept in {directory}"] if probe.directory else []
-        method = "command" if probe.command else "filesystem"
-        return EngineResumeCapability(supported=True, probe_method=method, detail="; ".join(held)), float("inf")
-
-    def _refusal(self, engine: InstalledEngine, command: HelpPage, environment: Mapping[str, str]) -> str:
-        """Say why the command does not show that sessions can be resumed; empty if it does."""
-        line = _line(engine, command)
-        try:
-            code, said = printed(engine.executable, command.argv, command.stream, environment, self._stop)
-        except EnvironmentFailed as failed:
-            return f"{line}: {failed.what}"
-        if code != 0:
-            return f"{line} exited with {code}" if code is not None else f"{line} did not end"
-        absent = missing(command, said)
-        return f"{line} does not name {', '.join(absent)}" if absent else ""
+    def _decide(
+        self, engine: InstalledEngine, environment: Mapping[str, str], no_resume: str
+    ) -> EngineResumeCapability:
+        """Ask the layers in their order."""
+        if why := engine.contract.resume_probe.unsupported:
+            return _unable("command", f"contract: {why}")
+        if no_resume:
+            return _unable("command", f"help: {no_resume}")
+        if why := _replaced(engine):
+            return _unable("filesystem", f"executable: {why}")
+        directory = _directory(engine, environment)
+        wanted = engine.contract.resume_probe.directory is not None
+        if wanted and (why := _unwritable(directory)):
+            return _unable("filesystem", f"session store: sessions can't be kept: {why}")
+        on_wire = self.verified(engine)
+        dated = f" ({on_wire.at:%Y-%m-%d})" if on_wire.at else ""
+        if on_wire.status is Status.REFUTED:
+            return _unable("command", f"{_ON_THE_WIRE}: it does not resume: {on_wire.detail}{dated}")
+        if on_wire.status is Status.PROVEN:
+            detail = f"{_ON_THE_WIRE}: {on_wire.detail}{dated}"
+            return EngineResumeCapability(supported=True, probe_method="command", detail=detail)
+        kept = f"session store: sessions can be kept in {directory}"
+        shown = kept if wanted else "help: it names what a resume needs"
+        return EngineResumeCapability(
+            supported=True, probe_method="filesystem" if wanted else "command",
+            detail=f"{shown}; not {_ON_THE_WIRE}: {on_wire.detail}",
+        )  # fmt: skip
 
 
-def _reported(engine: InstalledEngine) -> EngineResumeCapability | None:
-    """Give what the last probe of this very executable says, if there was one."""
-    found = last_result(engine.contract.engine, engine.executable, default_cache())
-    # one program may stand for several releases, and be the same file for all of them
-    if found is None or found.version != engine.version:
-        return None
-    detail = f"turngate probe of {found.at:%Y-%m-%d}: {found.capability.detail}"
-    return EngineResumeCapability(found.capability.supported, found.capability.probe_method, detail)
+def _unable(method: str, detail: str) -> EngineResumeCapability:
+    return EngineResumeCapability(supported=False, probe_method=method, detail=detail)
 
 
-def _key(engine: InstalledEngine) -> tuple[str, str]:
-    return str(engine.executable), identity(engine.executable)
-
-
-def _line(engine: InstalledEngine, command: HelpPage) -> str:
-    return f"`{engine.contract.executable} {' '.join(command.argv)}`"
+def _replaced(engine: InstalledEngine) -> str:
+    """Say why the executable is not the file that was looked at; empty if it is."""
+    try:
+        same = identity(engine.executable) == engine.identity
+    except OSError as gone:
+        return f"{engine.executable} is gone: {gone.strerror}"
+    return "" if same else f"{engine.executable} was replaced a moment ago"
 
 
 def _directory(engine: InstalledEngine, environment: Mapping[str, str]) -> Path | None:
-    """Give the directory that the contract wants to be writable; None: there is none, or nothing says where."""
+    """Return the directory that the contract wants to be writable; None: there is none, or nothing says where."""
     store, directory = engine.contract.store, engine.contract.resume_probe.directory
     try:
         return Path(filled(directory, slots(store.locations if store else {}, environment))) if directory else None

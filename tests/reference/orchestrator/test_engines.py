@@ -2,6 +2,8 @@
 
 import os
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +16,8 @@ from tests.reference import desk as d
 from tests.reference.desk import Desk
 from tests.reference.house import ASK, House
 from turngate import load
+from turngate.contract import EngineContract
+from turngate.environment import engine_environment, locations_of
 from turngate.errors import ContractError, EnvironmentFailed
 from turngate.model import EngineResumeCapability
 from turngate.runtime import Stop
@@ -23,15 +27,31 @@ from turngate.runtime.probe_results import Capability, ProbeResult, keep_result
 from turngate.verdict import Verdict
 from turngate_probes.simulate.process import install
 from turngate_reference.data_dir import DataDir
-from turngate_reference.installed import InstalledEngine
 from turngate_reference.orchestrator.engines import Engines
+from turngate_reference.orchestrator.help_survey import HelpSurvey
+from turngate_reference.orchestrator.profiles import Profiles
+from turngate_reference.orchestrator.verification import Verifier, Verify
+
+
+def catalogue(
+    desk: Desk, stop: Stop | None = None, verify: Verify = Verify.OFF, clock: Callable[[], float] = time.monotonic
+) -> Engines:
+    """Make a catalogue of what is on the desk's PATH."""
+
+    def environment(contract: EngineContract) -> dict[str, str]:
+        return engine_environment(contract, os.environ, locations_of(contract, os.environ))
+
+    stop = stop or Stop()
+    verifier = Verifier(verify, desk.root, stop)
+    profiles = Profiles(HelpSurvey(stop, environment), verifier, environment)
+    return Engines(DataDir(desk.data), stop, profiles, environment, clock=clock)
 
 
 @pytest.fixture(name="engines")
 def _engines(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engines:
     """A catalogue of what is on the desk's PATH."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
-    return Engines(DataDir(desk.data), Stop())
+    return catalogue(desk)
 
 
 def asked(desk: Desk, word: str, engine: str = "codex") -> int:
@@ -110,7 +130,7 @@ def test_another_file_in_its_place_is_another_engine(desk: Desk, engines: Engine
 def test_an_engine_without_a_version_is_asked_again_after_a_minute(desk: Desk, tmp_path: Path) -> None:
     """It is run by the newest claims meanwhile."""
     now = [0.0]
-    engines = Engines(DataDir(desk.data), Stop(), clock=lambda: now[0])
+    engines = catalogue(desk, clock=lambda: now[0])
     desk.engine("codex", d.codex("hi"), version="who knows")
     assert (engines.find("codex").version, engines.find("codex").contract.version) == (None, None)
     assert asked(desk, "--version") == 1
@@ -155,7 +175,10 @@ def test_every_contracted_engine_is_listed(desk: Desk, engines: Engines) -> None
             "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
             "lifecycle": contract.lifecycle.status, "resident": each["resident"],
             "executable": None, "simulated": False, "version": None, "capability": None, "profile": None,
-            "help_missing": [], "last_probe": None,
+            "help_missing": [], "last_probe": None, "verified": None, "verified_detail": None, "verified_at": None,
+            "tools_lost": [
+                {"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools
+            ],
         }  # fmt: skip
 
 
@@ -184,15 +207,7 @@ def test_a_simulated_engine_is_never_verified(desk: Desk, engines: Engines, engi
     assert told["resident"]["supported"]
     assert not told["resident"]["verified"]
     assert "proves nothing" in told["resident"]["detail"]
-
-
-def test_what_an_engine_can_do_is_learned_in_the_background(desk: Desk) -> None:
-    """Each installed engine is tried once, after it was asked what it is, and before any run needs it."""
-    learned: list[str | None] = []
-    engines = Engines(DataDir(desk.data), Stop(), learn=lambda engine: learned.append(engine.version))
-    desk.engine("codex", d.codex("hi"))
-    engines.collect()
-    assert learned == ["0.169.0"]
+    assert told["verified"] == "unproven"
 
 
 def test_a_fresh_server_knows_what_its_engines_can_do(house: House) -> None:
@@ -243,7 +258,7 @@ def test_collecting_ends_with_the_server(desk: Desk) -> None:
     """Engines that are being asked are ended."""
     slow(desk)
     stop = Stop()
-    engines = Engines(DataDir(desk.data), stop)
+    engines = catalogue(desk, stop)
     collecting = threading.Thread(target=engines.collect)
     collecting.start()
     # opened once the engine reads, and never written to
@@ -253,20 +268,16 @@ def test_collecting_ends_with_the_server(desk: Desk) -> None:
     assert not collecting.is_alive()
 
 
-def test_what_is_known_of_resuming_is_listed(desk: Desk) -> None:
-    """Capability and profile come from whoever knows, and are null while nobody does."""
-    able = EngineResumeCapability(supported=False, probe_method="filesystem", detail="no room")
-    known: list[InstalledEngine] = []
-
-    def ask(engine: InstalledEngine) -> EngineResumeCapability:
-        known.append(engine)
-        return able
-
-    desk.engine("codex", d.codex("hi"))
-    found = row(Engines(DataDir(desk.data), Stop(), ask))
-    assert found["capability"] == {"supported": False, "probe_method": "filesystem", "detail": "no room"}
-    assert found["profile"] == {"kind": "sticky_process", "reason": "no room"}
-    assert {each.contract.engine for each in known} == {"codex"}
+def test_what_is_known_of_resuming_is_listed(desk: Desk, engines: Engines) -> None:
+    """Capability and profile come with their reason, and are null until the engine was looked at."""
+    desk.engine("codex", d.codex("hi"), help_page="")
+    found = row(engines, patience=0)
+    assert (found["capability"], found["profile"]) == (None, None)
+    engines.collect()
+    found = row(engines)
+    assert found["capability"]["supported"] is False
+    assert found["capability"]["detail"].startswith("help: `codex exec --help` does not name resume; ")
+    assert found["profile"] == {"kind": "sticky_process", "reason": found["capability"]["detail"]}
 
 
 def test_the_last_probe_is_listed(desk: Desk, engines: Engines) -> None:
@@ -285,5 +296,9 @@ def test_the_last_probe_is_listed(desk: Desk, engines: Engines) -> None:
     assert row(engines)["last_probe"] == {
         "verdict": "degraded", "version": "0.169.0", "at": "2026-11-22T01:02:03Z", "supported": True,
     }  # fmt: skip
+    told = {key: value for key, value in row(engines).items() if key.startswith("verified")}
+    assert told == {
+        "verified": "proven", "verified_detail": "turngate probe: ", "verified_at": "2026-11-22T01:02:03Z"
+    }  # fmt: skip
     path.touch()
-    assert row(engines)["last_probe"] is None
+    assert (row(engines)["last_probe"], row(engines)["verified"]) == (None, "unproven")
