@@ -1,0 +1,118 @@
+"""A server verifies real engines by itself: nobody has probed them, and a drifted one is not resumed."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turngate import load
+from turngate.contract import EngineContract
+from turngate_probes.cases import ASK, FINAL
+from turngate_probes.interrupt import Interrupt
+from turngate_probes.orchestrated.client import Client
+from turngate_probes.orchestrated.server import Serving, request
+from turngate_probes.releases import default_cache, install, pinned_version
+from turngate_probes.sandbox import Sandbox, sandbox
+from turngate_probes.stub_model import Rule, new_nonce
+
+pytestmark = pytest.mark.engines
+
+PATIENCE = 120.0
+FORGETS = """
+argv = sys.argv[1:]
+if "resume" in argv and "--help" not in argv:
+    at = argv.index("resume")
+    del argv[at : at + 2]
+sys.exit(subprocess.run((REAL, *argv)).returncode)
+"""
+
+
+class World:
+    """A server with one engine on its PATH, and its stub model backend."""
+
+    def __init__(self, client: Client, box: Sandbox, contract: EngineContract) -> None:
+        self.client, self.box, self.contract = client, box, contract
+
+    def engine(self) -> dict[str, Any]:
+        """Read what the server says of the engine."""
+        rows = self.client.get("/v1/engines").document["engines"]
+        return next(row for row in rows if row["engine"] == self.contract.engine)
+
+    def create(self, mark: str) -> str:
+        """Create an interactive run whose first turn asks; return its path."""
+        self.box.backend.script(Rule(ASK))
+        body = {
+            "engine": self.contract.engine, "prompt": f"Ask me {mark}", "execution_mode": "interactive",
+            "model": self.contract.hermetic.model, "workspace": str(self.box.work.resolve()),
+        }  # fmt: skip
+        return str(self.client.post("/v1/runs", body, "create").document["links"]["self"])
+
+    def until(self, path: str, *states: str) -> dict[str, Any]:
+        """Follow a run until it is in one of these states, or has ended."""
+        ended = ("succeeded", "failed", "canceled")
+        for _ in range(int(PATIENCE / 0.1)):
+            run = self.client.get(path).document
+            if run["state"] in (*states, *ended):
+                assert run["state"] in states, run["error"]
+                return dict(run)
+            Interrupt().wait(0.1)
+        raise AssertionError(run)
+
+
+@contextmanager
+def served(engine: str, folder: Path, wrapper: str = "") -> Iterator[World]:
+    """Serve the pinned release of an engine, wrapped if there is code, with a cache that holds no result."""
+    version = pinned_version(engine)
+    contract = load.contract(engine).at(version)
+    assert contract.npm
+    assert version
+    real = install(engine, contract.npm, version, default_cache(), say=print).executable
+    # not below the system's temporary directory, which some engines distrust
+    with sandbox(contract.hermetic, default_cache() / "sandboxes", f"verified-{engine}", keep=False) as box:
+        path = box.root / "path"
+        path.mkdir()
+        executable = path / contract.executable
+        if wrapper:
+            executable.write_text(f"#!{sys.executable} -IS\nimport subprocess, sys\nREAL = {str(real)!r}\n{wrapper}")
+            executable.chmod(0o755)
+        else:
+            executable.symlink_to(real)
+        env = box.env(contract.hermetic, box.work)
+        env |= {"PATH": f"{path}:{env['PATH']}", "TURNGATE_CACHE_DIR": str(folder / "cache")}
+        passed = {*contract.environment.passed, *contract.environment.locations}
+        asked = request(box.root / "data", box.root, env, {*contract.hermetic.env} - passed, verify="background")
+        with Serving(asked, Interrupt(), "serve") as server:
+            yield World(Client(server.url, lambda _call: None), box, contract)
+
+
+def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> None:
+    """Its resume exits with 0 and forgets: the run keeps the process, whose second turn carries the context."""
+    with served("codex", tmp_path, FORGETS) as world:
+        mark = new_nonce()
+        path = world.create(mark)
+        asked = world.until(path, "waiting_user")
+        profile = asked["interactive_profile"]
+        assert profile["kind"] == "sticky_process"
+        assert profile["reason"].startswith("verified on the wire: it does not resume: resume.")
+        told = world.engine()
+        assert (told["verified"], told["profile"]["kind"]) == ("refuted", "sticky_process")
+        assert told["last_probe"] is None
+        world.box.backend.script(Rule(FINAL))
+        before = len(world.box.backend.exchanges())
+        question = world.client.get(f"{path}/interaction").document["pending"]["interaction_id"]
+        world.client.post(f"{path}/interaction/reply", {"interaction_id": question, "response": "blue"}, "reply")
+        world.until(path, "succeeded")
+        assert any(mark in each.nonces for each in world.box.backend.exchanges()[before:])
+
+
+@pytest.mark.parametrize("engine", ["codex", "gemini", "opencode"])
+def test_a_real_engine_is_proven_before_its_first_run(engine: str, tmp_path: Path) -> None:
+    """The run waits in the queue until two turns have shown that the engine resumes."""
+    with served(engine, tmp_path) as world:
+        asked = world.until(world.create(new_nonce()), "waiting_user")
+        profile = asked["interactive_profile"]
+        assert (profile["kind"], profile["reason"].partition(": ")[0]) == ("resumable", "verified on the wire")
+        assert world.engine()["verified"] == "proven"
