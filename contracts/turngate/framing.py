@@ -14,6 +14,7 @@ MAX_DOCUMENT = 32 * 2**20
 MAX_TAIL = 2**20
 MAX_PROBLEMS = 20
 EXCERPT = 160
+MAX_LOOKS = 16  # at a document that looks whole while its stream goes on
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -45,6 +46,9 @@ class Framer(Protocol):
 
     def finish(self) -> list[Record]:
         """Give what the end of the stream completes."""
+
+    def whole(self) -> Record | None:
+        """Return what `finish` would give if the stream ended now, where that is one record and complete."""
 
     @property
     def text(self) -> str:
@@ -113,6 +117,9 @@ class _Ndjson:
     def finish(self) -> list[Record]:
         return self._records(self._lines.finish())
 
+    def whole(self) -> Record | None:
+        return None  # each of its records is given when its line ends
+
     def _records(self, lines: list[bytes]) -> list[Record]:
         records: list[Record] = []
         for line in lines:
@@ -157,6 +164,20 @@ class _JsonDocument(_Buffered):
     def __init__(self, noise: tuple[re.Pattern[str], ...]) -> None:
         super().__init__(MAX_DOCUMENT)
         self._noise = noise
+        self._size_seen, self._looks = 0, MAX_LOOKS
+        self._whole: Record | None = None
+
+    def whole(self) -> Record | None:
+        """Look whether all that has come is a document; only so often, since each look reads all of it."""
+        if len(self._kept) == self._size_seen:
+            return self._whole
+        self._size_seen, self._whole = len(self._kept), None
+        if self._looks and self._kept[-4:].rstrip().endswith(b"}"):
+            self._looks -= 1
+            noted, self.problems = self.problems, Problems()
+            self._whole = next(iter(self.finish()), None)
+            self.problems = noted
+        return self._whole
 
     def finish(self) -> list[Record]:
         """Parse what is left without noise; what stands round the document is a problem but hides nothing."""
@@ -204,6 +225,7 @@ class _TaggedBlock:
         self._inside: list[bytes] | None = None
         self._size = 0
         self._block: bytes | None = None
+        self._looked_at: tuple[bytes | None, Record | None] = (None, None)
         self._count = 0
 
     def feed(self, chunk: bytes) -> list[Record]:
@@ -230,6 +252,15 @@ class _TaggedBlock:
         self.problems.add("the block is no JSON object", self._block)
         return []
 
+    def whole(self) -> Record | None:
+        if self._looked_at[0] is not self._block:
+            try:
+                record = _json(self._block or b"")
+            except orjson.JSONDecodeError:
+                record = None
+            self._looked_at = (self._block, record if isinstance(record, dict) else None)
+        return self._looked_at[1]
+
     def _take(self, line: bytes) -> None:
         if line == self._open:
             self._inside, self._size, self._block = [], 0, None
@@ -249,6 +280,9 @@ class _Text(_Buffered):
 
     def finish(self) -> list[Record]:
         return []
+
+    def whole(self) -> Record | None:
+        return None
 
     @property
     def text(self) -> str:

@@ -21,6 +21,19 @@ class Outcome(StrEnum):
     ERROR = "error"
 
 
+class Ended(StrEnum):
+    """What ended a process: itself, its deadline, a stop, or the limit for exiting once its turn was over."""
+
+    EXIT = "exit"
+    TIMEOUT = "timeout"
+    STOPPED = "stopped"
+    LINGERED = "lingered"
+
+
+# ended before the turn was over
+HUNG = (Ended.TIMEOUT, Ended.STOPPED)
+
+
 class Failure(StrEnum):
     """Why a turn is an `error`; docs/api.md says which one names a turn in which several things went wrong."""
 

@@ -13,7 +13,7 @@ from turngate.contract import EngineContract, FailureSign, Stream
 from turngate.envelope import BadEnvelope, json_object, read_envelope
 from turngate.extract import HandleFinder, HandleReading
 from turngate.framing import Framer, framer
-from turngate.model import AdapterTurnResult, EngineSessionHandle, Failure, Mode, Outcome
+from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, Outcome
 from turngate.records import Record, matches, shown, value_at
 from turngate.watch import Look, Watch
 
@@ -70,6 +70,7 @@ class TurnReader:
         self._failures: list[str] = []
         self._answer = Answer()
         self._ended = False
+        self._last_word: tuple[Stream, int] | None = None
         self._watches = {name: self._watch(name) for name in STREAMS}
 
     def feed(self, stream: Stream, chunk: bytes) -> None:
@@ -80,8 +81,19 @@ class TurnReader:
             del tail[:-MAX_STDERR]
         self._watches[stream].see(self._framers[stream].feed(chunk))
 
-    def finish(self, exit_code: int | None, *, timed_out: bool = False) -> TurnReading:
-        """Judge the turn once the process has ended; `exit_code` None means that it was not reaped."""
+    @property
+    def over(self) -> bool:
+        """Whether the last record so far ends the turn, well or with a failure: the engine has nothing left to do."""
+        if self._last_word is not None:
+            stream, index = self._last_word
+            return self._watches[stream].seen == index + 1
+        return any(self._is_last_word(name, whole) for name in STREAMS if (whole := self._framers[name].whole()))
+
+    def finish(self, exit_code: int | None, *, ended: Ended = Ended.EXIT) -> TurnReading:
+        """Judge the turn once the process has ended; `exit_code` None means that it was not reaped.
+
+        A process that lingered was ended after its turn, so that its exit code says nothing of the turn.
+        """
         for stream in STREAMS:
             self._watches[stream].see(self._framers[stream].finish())
         handle = self._handle_reading()
@@ -89,7 +101,7 @@ class TurnReader:
         stderr = self._tails["stderr"].decode("utf-8", "replace")
         census = self._watches[self._contract.events.stream].census
         return TurnReading(
-            result=self._result(handle, final, exit_code, stderr, timed_out=timed_out),
+            result=self._result(handle, final, exit_code, stderr, ended),
             session=self._session(handle),
             handle=handle,
             final_text=final,
@@ -113,12 +125,21 @@ class TurnReader:
             looks.append(Look(final.match, self._take_text))
         return Watch(looks, contract.events.field, counted=contract.events.stream == stream)
 
-    def _end(self, _record: Record, _index: int) -> None:
-        self._ended = True
+    def _is_last_word(self, stream: Stream, record: Record) -> bool:
+        """Say whether the one record of a stream ends the turn, well or with a failure."""
+        contract = self._contract
+        well = contract.end.stream == stream and matches(record, contract.end.match)
+        return well or any(
+            matches(record, sign.match) and _has(record, sign) for sign in contract.failures if sign.stream == stream
+        )
 
-    def _fail(self, sign: FailureSign, record: Record, _index: int) -> None:
-        if sign.has is not None and value_at(record, sign.has) is None:
+    def _end(self, _record: Record, index: int) -> None:
+        self._ended, self._last_word = True, (self._contract.end.stream, index)
+
+    def _fail(self, sign: FailureSign, record: Record, index: int) -> None:
+        if not _has(record, sign):
             return
+        self._last_word = (sign.stream, index)
         said = value_at(record, sign.message) if sign.message else None
         if len(self._failures) < MAX_FAILURES:
             self._failures.append(shown(said)[:MAX_REASON] if said is not None else "no reason given")
@@ -166,12 +187,13 @@ class TurnReader:
         return tuple(f"{name}: {what}" for name in STREAMS for what in self._framers[name].problems.first)
 
     def _result(
-        self, handle: HandleReading, final: str | None, exit_code: int | None, stderr: str, *, timed_out: bool
+        self, handle: HandleReading, final: str | None, exit_code: int | None, stderr: str, ended: Ended
     ) -> AdapterTurnResult:
+        code = 0 if ended is Ended.LINGERED else exit_code
         # the order is that of "Which code names a failed turn" in docs/api.md
         wrong = (
-            (_failed(Failure.TURN_TIMEOUT, "the engine was still running at its deadline") if timed_out else None)
-            or self._engine_error(exit_code)
+            (_failed(Failure.TURN_TIMEOUT, "the engine was still running at its deadline") if ended in HUNG else None)
+            or self._engine_error(code)
             or self._handle_failure(handle)
             or self._unfinished(final)
         )
@@ -228,13 +250,17 @@ def read_turn(
     *,
     turn_index: int = 1,
     resumed: str | None = None,
-    timed_out: bool = False,
+    ended: Ended = Ended.EXIT,
 ) -> TurnReading:
     """Read a turn whose streams are at hand whole, as in a recording."""
     reader = TurnReader(contract, mode, turn_index=turn_index, resumed=resumed)
     reader.feed("stdout", stdout)
     reader.feed("stderr", stderr)
-    return reader.finish(exit_code, timed_out=timed_out)
+    return reader.finish(exit_code, ended=ended)
+
+
+def _has(record: Record, sign: FailureSign) -> bool:
+    return sign.has is None or value_at(record, sign.has) is not None
 
 
 def _failed(code: Failure, detail: str) -> str:

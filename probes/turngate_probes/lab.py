@@ -12,8 +12,8 @@ from turngate import argv
 from turngate.argv import Invocation
 from turngate.contract import EngineContract
 from turngate.model import Mode
-from turngate.runtime import Ended, ProcessOutcome, ProcessRequest, Stdin, run
-from turngate.turn import read_turn
+from turngate.runtime import EXIT_LIMIT, Ended, OnOutput, ProcessOutcome, ProcessRequest, Stdin, run
+from turngate.turn import TurnReader, read_turn
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.observe import Page, Sight, Turn
 from turngate_probes.patience import Patience
@@ -79,7 +79,7 @@ class Lab:
     def page(self, step: str, arguments: Sequence[str]) -> Page:
         """Run a plain command, such as `--help`."""
         command = (str(self.executable), *arguments)
-        done = self._uncut(self._run(command, Stdin.CLOSED, self.sandbox.work, None, quiet=True))
+        done = self._uncut(self._run(command, Stdin.CLOSED, self.sandbox.work, None, None, quiet=True))
         name = f"{self.case}/{step}"
         page = Page(name, command, done.exit_code, done.ended, done.stdout, done.stderr, done.cpu_seconds)
         self.note(page)
@@ -100,11 +100,12 @@ class Lab:
         called = (Rule(ask.tool_call, after_tool_result=False),) if ask.tool_call else ()
         backend.script(*called, Rule(ask.reply))
         before = len(backend.exchanges())
+        reader = TurnReader(self.contract, ask.mode)  # for the moment of the end alone: what is seen may be edited
         quiet = ask.stdin_open or not self._sees_requests()
-        done = self._uncut(self._run(command, stdin, cwd, ask.patience, quiet=quiet, signal=ask.signal))
+        done = self._uncut(self._run(command, stdin, cwd, ask.patience, reader, quiet=quiet, signal=ask.signal))
         reading = read_turn(
             self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
-            turn_index=ask.turn_index, resumed=resumed, timed_out=done.ended is not Ended.EXIT,
+            turn_index=ask.turn_index, resumed=resumed, ended=done.ended,
         )  # fmt: skip
         turn = Turn(
             name=f"{self.case}/{step}", argv=command, own_arguments=built.own_arguments, cwd=str(cwd),
@@ -116,6 +117,7 @@ class Lab:
             stdin="prompt" if isinstance(stdin, bytes) else "open" if stdin is Stdin.OPEN else "closed",
             env=tuple(sorted(set(self.sandbox.env(self.contract.hermetic, cwd)) - inherited())),
             signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
+            exit_seconds=done.exit_seconds or 0.0,
         )  # fmt: skip
         self.note(turn)
         return turn
@@ -145,20 +147,25 @@ class Lab:
         stdin: bytes | Stdin,
         cwd: Path,
         patience: float | None,
+        reader: TurnReader | None,
         *,
         quiet: bool,
         signal: Signals | None = None,
     ) -> ProcessOutcome:
-        """Run a command; where it may well make no request (`quiet`), its patience counts from the start."""
+        """Run a command; where it may well make no request (`quiet`), its patience counts from the start.
+
+        A turn that `reader` has seen the end of is in time: then only the limit for the exit counts.
+        """
         env = self.sandbox.env(self.contract.hermetic, cwd)
         limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
-        request = ProcessRequest(command, cwd, env, stdin, limit)
+        request = ProcessRequest(command, cwd, env, stdin, limit, EXIT_LIMIT)
         with self.slot(), self.interrupt.covering() as stop:
             if patience is None:
-                return run(request, stop=stop)
+                return run(request, stop=stop, on_output=_until_over(reader))
             sender = MidTurnSignal(signal)
             with Patience(patience, stop.set) as patient, self._first_request(patient.begin, sender.send):
-                return run(request, stop=stop, new_tree=sender.new_tree)
+                on_output = _until_over(reader, patient.end)
+                return run(request, stop=stop, on_output=on_output, new_tree=sender.new_tree)
 
     @contextmanager
     def _first_request(self, *calls: Callable[[], None]) -> Iterator[None]:
@@ -175,3 +182,17 @@ class Lab:
             yield
         finally:
             within.clear()
+
+
+def _until_over(reader: TurnReader | None, end: Callable[[], None] | None = None) -> OnOutput | None:
+    """Make the listener that says when the turn that `reader` reads is over, and then calls `end`."""
+    if reader is None:
+        return None
+
+    def heard(stream: str, chunk: bytes) -> bool:
+        reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
+        if reader.over and end:
+            end()
+        return reader.over
+
+    return heard

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from turngate.errors import EnvironmentFailed
 from turngate.redact import redact
-from turngate.runtime.process import Ended, ProcessOutcome, ProcessRequest, Stop, run
+from turngate.runtime import Ended, ProcessOutcome, ProcessRequest, Stop, run
 
 TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
 _SHOWN_LINES = 6

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from turngate.contract import EngineContract
-from turngate.model import Mode
+from turngate.model import HUNG, Mode
 from turngate.runtime import Ended, Leftover
 from turngate.turn import TurnReading
 from turngate_probes.stub_model import Exchange
@@ -23,7 +23,8 @@ class Turn:
     the prompt; `scripted` is the text that the model was to answer; `requests` None means that nobody watched.
     `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
     the one that was sent in the middle of the turn; `acted` says whether the tool that the model asked for did its
-    work (None: it asked for none, or nobody looked); `dropped` counts the bytes of both streams that were too many.
+    work (None: it asked for none, or nobody looked); `dropped` counts the bytes of both streams that were too many;
+    `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: nobody measured it).
     """
 
     name: str
@@ -51,6 +52,12 @@ class Turn:
     signal: str | None = None
     acted: bool | None = None
     dropped: int = 0
+    exit_seconds: float | None = None
+
+    @property
+    def hung(self) -> bool:
+        """Whether the turn did not end by its deadline; a process that stays after its terminal event has ended it."""
+        return self.ended in HUNG
 
     @property
     def session(self) -> str | None:

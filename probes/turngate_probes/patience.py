@@ -18,8 +18,12 @@ class Patience:
         if self._begun.acquire(blocking=False):
             self._timer.start()
 
+    def end(self) -> None:
+        """Give up no more."""
+        self._timer.cancel()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._timer.cancel()
+        self.end()

@@ -105,7 +105,7 @@ def _outcome(turn: Event) -> str:
     """Say what became of a tool call: it was executed, the turn hangs or failed, the model was told no, or nothing."""
     if turn.get("acted"):
         return "executed"
-    if turn["ended"] != "exit":
+    if turn["ended"] not in ("exit", "lingered"):
         return "hangs"
     if turn.get("told") is not None:
         return "denied"

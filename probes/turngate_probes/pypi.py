@@ -9,7 +9,7 @@ from pathlib import Path
 
 from turngate.errors import EnvironmentFailed
 from turngate.redact import redact
-from turngate.runtime.process import Ended, ProcessRequest, Stop, run
+from turngate.runtime import Ended, ProcessRequest, Stop, run
 from turngate_probes.cache import Installed, Recipe, Say, place
 from turngate_probes.npm import TIMEOUT
 

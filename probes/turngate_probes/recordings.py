@@ -73,7 +73,7 @@ def _turn(contract: EngineContract, case: Path) -> Turn:
     requests = read_requests(case)
     reading = read_turn(
         contract, mode, stdout, stderr, data["exit_code"], turn_index=data["turn_index"],
-        resumed=data["resumed"], timed_out=ended is not Ended.EXIT,
+        resumed=data["resumed"], ended=ended,
     )  # fmt: skip
     return Turn(
         name=data["turn"], argv=tuple(data["argv"]),
@@ -84,5 +84,5 @@ def _turn(contract: EngineContract, case: Path) -> Turn:
         leftovers=tuple(Leftover(0, tuple(argv), survived=False) for argv in data["leftovers"]),
         requests=None if requests is None else tuple(each.exchange(prompt) for each in requests),
         reading=reading, turn_index=data["turn_index"], stdin=data["stdin"], env=tuple(data["env"]),
-        signal=data["signal"],
+        signal=data["signal"], exit_seconds=data.get("exit_seconds"),
     )  # fmt: skip

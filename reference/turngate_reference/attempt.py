@@ -1,6 +1,7 @@
 """One attempt at a turn: an engine's process from its start to its end, with its traces kept on disk."""
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from io import FileIO
@@ -12,9 +13,11 @@ from turngate.argv import Invocation
 from turngate.contract import Stream
 from turngate.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.errors import EnvironmentFailed
-from turngate.runtime import Ended, ProcessRequest, ProcessTree, Stdin, Stop, Tree, run
+from turngate.runtime import EXIT_LIMIT, Ended, ProcessRequest, ProcessTree, Stdin, Stop, Tree, run
 from turngate.turn import TurnReader, TurnReading
 from turngate_reference.installed import InstalledEngine
+
+log = logging.getLogger(__name__)
 
 MAX_TRACE = 64 * 2**20
 
@@ -24,7 +27,10 @@ class NoRoom(EnvironmentFailed):
 
 
 class Attempt(Struct, frozen=True):
-    """What came of an attempt: the engine's exit code (None: not reaped), what ended it, its turn."""
+    """What came of an attempt: the engine's exit code (None: it has none of its own), what ended it, its turn.
+
+    An engine that does not exit within `EXIT_LIMIT` after its turn has ended is ended, and the turn counts.
+    """
 
     exit_code: int | None
     ended: Ended
@@ -36,15 +42,21 @@ class Attempt(Struct, frozen=True):
         return self.ended is Ended.STOPPED
 
     @property
+    def lingered(self) -> bool:
+        """Whether it was ended because it did not exit after its turn."""
+        return self.ended is Ended.LINGERED
+
+    @property
     def envelope(self) -> Envelope | BadEnvelope | None:
         """The envelope in the agent's answer."""
         return read_envelope(self.reading.final_text or "")
 
     @property
     def went_well(self) -> bool:
-        """Whether the engine exited with 0, proved the end of the turn, reported no failure, and gave an answer."""
+        """Whether the engine proved the turn's end, reported no failure, gave an answer, and did not exit badly."""
         reading = self.reading
-        return self.exit_code == 0 and reading.ended and not reading.failures and reading.final_text is not None
+        exited_well = self.exit_code == 0 or self.lingered
+        return exited_well and reading.ended and not reading.failures and reading.final_text is not None
 
 
 class Terms(Struct, frozen=True):
@@ -71,12 +83,19 @@ def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, fold
     argv = (str(engine.executable), *built.arguments)
     stdin = Stdin.CLOSED if built.stdin is None else built.stdin
     request = ProcessRequest(
-        argv, terms.cwd, {**terms.env, "PWD": str(terms.cwd)}, stdin, terms.timeout, max_output=0, tag=terms.tag
+        argv,
+        terms.cwd,
+        {**terms.env, "PWD": str(terms.cwd)},
+        stdin,
+        terms.timeout,
+        EXIT_LIMIT,
+        max_output=0,
+        tag=terms.tag,
     )
     with ExitStack() as files:
         kept = _keep(folder, argv, engine, files)
 
-        def on_output(stream: str, chunk: bytes) -> None:
+        def on_output(stream: str, chunk: bytes) -> bool:
             name: Stream = "stdout" if stream == "stdout" else "stderr"
             trace = kept[name]
             try:
@@ -84,10 +103,13 @@ def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, fold
             except OSError as error:
                 raise _no_room(folder, error) from error
             reader.feed(name, chunk)
+            return reader.over
 
         outcome = run(request, stop=terms.stop, on_output=on_output, on_start=terms.on_start, new_tree=terms.new_tree)
-    reading = reader.finish(outcome.exit_code, timed_out=outcome.ended is Ended.TIMEOUT)
-    return Attempt(outcome.exit_code, outcome.ended, reading)
+    if lingered := outcome.ended is Ended.LINGERED:
+        log.warning("%s was ended: it was still running %.0f s after its turn", engine.executable, EXIT_LIMIT)
+    reading = reader.finish(outcome.exit_code, ended=outcome.ended)
+    return Attempt(None if lingered else outcome.exit_code, outcome.ended, reading)
 
 
 def traces(run_directory: Path, number: int) -> Path:

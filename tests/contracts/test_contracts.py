@@ -95,7 +95,7 @@ SYMPTOMS = {
     "resume.dead-handle": LOUD,
     "resume.malformed-handle": LOUD,
     "stdin.open": {"hang"},
-    "process.clean-exit": {"left-running"},
+    "process.clean-exit": {"left-running", "lingers"},
     "upgrade.resume": CROSSING,
     "rollback.resume": CROSSING,
     "rollback.touched": CROSSING,

@@ -13,7 +13,8 @@ from tests.contracts.transcripts import lines, transcript
 from turngate import answer, load
 from turngate.contract import EngineContract, Stream
 from turngate.extract import HandleProblem
-from turngate.model import AdapterTurnResult, EngineSessionHandle, Mode, Outcome, Repair
+from turngate.framing import MAX_LOOKS
+from turngate.model import AdapterTurnResult, Ended, EngineSessionHandle, Mode, Outcome, Repair
 from turngate.turn import TurnReader, TurnReading, read_turn
 
 AUTO, INTERACTIVE = Mode.AUTO, Mode.INTERACTIVE
@@ -83,7 +84,7 @@ def test_any_bytes_are_a_turn(
     contract: EngineContract, stdout: bytes, stderr: bytes, code: int | None, mode: Mode, late: bool  # noqa: FBT001
 ) -> None:  # fmt: skip
     """No bytes and no exit code make the reader raise, and rubbish is an error with a reason."""
-    reading = read_turn(contract, mode, stdout, stderr, code, timed_out=late)
+    reading = read_turn(contract, mode, stdout, stderr, code, ended=Ended.TIMEOUT if late else Ended.EXIT)
     assert why(reading)
     assert reading.session is None
 
@@ -192,7 +193,7 @@ def test_bad_exit_fails_whatever_was_said(contract: EngineContract, mode: Mode, 
 def test_first_of_several_failures_names_it(contract: EngineContract) -> None:
     """Timeout comes before the engine's failure, that before a missing id, that before the envelope."""
     stdout, stderr = transcript(contract, None, "no envelope")
-    assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 1, timed_out=True)).startswith("TURN_TIMEOUT")
+    assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 1, ended=Ended.TIMEOUT)).startswith("TURN_TIMEOUT")
     assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 1)).startswith("ENGINE_FAILED")
     assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 0)).startswith("SESSION_RESUME_FAILED")
     assert why(read(contract, "no envelope")) == "ENVELOPE_INVALID: the answer holds no envelope"
@@ -456,7 +457,54 @@ def test_joined_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_reason_says_what_failed(stdout: bytes, code: int, late: bool, resumed: str | None, said: str) -> None:  # noqa: FBT001
     """The reason is the code of the failure and what was seen, in words."""
-    assert why(read_turn(CODEX, INTERACTIVE, stdout, b"", code, timed_out=late, resumed=resumed)) == said
+    ended = Ended.TIMEOUT if late else Ended.EXIT
+    assert why(read_turn(CODEX, INTERACTIVE, stdout, b"", code, ended=ended, resumed=resumed)) == said
+
+
+@four
+def test_turn_is_over_with_its_terminal_event(contract: EngineContract) -> None:
+    """Byte by byte, a turn is over once its last event is whole, and until another one follows."""
+    stdout, stderr = transcript(contract, IDS[contract.engine], SAID)
+    reader, seen = TurnReader(contract, AUTO), []
+    streams: list[tuple[Stream, bytes]] = [("stdout", stdout), ("stderr", stderr)]
+    for name, byte in [(name, data[i : i + 1]) for name, data in streams for i in range(len(data))]:
+        reader.feed(name, byte)
+        seen.append(reader.over)
+    assert seen[-1]
+    assert seen.index(True) >= len(seen) - 2  # a document is whole without its last newline
+    reader.feed(contract.end.stream, b'{"type": "step_start"}\n')
+    assert not reader.over
+
+
+def test_turn_is_over_with_its_failure() -> None:
+    """A failure that is told is a last word as well: by an event, by a document, or by a field in one."""
+    claude = load.contract("claude").at()
+    for contract, printed in (
+        (CODEX, lines({"type": "turn.failed", "error": {"message": "no"}})),
+        (GEMINI, json.dumps({"error": {"message": "no"}}, indent=2)),
+        (claude, json.dumps({"type": "result", "is_error": True, "result": "no"})),
+    ):
+        reader = TurnReader(contract, AUTO)
+        reader.feed("stdout", printed.encode())
+        assert reader.over
+
+
+def test_turn_that_never_ends_is_looked_at_few_times() -> None:
+    """A stream that looks like a whole document again and again costs no more than a few looks."""
+    reader = TurnReader(GEMINI, AUTO)
+    for _ in range(MAX_LOOKS):
+        reader.feed("stdout", b"}")
+        assert not reader.over
+    reader.feed("stdout", b'\n{"response": "late"}')
+    assert not reader.over
+
+
+@four
+def test_turn_of_a_process_that_lingers_counts(contract: EngineContract) -> None:
+    """What was printed decides, whatever exit code the process got when it was ended; a turn cut short stays one."""
+    stdout, stderr = transcript(contract, IDS[contract.engine], SAID)
+    assert read_turn(contract, AUTO, stdout, stderr, -15, ended=Ended.LINGERED).result.outcome is Outcome.FINAL
+    assert why(read_turn(contract, AUTO, stdout[:9], b"", -15, ended=Ended.LINGERED)).startswith("ENGINE_FAILED")
 
 
 def test_line_that_left_the_framing_is_told_with_its_stream() -> None:

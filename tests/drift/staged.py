@@ -63,6 +63,7 @@ def without_waiting() -> Iterator[None]:
         patch.object(Lab, "until_later_minute", lambda *_: None),
         patch.object(lab, "TURN_TIMEOUT", 12.0),
         patch.object(lab, "STARTUP_ALLOWANCE", 4.0),
+        patch.object(lab, "EXIT_LIMIT", 1.0),
         patch.object(cases, "_deadline", lambda _: 2.0),
     ):
         yield

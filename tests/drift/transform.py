@@ -8,7 +8,6 @@ from tests.drift import stream_words, turn_words
 from tests.drift.drifts import Change
 from tests.drift.words import WORDS
 from turngate.contract import EngineContract
-from turngate.runtime import Ended
 from turngate.turn import read_turn
 from turngate_probes.observe import Seen, Turn
 
@@ -33,6 +32,6 @@ def drifted(seen: Seen, changes: Sequence[Change]) -> Seen:
 def _reread(turn: Turn, contract: EngineContract) -> Turn:
     reading = read_turn(
         contract, turn.mode, turn.stdout, turn.stderr, turn.exit_code,
-        turn_index=turn.turn_index, resumed=turn.resumed, timed_out=turn.ended is not Ended.EXIT,
+        turn_index=turn.turn_index, resumed=turn.resumed, ended=turn.ended,
     )  # fmt: skip
     return replace(turn, reading=reading)

@@ -23,6 +23,12 @@ def never_end(turn: Turn, _seen: Seen) -> Turn:
 
 
 @word
+def linger(turn: Turn, _seen: Seen, *, seconds: float) -> Turn:
+    """Be ended at the limit for the exit, so many seconds after the terminal event."""
+    return replace(turn, exit_code=-15, ended=Ended.LINGERED, exit_seconds=seconds)
+
+
+@word
 def leave_running(turn: Turn, _seen: Seen, *, argv: list[str]) -> Turn:
     """Leave a process behind."""
     return replace(turn, leftovers=(Leftover(4711, tuple(argv), survived=False),))

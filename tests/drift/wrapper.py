@@ -203,9 +203,10 @@ def exit_with(call: Call, code: int, if_code: int | None = None) -> None:
 
 
 @after
-def hang(call: Call) -> None:
-    """Never end, when all is printed."""
-    write(call)
+def hang(call: Call, *, silent: bool = False) -> None:
+    """Never end, when all is printed, or `silent` with nothing printed."""
+    if not silent:
+        write(call)
     signal.pause()
 
 

@@ -7,16 +7,13 @@ import pytest
 from tests.probes import engines
 from turngate import load
 from turngate.clauses import Result
+from turngate.runtime import Ended
 from turngate_probes import cases, lab
-from turngate_probes.cases import CASES, Case
+from turngate_probes.cases import CASES
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.lab import Lab
 from turngate_probes.play import Stage
-
-
-def _start_alone(played: Lab) -> None:
-    played.start("first", cases.ask(cases.ASK))
 
 
 @pytest.fixture(name="no_waiting", autouse=True)
@@ -85,13 +82,14 @@ def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
     assert clause in engines.failing(results), results.get(clause)
 
 
-def test_an_engine_that_hangs_after_its_last_event_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn that does not end by itself is ended at its deadline, and no good turn."""
-    monkeypatch.setattr(lab, "TURN_TIMEOUT", 3.0)
-    only_first = Case("main", _start_alone, 1)
-    results = engines.play(engines.install(tmp_path, "hangs"), tmp_path, only_first).judged()
-    assert "still running after" in results["turn.terminal-event"].detail
-    assert results["turn.terminal-event"].result is Result.FAIL
+def test_an_engine_that_stays_after_its_turns_fails_one_clause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn is read as what was printed, failed ones too: of all clauses `process.clean-exit` alone fails."""
+    monkeypatch.setattr(lab, "EXIT_LIMIT", 0.3)
+    played = engines.play(engines.install(tmp_path, "hangs"), tmp_path, *(case.name for case in CASES))
+    results = played.judged(EVERYTHING)
+    assert engines.failing(results) == {"process.clean-exit"}
+    assert "after its terminal event" in results["process.clean-exit"].detail
+    assert {turn.ended for turn in played.seen.turns.values() if turn.name.startswith("main/")} == {Ended.LINGERED}
 
 
 def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

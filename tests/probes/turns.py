@@ -65,11 +65,9 @@ def turn(
         "name": name, "argv": ("/opt/codex", "exec", "--json", "-"), "own_arguments": ("exec", "--json", "-"),
         "cwd": "/work", "mode": mode, "prompt": prompt, "nonce": nonce(name), "resumed": resumed,
         "scripted": QUESTION, "exit_code": exit_code, "ended": ended, "finished_at": 0.0, "seconds": 21.0,
-        "cpu_seconds": 0.5, "stdout": stdout, "stderr": stderr, "leftovers": (),
+        "cpu_seconds": 0.5, "exit_seconds": 0.1, "stdout": stdout, "stderr": stderr, "leftovers": (),
         "requests": (exchange(*map(nonce, carries), nonce(name), texts=(prompt,)),),
-        "reading": read_turn(
-            CODEX, mode, stdout, stderr, exit_code, resumed=resumed, timed_out=ended is not Ended.EXIT
-        ),
+        "reading": read_turn(CODEX, mode, stdout, stderr, exit_code, resumed=resumed, ended=ended),
     }  # fmt: skip
     return Turn(**usual | changes)
 

@@ -6,6 +6,7 @@ a call (the last one again when they run out); a play is a list of steps:
 - `["stdout", text]`, `["stderr", text]`: print
 - `["meet"]`: say the pid through the fifo `meeting`, then wait until something comes through the fifo `go`
 - `["env", name]`: print that environment variable's value on stderr
+- `["hang"]`: wait for a signal
 - `["signal", number]`, `["exit", code]`: end so (without either: exit code 0)
 
 Every call is noted in `<engine>.calls`: argv, working directory, standard input.
@@ -13,6 +14,7 @@ Every call is noted in `<engine>.calls`: argv, working directory, standard input
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -43,6 +45,8 @@ def main(argv: list[str]) -> int:
             case "meet":
                 ME.with_name("meeting").write_text(f"{os.getpid()}\n")
                 ME.with_name("go").read_text()
+            case "hang":
+                signal.pause()
             case "signal":
                 os.kill(os.getpid(), what[0])
             case "exit":

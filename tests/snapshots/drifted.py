@@ -12,7 +12,7 @@ from typing import Any, Literal
 import yaml
 
 from turngate.contract import EngineContract, Stream
-from turngate.model import Mode
+from turngate.model import Ended, Mode
 from turngate.turn import TurnReading, read_turn
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -45,7 +45,7 @@ class DriftedTurn:
     exit_code: int | None
     resumed: str | None
     turn_index: int
-    timed_out: bool = False
+    ended: Ended = Ended.EXIT
     replaced: list[tuple[bytes, bytes]] = field(default_factory=list)
 
     @classmethod
@@ -105,7 +105,7 @@ class DriftedTurn:
         """Read the turn by a contract."""
         return read_turn(
             contract, Mode.INTERACTIVE, self.written("stdout"), self.written("stderr"), self.exit_code,
-            turn_index=self.turn_index, resumed=self.resumed, timed_out=self.timed_out,
+            turn_index=self.turn_index, resumed=self.resumed, ended=self.ended,
         )  # fmt: skip
 
 
@@ -230,11 +230,11 @@ def silence(*streams: Stream) -> Change:
     return lambda turn: turn.lines.update({stream: [] for stream in streams})
 
 
-def end(exit_code: int | None, *, timed_out: bool = False) -> Change:
+def end(exit_code: int | None, ended: Ended = Ended.EXIT) -> Change:
     """End the process otherwise."""
 
     def change(turn: DriftedTurn) -> None:
-        turn.exit_code, turn.timed_out = exit_code, timed_out
+        turn.exit_code, turn.ended = exit_code, ended
 
     return change
 

@@ -18,6 +18,7 @@ from tests.snapshots.drifted import (
     swap,
     text,
 )
+from turngate.model import Ended
 
 SOURCES = (
     Source("claude", "2.1.330", "stdout", "json_document", "session_id"),
@@ -52,7 +53,7 @@ EVERY_ENGINE = {
     "output cut off": drift(text("}\n", "\n")),
     "half a character": drift(text("Which", r"\ud83dWhich")),
     "exit code 3": drift(end(3)),
-    "killed at its deadline": drift(end(None, timed_out=True)),
+    "killed at its deadline": drift(end(None, Ended.TIMEOUT)),
     "another session came back": resumed(session_id(lambda recorded: recorded.replace("0", "9"))),
 }
 

@@ -1,15 +1,18 @@
 """The impure corner: run an engine process, stream what it writes, end its whole tree."""
 
+from turngate.model import Ended
 from turngate.runtime.orphans import Noted, end_orphans, start_time
-from turngate.runtime.process import Ended, ProcessOutcome, ProcessRequest, Stdin, Stop, run
+from turngate.runtime.process import EXIT_LIMIT, OnOutput, ProcessOutcome, ProcessRequest, Stdin, Stop, run
 from turngate.runtime.session_store import session_exists
 from turngate.runtime.tree import TAG, Leftover, ProcessTree, Tree
 
 __all__ = [
+    "EXIT_LIMIT",
     "TAG",
     "Ended",
     "Leftover",
     "Noted",
+    "OnOutput",
     "ProcessOutcome",
     "ProcessRequest",
     "ProcessTree",

@@ -7,15 +7,17 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from enum import Enum, StrEnum, auto
+from enum import Enum, auto
 from pathlib import Path
 
 from msgspec import Struct
 
+from turngate.model import Ended
 from turngate.runtime.launch import launch
 from turngate.runtime.pipes import Pipes
 from turngate.runtime.tree import TAG, Leftover, ProcessTree, Tree
 
+EXIT_LIMIT = 10.0  # seconds that an engine may stay alive after the terminal event of its turn
 _DRAIN_GRACE = 5.0  # seconds for the readers once the tree has ended
 
 
@@ -26,19 +28,12 @@ class Stdin(Enum):
     OPEN = auto()
 
 
-class Ended(StrEnum):
-    """What ended a process: itself, its deadline, or a `Stop`."""
-
-    EXIT = "exit"
-    TIMEOUT = "timeout"
-    STOPPED = "stopped"
-
-
 class ProcessRequest(Struct, frozen=True):
     """A process to run. `env` is complete, nothing is inherited; bytes as `stdin` are written, then closed.
 
-    `timeout` is in seconds of wall time. Of each stream `max_output` bytes are kept; the rest is dropped. `tag`
-    (empty: a new one) is what marks every process of the tree, for `end_orphans` if this program dies.
+    `timeout` is in seconds of wall time, and so is `exit_limit`, which replaces it once `on_output` has said that the
+    work is done. Of each stream `max_output` bytes are kept; the rest is dropped. `tag` (empty: a new one) is what
+    marks every process of the tree, for `end_orphans` if this program dies.
     """
 
     argv: tuple[str, ...]
@@ -46,6 +41,7 @@ class ProcessRequest(Struct, frozen=True):
     env: Mapping[str, str]
     stdin: bytes | Stdin = Stdin.CLOSED
     timeout: float = 120.0
+    exit_limit: float = EXIT_LIMIT
     max_output: int = 64 * 2**20
     tag: str = ""
 
@@ -56,7 +52,8 @@ class ProcessOutcome(Struct, frozen=True):
     `exit_code` is negative for a signal, and None if the process was never started (it was stopped before) or
     could not be reaped. `dropped` counts bytes of both streams, `started_at` is in seconds since the epoch,
     `seconds` the wall time until its end, `cpu_seconds` the user and system time of the whole tree, as
-    far as the kernel accounts for it.
+    far as the kernel accounts for it. `exit_seconds` is the time from the end of its work until it exited or was
+    ended (None: it did not say that its work was done).
     """
 
     ended: Ended
@@ -68,10 +65,18 @@ class ProcessOutcome(Struct, frozen=True):
     seconds: float
     cpu_seconds: float
     leftovers: tuple[Leftover, ...]
+    exit_seconds: float | None = None
 
 
-# what ends the waiting: the moment of the exit, a stop, or an error of `on_output`
-_Events = queue.SimpleQueue[float | Ended | Exception]
+class _Work(Struct, frozen=True):
+    """The work of the process is done since a moment (monotonic), or goes on after all (None)."""
+
+    done_at: float | None
+
+
+# what is waited for: the moment of the exit, a stop, an error of `on_output`, or what it says of the work
+_Events = queue.SimpleQueue[float | Ended | Exception | _Work]
+OnOutput = Callable[[str, bytes], bool | None]
 
 
 class Stop:
@@ -109,17 +114,18 @@ def run(
     request: ProcessRequest,
     *,
     stop: Stop | None = None,
-    on_output: Callable[[str, bytes], None] | None = None,
+    on_output: OnOutput | None = None,
     on_start: Callable[[int], None] | None = None,
     new_tree: Callable[[str], Tree] = ProcessTree,
 ) -> ProcessOutcome:
     """Run `request` and return when the process and all that it started have ended.
 
     `on_output` gets "stdout" or "stderr" and each chunk as it arrives, dropped ones included: from other
-    threads, one call at a time. It should be quick, since the process waits for it; what it raises ends the
-    process and is raised here. `on_start` gets the process id, once, before any output is read; what it raises
-    ends the process too. `new_tree` makes the `Tree` for a tag; a test with a fake `subprocess.Popen`
-    brings its own.
+    threads, one call at a time. It returns True when the process has done its work: it must then exit within
+    `exit_limit`, unless a later call returns something else. It should be quick, since the process waits for it;
+    what it raises ends the process and is raised here. `on_start` gets the process id, once, before any output is
+    read; what it raises ends the process too. `new_tree` makes the `Tree` for a tag; a test with a fake
+    `subprocess.Popen` brings its own.
 
     Raises:
         EnvironmentFailed: the process could not be started.
@@ -134,7 +140,7 @@ def run(
 def _run(
     request: ProcessRequest,
     events: _Events,
-    on_output: Callable[[str, bytes], None],
+    on_output: OnOutput,
     on_start: Callable[[int], None],
     new_tree: Callable[[str], Tree],
 ) -> ProcessOutcome:
@@ -146,11 +152,11 @@ def _run(
     process = launch(request.argv, request.cwd, env, stdin=request.stdin is not Stdin.CLOSED)
     tree.adopt(process)
     data = request.stdin if isinstance(request.stdin, bytes) else None
-    pipes = Pipes(process, data, request.max_output, on_output, events.put)
+    pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put)
     try:
         on_start(process.pid)
         pipes.start()
-        ended, end, leftovers = _watch(tree, events, request.timeout)
+        ended, end, exit_seconds, leftovers = _watch(tree, events, start + request.timeout, request.exit_limit)
     except BaseException:
         tree.end()
         raise
@@ -169,27 +175,50 @@ def _run(
         seconds=end - start,
         cpu_seconds=cpu_seconds,
         leftovers=leftovers,
+        exit_seconds=exit_seconds,
     )
 
 
-def _watch(tree: Tree, events: _Events, timeout: float) -> tuple[Ended, float, tuple[Leftover, ...]]:
-    """Wait for the exit, for an event or for the deadline; end the tree; return also when that was."""
+def _telling(on_output: OnOutput, events: _Events) -> Callable[[str, bytes], None]:
+    """Put into `events` when what `on_output` says of the work changes."""
+    done = False
+
+    def heard(stream: str, chunk: bytes) -> None:
+        nonlocal done
+        before, done = done, bool(on_output(stream, chunk))
+        if done is not before:
+            events.put(_Work(time.monotonic() if done else None))
+
+    return heard
+
+
+def _watch(
+    tree: Tree, events: _Events, deadline: float, exit_limit: float
+) -> tuple[Ended, float, float | None, tuple[Leftover, ...]]:
+    """Wait for the exit, a stop or the deadline, and end the tree.
+
+    Return what ended it, when, the seconds since its work was done (None: it was not), and the leftovers.
+    """
 
     def wait() -> None:
         tree.wait()
         events.put(time.monotonic())
 
     threading.Thread(target=wait, name="turngate-wait", daemon=True).start()
-    try:
-        event = events.get(timeout=min(timeout, threading.TIMEOUT_MAX))
-    except queue.Empty:
-        event = Ended.TIMEOUT
+    event: float | Ended | Exception | _Work = _Work(None)
+    while isinstance(event, _Work):
+        done_at = event.done_at
+        until = deadline if done_at is None else done_at + exit_limit
+        try:
+            event = events.get(timeout=min(max(until - time.monotonic(), 0), threading.TIMEOUT_MAX))
+        except queue.Empty:
+            event = Ended.TIMEOUT if done_at is None else Ended.LINGERED
     if isinstance(event, Exception):
         raise event
-    if isinstance(event, float):
-        return Ended.EXIT, event, tree.settle()
-    leftovers = tree.end()
-    return event, time.monotonic(), leftovers
+    ended, end = (Ended.EXIT, event) if isinstance(event, float) else (event, None)
+    leftovers = tree.settle() if end else tree.end()
+    end = end or time.monotonic()
+    return ended, end, None if done_at is None else max(end - done_at, 0.0), leftovers
 
 
 def _ignore(_stream: str, _chunk: bytes) -> None:

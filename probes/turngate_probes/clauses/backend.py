@@ -25,8 +25,10 @@ def failure_told(seen: Seen) -> Finding:
 
 
 def _symptom(turn: Turn) -> str | None:
-    if turn.ended is not Ended.EXIT:
+    if turn.hung:
         return f"hang-{_kind(turn)}"
+    if turn.ended is Ended.LINGERED:
+        return None if turn.reading.failures else f"success-{_kind(turn)}"
     if turn.exit_code == 0:
         return f"exit-0-{_kind(turn)}" if turn.reading.failures else f"success-{_kind(turn)}"
     return None

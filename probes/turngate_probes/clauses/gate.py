@@ -1,6 +1,5 @@
 """Checks of one release in the place of another, on the same home: what open sessions become."""
 
-from turngate.runtime import Ended
 from turngate.verdict import Finding
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
 from turngate_probes.observe import Seen, Turn
@@ -29,7 +28,7 @@ def rollback_touched(seen: Seen) -> Finding:
 
 def _carried(first: Turn, turn: Turn, *more: Turn) -> Finding:
     """Say whether the turn went well, under the first one's session id, and was sent all that came before."""
-    if turn.ended is not Ended.EXIT:
+    if turn.hung:
         return failed(how_it_ended(turn), turn, symptom="hang")
     if not went_well(turn):
         return failed(how_it_ended(turn), turn, symptom="refused")

@@ -1,9 +1,8 @@
 """Checks of the session id that a first turn reports."""
 
 from turngate.extract import HandleProblem
-from turngate.runtime import Ended
 from turngate.verdict import Finding
-from turngate_probes.clauses.registry import check, failed, how_it_ended, passed
+from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
 from turngate_probes.observe import Seen, Turn
 
 FIRST = "main/first"
@@ -42,4 +41,4 @@ def shape(seen: Seen) -> Finding:
 def _first_turns(seen: Seen) -> list[Turn]:
     """Give the first turn of all, and those of other cases that ended well."""
     found = [turn for name, turn in seen.turns.items() if name.partition("/")[0] in AGREEING and turn.resumed is None]
-    return [seen.turn(FIRST)] + [turn for turn in found if turn.ended is Ended.EXIT and turn.exit_code == 0]
+    return [seen.turn(FIRST)] + [turn for turn in found if went_well(turn)]

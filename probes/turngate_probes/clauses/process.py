@@ -1,5 +1,6 @@
 """Checks of what an engine does around its turns: processes, files, network."""
 
+from turngate.runtime import EXIT_LIMIT, Ended
 from turngate.verdict import Finding
 from turngate_probes.clauses.registry import check, failed, passed
 from turngate_probes.observe import NotSeenError, Seen, unknown_requests
@@ -10,15 +11,21 @@ EVERYTHING = "everything"
 
 @check("process.clean-exit", EVERYTHING)
 def clean_exit(seen: Seen) -> Finding:
-    """No turn left a process behind when the engine had exited by itself."""
+    """The engine exited soon after the terminal event of each turn, and left no process behind."""
     watched = [turn for turn in seen.turns.values() if turn.requests is not None]
     if not watched:
         raise NotSeenError("recordings do not show what was left running" if seen.turns else "no turn was seen")
     for turn in watched:
+        if turn.ended is Ended.LINGERED:
+            detail = f"still running {turn.exit_seconds or EXIT_LIMIT:.0f} s after its terminal event, and ended then"
+            return failed(detail, turn, symptom="lingers")
         if turn.leftovers:
             left = ", ".join(" ".join(each.argv)[:120] or str(each.pid) for each in turn.leftovers)
             return failed(f"left running: {left}", turn, symptom="left-running")
-    return passed(f"{len(watched)} turns left nothing behind")
+    if any(turn.exit_seconds is None for turn in watched):
+        raise NotSeenError("recordings do not show how long the engine stayed after its terminal event")
+    slowest = max(turn.exit_seconds or 0 for turn in watched)
+    return passed(f"{len(watched)} turns left nothing behind; at most {slowest:.1f} s from terminal event to exit")
 
 
 @check("executable.unchanged", EVERYTHING)

@@ -2,7 +2,6 @@
 
 from turngate.flags import auto_flags_in
 from turngate.model import Mode, Outcome
-from turngate.runtime import Ended
 from turngate.verdict import Finding
 from turngate_probes.clauses.approval import acts_unasked
 from turngate_probes.clauses.process import EVERYTHING
@@ -69,7 +68,7 @@ def stdin_open(seen: Seen) -> Finding:
     if not any(channel.via == "argument" for channel in seen.contract.launch.prompt):
         raise SkippedError("the prompt travels by standard input alone, which ends with it")
     turn = seen.turn("stdin-open/first")
-    if turn.ended is not Ended.EXIT:
+    if turn.hung:
         return failed(how_it_ended(turn), turn, symptom="hang")
     return passed(how_it_ended(turn), turn) if went_well(turn) else failed(how_it_ended(turn), turn)
 

@@ -57,8 +57,10 @@ def failed(detail: str, *shown: Turn | Call, symptom: str = "") -> Finding:
 
 def how_it_ended(turn: Turn) -> str:
     """Tell in words how the process ended, with the first thing that it said about it."""
-    if turn.ended is not Ended.EXIT:
+    if turn.hung:
         return f"still running after {turn.seconds:.0f} s{unread(turn)}"
+    if turn.ended is Ended.LINGERED:
+        return f"ended after its terminal event, since it did not exit{unread(turn)}"
     said = turn.reading.failures[0] if turn.reading.failures else _last_line(turn.stderr)
     return f"exit code {turn.exit_code}" + (f": {said[:EXCERPT]}" if said else "") + unread(turn)
 
@@ -69,8 +71,9 @@ def unread(turn: Turn) -> str:
 
 
 def went_well(turn: Turn) -> bool:
-    """Say whether the engine took the turn for a success: it exited with 0, by itself, and reported no failure."""
-    return turn.ended is Ended.EXIT and turn.exit_code == 0 and not turn.reading.failures
+    """Say whether the engine took the turn for a success: it reported no failure, and exited with 0 or not at all."""
+    ended = turn.reading.ended if turn.ended is Ended.LINGERED else turn.exit_code == 0
+    return ended and not turn.hung and not turn.reading.failures
 
 
 def _last_line(stderr: bytes) -> str:

@@ -1,6 +1,5 @@
 """Checks of resuming. What counts is what the model backend was sent, not what the engine says."""
 
-from turngate.runtime import Ended
 from turngate.verdict import Finding
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
 from turngate_probes.observe import Seen, Turn
@@ -59,7 +58,7 @@ def repeated(seen: Seen) -> Finding:
 def other_cwd(seen: Seen) -> Finding:
     """From another directory the session was found, or (a deviation) it was not, loudly or silently."""
     first, turn = seen.turn("main/first"), seen.turn("main/elsewhere")
-    if turn.ended is not Ended.EXIT:
+    if turn.hung:
         return failed(f"from another directory: {how_it_ended(turn)}", turn, symptom="hang")
     if not went_well(turn):
         return failed(f"from another directory: {how_it_ended(turn)}", turn, symptom="refused")
@@ -117,9 +116,9 @@ def _models(turn: Turn) -> set[str]:
 
 
 def _loud(turn: Turn) -> Finding:
-    if turn.ended is not Ended.EXIT:
+    if turn.hung:
         return failed(how_it_ended(turn), turn, symptom="hang")
-    if turn.exit_code == 0 and not turn.reading.failures:
+    if went_well(turn):
         fresh = turn.session is not None and turn.session != turn.resumed
         detail = f"exit code 0 and a fresh session {turn.session}" if fresh else "exit code 0 and no new id"
         return failed(detail, turn, symptom="fresh-session" if fresh else "quiet")

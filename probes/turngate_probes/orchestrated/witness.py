@@ -8,7 +8,7 @@ from typing import Any
 
 import psutil
 
-from turngate.model import Mode
+from turngate.model import Mode, Outcome
 from turngate.runtime import TAG, Ended, Leftover
 from turngate.turn import read_turn
 from turngate_probes.lab import Lab
@@ -48,23 +48,32 @@ def turn_of(
     contract, sandbox = lab.contract, lab.sandbox
     session = (run.get("engine_session_handle") or {}).get("handle_value") if number > 1 else None
     stdout, stderr = (_trace(sandbox, run, number, name) for name in ("stdout", "stderr"))
-    timed_out = (told.get("failure") or {}).get("code") == "TURN_TIMEOUT"
-    canceled = run.get("state") == "canceled"
+    ended = _ended(run, told)
     return Turn(
         name=f"{lab.case}/turn-{number}", argv=(contract.executable, *start.arguments),
         own_arguments=tuple(told.get("argv") or ()), cwd=start.cwd, mode=Mode.INTERACTIVE,
         prompt=prompt.text, nonce=prompt.nonce, resumed=session,
         scripted=prompt.reply.text if isinstance(prompt.reply, Text) else "",
         exit_code=told.get("exit_code"),
-        ended=Ended.TIMEOUT if timed_out else Ended.STOPPED if canceled else Ended.EXIT,
+        ended=ended,
         finished_at=time.time(), seconds=told.get("seconds") or 0.0, cpu_seconds=0.0,
         stdout=stdout, stderr=stderr, leftovers=alive(start.tag), requests=requests,
         reading=read_turn(
             contract, Mode.INTERACTIVE, stdout, stderr, told.get("exit_code"),
-            turn_index=number, resumed=session, timed_out=timed_out,
+            turn_index=number, resumed=session, ended=ended,
         ),
         turn_index=number, env=tuple(sorted(set(sandbox.env(contract.hermetic, sandbox.work)) - inherited())),
     )  # fmt: skip
+
+
+def _ended(run: Mapping[str, Any], told: Mapping[str, Any]) -> Ended:
+    if (told.get("failure") or {}).get("code") == "TURN_TIMEOUT":
+        return Ended.TIMEOUT
+    if run.get("state") == "canceled":
+        return Ended.STOPPED
+    kept = (run.get("interactive_profile") or {}).get("kind") == "sticky_process"
+    went_well = told.get("outcome") in (Outcome.ASK_USER, Outcome.FINAL)
+    return Ended.LINGERED if went_well and told.get("exit_code") is None and not kept else Ended.EXIT
 
 
 def _trace(sandbox: Sandbox, run: Mapping[str, Any], number: int, stream: str) -> bytes:

@@ -192,5 +192,7 @@ def _exit_code(done: Done) -> int:
         return INTERRUPTED
     if done.strayed:
         return OTHER_SESSION
+    if done.attempt.lingered:
+        return 0 if done.attempt.went_well else 1
     code = done.attempt.exit_code
     return NOT_RUN if code is None else code if code >= 0 else SIGNALLED - code

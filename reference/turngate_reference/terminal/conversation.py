@@ -163,7 +163,7 @@ def _reported(done: Attempt) -> str | None:
 def _strayed(done: Attempt, resumed: str) -> bool:
     reported = _reported(done)
     if reported is None:
-        return done.exit_code == 0 and not done.interrupted
+        return (done.exit_code == 0 or done.lingered) and not done.interrupted
     return reported != resumed
 
 

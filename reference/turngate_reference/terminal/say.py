@@ -8,6 +8,7 @@ import click
 from turngate.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.model import Interaction, Repair
 from turngate.plain import visible, visible_lines
+from turngate.runtime import EXIT_LIMIT
 from turngate_reference.attempt import traces
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.terminal.conversation import Done
@@ -64,10 +65,9 @@ def diagnostics(done: Done) -> None:
     if done.attempt.interrupted:
         _note("interrupted")
     elif code != 0:
-        for line in visible_lines(reading.result.stderr)[-_STDERR_LINES:]:
+        for line in [] if done.attempt.lingered else visible_lines(reading.result.stderr)[-_STDERR_LINES:]:
             _note(f"  {line}")
-        ended = "could not be run" if code is None else f"exited with {code}" if code > 0 else f"died of signal {-code}"
-        _note(f"{record.engine} {ended}; see {folder}")
+        _note(f"{record.engine} {_ended(done)}; see {folder}")
     elif not reading.ended:
         _note(f"{record.engine} exited with 0, but nothing proves that its turn ended; see {folder}")
     elif reading.final_text is None:
@@ -80,6 +80,15 @@ def diagnostics(done: Done) -> None:
         _note(f"no session id was found: {visible(reading.handle.detail)}")
     if done.news:
         _note(visible(done.news))
+
+
+def _ended(done: Done) -> str:
+    """Say how a process ended that did not exit with 0."""
+    if done.attempt.lingered:
+        return f"was ended: it was still running {EXIT_LIMIT:.0f} s after its turn"
+    if (code := done.attempt.exit_code) is None:
+        return "could not be run"
+    return f"exited with {code}" if code > 0 else f"died of signal {-code}"
 
 
 def continuation(record: HandleRecord, command: str) -> None:

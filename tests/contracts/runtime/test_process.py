@@ -100,6 +100,35 @@ def test_death_by_signal_is_negative() -> None:
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, -signal.SIGKILL)
 
 
+def test_process_that_stays_after_its_work_is_ended() -> None:
+    """Once its listener says that the work is done the limit for the exit counts, not the deadline; both are told."""
+    request = shell("echo done; sleep 60", timeout=60.0, exit_limit=0.3)
+    outcome = run(request, on_output=lambda _, chunk: chunk == b"done\n")
+    assert (outcome.ended, outcome.exit_code, outcome.stdout) == (Ended.LINGERED, -signal.SIGTERM, b"done\n")
+    assert outcome.exit_seconds is not None
+    assert 0.3 <= outcome.exit_seconds < 10
+
+
+def test_process_that_exits_after_its_work_is_timed() -> None:
+    """The limit for the exit replaces a deadline that would have come first."""
+    outcome = run(shell("echo done; sleep 0.4", timeout=0.2), on_output=lambda *_: True)
+    assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
+    assert outcome.exit_seconds is not None
+    assert 0.3 < outcome.exit_seconds < 10
+
+
+def test_process_whose_work_goes_on_is_not_ended() -> None:
+    """A listener that takes its word back lets the deadline count again; nobody measures the exit then."""
+    said: list[bytes] = []
+
+    def heard(_stream: str, chunk: bytes) -> bool:
+        said.append(chunk)
+        return len(said) == 1
+
+    outcome = run(shell("echo done; sleep 0.1; echo more; sleep 0.5", exit_limit=0.3), on_output=heard)
+    assert (outcome.ended, outcome.exit_code, outcome.exit_seconds) == (Ended.EXIT, 0, None)
+
+
 def test_flood_is_bounded() -> None:
     """Of 200 MB of output the first megabyte is kept, the rest is counted, and memory stays small."""
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

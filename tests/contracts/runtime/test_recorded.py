@@ -40,7 +40,7 @@ def test_a_recorded_turn_runs_and_reads_as_it_did(
         outcome = played(turn, reader)
         assert (outcome.ended, outcome.exit_code) == (turn.ended, turn.exit_code), turn.name
         assert (outcome.stdout, outcome.stderr, outcome.dropped) == (turn.stdout, turn.stderr, 0), turn.name
-        assert reader.finish(outcome.exit_code, timed_out=outcome.ended is not Ended.EXIT) == turn.reading, turn.name
+        assert reader.finish(outcome.exit_code, ended=outcome.ended) == turn.reading, turn.name
         assert process.first_call
         ended = () if turn.ended is Ended.EXIT else (signal.SIGTERM,)
         assert process.first_call.received_signals() == ended, turn.name

@@ -4,6 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from turngate import load
+from turngate.runtime import EXIT_LIMIT, Ended
 from turngate_probes.observe import NotSeenError
 
 LISTED = replace(t.CODEX, hermetic=replace(t.CODEX.hermetic, egress=("updates.example",)))
@@ -21,14 +23,29 @@ def test_a_process_left_running_fails() -> None:
     assert finding.detail == "left running: node watch.js"
 
 
+def test_a_process_that_stays_after_its_turn_fails() -> None:
+    """A turn that was ended at the limit for its exit fails, with a symptom of its own."""
+    turn = t.turn("main/first", ended=Ended.LINGERED, exit_code=-15, exit_seconds=10.1)
+    finding = t.found("process.clean-exit", turn)
+    assert (finding.ok, finding.symptoms, finding.evidence) == (False, ("lingers",), ("main/first",))
+    assert finding.detail == "still running 10 s after its terminal event, and ended then"
+
+
+def test_the_limit_is_what_the_clause_says() -> None:
+    """The catalogue names the limit by which processes are ended."""
+    assert load.catalogue()["process.clean-exit"].deadline == EXIT_LIMIT
+
+
 def test_a_process_without_argv_is_named_by_its_id() -> None:
     """A zombie has no argv to show."""
     finding = t.found("process.clean-exit", t.turn("main/first", leftovers=(t.leftover(),)))
     assert finding.detail == "left running: 4711"
 
 
-def test_recordings_say_nothing_of_leftovers() -> None:
-    """Nobody looked at processes when a recording was made."""
+def test_recordings_say_little_of_processes() -> None:
+    """Where nobody looked at processes nothing is said, nor where nobody measured how long they stayed."""
+    with pytest.raises(NotSeenError, match="how long"):
+        t.found("process.clean-exit", t.turn("main/first", exit_seconds=None))
     with pytest.raises(NotSeenError, match="recordings do not show"):
         t.found("process.clean-exit", t.turn("main/first", requests=None))
     with pytest.raises(NotSeenError, match="no turn was seen"):

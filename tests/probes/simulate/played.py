@@ -8,7 +8,7 @@ from typing import NoReturn
 
 from turngate import argv, load
 from turngate.contract import EngineContract
-from turngate.model import Mode
+from turngate.model import Ended, Mode
 from turngate.turn import TurnReading, read_turn
 from turngate_probes import recordings
 from turngate_probes.releases import pinned_version
@@ -39,7 +39,7 @@ class Played:
             self.stderr,
             self.exit_code,
             resumed=resumed,
-            timed_out=self.exit_code is None,
+            ended=Ended.EXIT if self.exit_code is not None else Ended.TIMEOUT,
         )
 
     def session(self, contract: EngineContract) -> str:

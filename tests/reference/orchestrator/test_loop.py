@@ -13,6 +13,7 @@ from tests.reference import desk as d
 from tests.reference.house import ASK, PATIENCE, House, final
 from turngate.flags import auto_flags_in
 from turngate.model import Mode
+from turngate_reference import attempt
 from turngate_reference.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.refusals import Refusal
 from turngate_reference.states import State
@@ -194,6 +195,20 @@ def test_a_turn_is_bounded(house: House) -> None:
     pid = house.desk.meet()
     assert house.failed(run_id)["code"] == "TURN_TIMEOUT"
     assert not psutil.pid_exists(pid)
+
+
+def test_an_engine_that_stays_after_its_turn_is_ended_and_its_turn_counts(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its question is asked soon after, by a run that no longer has the process; there is no exit code to tell."""
+    monkeypatch.setattr(attempt, "EXIT_LIMIT", 0.2)
+    house.desk.engine("codex", [*d.codex(ASK), ["meet"]])
+    run_id = house.create(execution_mode="interactive", session_timeout_sec=60)
+    pid = house.desk.meet()
+    house.wait(run_id, State.WAITING_USER)
+    assert not psutil.pid_exists(pid)
+    (turn,) = runs.turns(house.server.store, run_id)
+    assert (turn.outcome, turn.exit_code) == ("ask_user", None)
 
 
 def test_final_data_is_checked(house: House) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines
-from turngate.model import Mode
+from turngate.model import Ended, Mode
 from turngate.turn import TurnReader
 from turngate_reference.orchestrator.decide import decide
 from turngate_reference.states import RunErrorCode, State
@@ -32,7 +32,8 @@ def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str | None:
         records.append({"type": "turn.completed"})
     reader = TurnReader(NEWEST["codex"], Mode.INTERACTIVE, resumed=IDS["codex"] if resumed else None)
     reader.feed("stdout", lines(*records).encode())
-    reading = reader.finish(int("failed" in faults and not reported), timed_out="late" in faults)
+    ended = Ended.TIMEOUT if "late" in faults else Ended.EXIT
+    reading = reader.finish(int("failed" in faults and not reported), ended=ended)
     decision = decide(
         reading.result, Mode.INTERACTIVE, canceled="canceled" in faults, can_wait=True, output_schema=None
     )

@@ -14,7 +14,7 @@ from tests.reference import desk as d
 from tests.reference.desk import Desk, Play
 from turngate import load
 from turngate.errors import EnvironmentFailed
-from turngate_reference import data_dir, handle_record
+from turngate_reference import attempt, data_dir, handle_record
 from turngate_reference.handle_record import HandleRecord
 
 ALPHABET = "[2-9a-hjkmnp-tv-z]"
@@ -65,6 +65,19 @@ def test_the_answer_comes_on_stdout_and_the_handle_last_on_stderr(desk: Desk) ->
     assert (said.code, said.out) == (0, "First.\nSecond.\n")
     handle = desk.only_record()["handle"]
     assert said.err == f"handle {handle}; to continue: turngate resume {handle} MESSAGE\n"
+
+
+@pytest.mark.parametrize("more, code", [([], 0), ([["stdout", '{"type": "turn.failed"}\n']], 1)])
+def test_an_engine_that_stays_after_its_turn_is_ended(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, more: list[d.Step], code: int
+) -> None:
+    """It is told of, and as it has no exit code of its own the turn decides: 0 if it went well, else 1."""
+    monkeypatch.setattr(attempt, "EXIT_LIMIT", 0.2)
+    desk.engine("codex", [*d.codex("hi"), *more, ["hang"]])
+    said = desk.type("start", "codex", "hello")
+    assert (said.code, said.out) == (code, "hi\n")
+    assert "codex was ended: it was still running" in said.err
+    assert desk.only_record()["session"]["value"] == d.SESSION
 
 
 def test_the_command_to_continue_names_the_data_directory_where_one_was_asked_for(desk: Desk) -> None:
