@@ -4,15 +4,19 @@ import json
 import sqlite3
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from tests.reference import desk as d
 from tests.reference.caller import Caller
+from tests.reference.desk import Desk
 from tests.reference.house import ASK, House
 from tests.reference.wire import PATIENCE, Following, Sent, exchange, following, served
+from turngate_reference.data_dir import DataDir
 from turngate_reference.serving import Server
 from turngate_reference.store import runs
+from turngate_reference.store.database import Store
 from turngate_reference.store.runs import Event
 from turngate_reference.web.streams import Stream, Streams, as_lines
 
@@ -69,6 +73,18 @@ def test_a_stream_replays_and_ends_with_the_run(caller: Caller) -> None:
     assert [each.id for each in events] == sorted({each.id for each in events})
     assert [each.data["state"] for each in events if each.type == "state"] == ["queued", "canceled"]
     assert all(each.data["at"] for each in events)
+
+
+def test_a_stream_tells_what_another_process_writes(caller: Caller, desk: Desk) -> None:
+    """What a terminal does to a run reaches the clients of the server, though nothing wakes it."""
+    run_id, path = queued(caller)
+    elsewhere = Store(DataDir(desk.data).database)
+    with served(caller) as port, following(port, path) as stream, closing(elsewhere):
+        assert stream.next()
+        with elsewhere.writing() as connection:
+            runs.add_event(connection, run_id, "reply", {"interaction_id": "1", "terminal": True})
+        assert (told := stream.next())
+        assert told.data["terminal"] is True
 
 
 def test_a_stream_goes_on_where_the_client_was(caller: Caller) -> None:
