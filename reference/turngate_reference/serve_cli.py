@@ -111,12 +111,14 @@ def serve(  # noqa: PLR0913 - as it has options
 
         def end(*_: object) -> None:
             listener.stop()
-            core.stop()
+            if not core.ready:
+                core.stop()
 
         for number in _ending():
             signal.signal(number, end)
         core.start()
-        click.echo(_started(core, url(listening), settings))
+        if core.ready:
+            click.echo(_started(core, url(listening), settings))
         listener.run()
     return 0
 

@@ -101,6 +101,8 @@ class Server:
         """Begin to work on the queue, and look at what engines there are; with `Verify.WAIT` look at them first."""
         if self._verify is Verify.WAIT:
             self.engines.collect()
+            if self._stop.is_set():
+                return
         else:
             threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
         self.dispatcher.start(self._runner, self.engines.unsettled)
@@ -108,7 +110,7 @@ class Server:
         self._started = True
 
     def stop(self) -> None:
-        """End what is run to learn of engines; from any thread, or from a signal handler."""
+        """End what is run to learn of engines, and a start that waits for that; a signal handler may call it."""
         self._stop.set()
 
     @property

@@ -1,6 +1,7 @@
 """The command `turngate serve`, as a process of its own."""
 
 import json
+import os
 import re
 import signal
 import socket
@@ -98,6 +99,21 @@ def test_serve_without_engines_says_how_to_get_one(desk: Desk) -> None:
     again = Serving(desk)
     again.end(signal.SIGTERM)
     assert "engines: codex (simulated))" in again.line
+
+
+def test_serve_can_be_ended_while_it_verifies_first(desk: Desk) -> None:
+    """It ends well without having served, and the engine that it waits for ends with it."""
+    desk.path.mkdir()
+    os.mkfifo(desk.root / "asked")
+    engine = desk.path / "codex"
+    engine.write_text(f"#!/bin/sh\necho $$ > {desk.root}/asked\nexec sleep 600\n")
+    engine.chmod(0o755)
+    with desk.spawn("serve", "--port", "0", "--verify", "wait") as process:
+        pid = int((desk.root / "asked").read_text())
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, *said) == (0, "", "")
+    assert not psutil.pid_exists(pid)
 
 
 def test_serve_counts_turns(desk: Desk) -> None:
