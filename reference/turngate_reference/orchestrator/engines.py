@@ -13,13 +13,10 @@ from turngate.contract import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate.load import Contract
 from turngate.runtime import Stop
-from turngate.runtime.cache import default_cache
 from turngate.runtime.identity import identity
-from turngate.runtime.probe_results import last_result
-from turngate.runtime.simulated import is_simulated
-from turngate.verdict import profile
 from turngate_reference.data_dir import DataDir
 from turngate_reference.installed import InstalledEngine, covering, locate, version_of
+from turngate_reference.orchestrator.engine_row import describe
 from turngate_reference.orchestrator.once import Once
 from turngate_reference.orchestrator.profiles import Profiles
 
@@ -148,44 +145,10 @@ class Engines:
 
     def _row(self, engine: str) -> dict[str, Any]:
         _, contract = _contract(engine)
-        row: dict[str, Any] = {
-            "executable": None, "simulated": False, "version": None, "capability": None, "profile": None,
-            "help_missing": [], "last_probe": None, "verified": None, "verified_detail": None, "verified_at": None,
-        }  # fmt: skip
         with suppress(EnvironmentFailed):
             key, path = self._place(contract)
-            found = self._installed.peek(key)
-            verified = self._profiles.verified(found)
-            row |= {
-                "executable": str(path), "simulated": is_simulated(path),
-                "verified": verified.status.value, "verified_detail": verified.detail,
-                "verified_at": f"{verified.at:%Y-%m-%dT%H:%M:%SZ}" if verified.at else None,
-            }  # fmt: skip
-            if found:
-                contract = found.contract
-                row |= {"version": found.version, "help_missing": [*self._profiles.help_missing(found)]}
-                row |= self._able(found)
-        return {
-            "engine": engine, "title": contract.title, "contract_version": contract.contract_version,
-            "lifecycle": contract.lifecycle.status, "resident": _resident(contract, simulated=row["simulated"]),
-            "tools_lost": [{"tool": tool, "detail": each.why} for each in contract.tools_lost for tool in each.tools],
-            **row,
-        }  # fmt: skip
-
-    def _able(self, engine: InstalledEngine) -> dict[str, Any]:
-        """Describe what is known of its resume."""
-        row: dict[str, Any] = {}
-        if able := self._profiles.known(engine):
-            row["capability"] = {
-                "supported": able.supported, "probe_method": able.probe_method, "detail": able.detail
-            }  # fmt: skip
-            row["profile"] = {"kind": profile(able).kind, "reason": able.detail}
-        if last := last_result(engine.contract.engine, engine.executable, default_cache()):
-            row["last_probe"] = {
-                "verdict": last.verdict.value, "version": last.version,
-                "at": f"{last.at:%Y-%m-%dT%H:%M:%SZ}", "supported": last.capability.supported,
-            }  # fmt: skip
-        return row
+            return describe(contract, path, self._installed.peek(key), self._profiles)
+        return describe(contract, None, None, self._profiles)
 
     def _place(self, contract: EngineContract) -> tuple[_Key, Path]:
         """Find the executable, and what tells it from what it was; EnvironmentFailed if there is none."""
@@ -206,22 +169,3 @@ def _contract(engine: str) -> tuple[Contract, EngineContract]:
     """Load a contract, and resolve it for the newest release."""
     contract = load.contract(engine)
     return contract, contract.at()
-
-
-def _resident(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
-    """Describe by its contract how one process of an engine can be kept over several turns."""
-    kept = contract.resident
-    asks, verified = kept.interactive is not None, "resident" not in contract.unverified and not simulated
-    supported = kept.transport != "none" and asks
-    if kept.transport == "none":
-        detail = "the contract names no way to keep a process"
-    elif not supported:
-        detail = f"the contract does not say how it asks before it acts over {kept.transport}"
-    elif simulated:
-        detail = f"driven over {kept.transport} by a simulated engine, which proves nothing about the real one"
-    else:
-        detail = f"driven over {kept.transport}; {'' if verified else 'not yet '}seen at work with this release"
-    return {
-        "supported": supported, "transport": kept.transport, "verified": supported and verified, "asks": asks,
-        "same_id": kept.same_id, "own_store": kept.own_store, "detail": detail,
-    }  # fmt: skip
