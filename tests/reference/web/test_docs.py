@@ -53,13 +53,19 @@ def test_every_path_and_code_is_there() -> None:
 
 
 def test_the_walk_goes_where_it_says(tmp_path: Path) -> None:
-    """Every line of it works on a machine with no engine at all, and the run ends as the text says."""
+    """Every line of it works on a machine with no engine at all, and its three runs end as the text says."""
     for program in ("bash", "curl", "jq"):
         if subprocess.run(("which", program), check=False, capture_output=True).returncode:
             pytest.fail(f"the walk needs {program}: install it")
     said = walk(tmp_path)
-    assert '["codex","0.169.0"]' in said
-    assert '"kind": "' in said
+    assert '["codex","0.169.0",true]\n["gemini","0.61.0",true]' in said
+    assert '"kind": "choose_one"' in said
     assert '"turn_index": 2' in said
     assert '"state": "succeeded"' in said
     assert "RUN_ENDED" in said
+    kept, _, lost = said.partition("RUN_ENDED")[2].partition('"state": "failed"')
+    assert '"prompt": "Allow this action? write_file: touched.txt"' in kept
+    assert '"action": "done"' in kept
+    assert '"profile": "sticky_process"' in kept
+    assert "INTERACTION_PROCESS_LOST" in lost
+    assert [file.read_text() for file in tmp_path.glob("data/runs/*/work/touched.txt")] == ["simulated\n"]
