@@ -1,13 +1,10 @@
-"""Drifted recordings: real turns, changed as a release might change them.
-
-They are made in memory from `fixtures` and the tables of `drifts`, so nothing can take one for a recording.
-"""
+"""Makes the drifted recordings of `drifted.yaml`, in memory, so that nothing can take one for a real recording."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import yaml
 
@@ -15,32 +12,52 @@ from turngate.contract import EngineContract, Stream
 from turngate.model import Ended, Mode
 from turngate.turn import TurnReading, read_turn
 
-FIXTURES = Path(__file__).parents[2] / "fixtures"
-REMOVED = object()
+HERE = Path(__file__).parent
+FIXTURES = HERE.parents[1] / "fixtures"
+DATA: dict[str, Any] = yaml.safe_load((HERE / "drifted.yaml").read_text("utf-8"))
+SHARED = DATA.pop("every engine")
 TAG = "Execution Info"
 Item = dict[str, Any] | str
-Change = Callable[["DriftedTurn"], None]
+Changes = Sequence[Mapping[str, Sequence[Any]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Which recordings are drifted, and how they are written; `stream` holds records, the other one plain text.
-
-    This repeats the contract on purpose: what the tests change in a contract must not change a drifted recording.
-    """
+    """Which recordings of an engine are drifted, and how they are written; `drifts` are those of this engine alone."""
 
     engine: str
     release: str
     stream: Stream
     style: Literal["ndjson", "json_document", "tagged_block"]
     session_field: str
+    drifts: Mapping[str, Any] = field(repr=False)
+
+
+SOURCES = tuple(Source(engine, **about) for engine, about in DATA.items())
+
+
+def drifted(source: Source) -> "dict[str, DriftedTurn]":
+    """Return the turns of a source as they were recorded, and after each drift, by name."""
+    drifts = {"as recorded": [], "as recorded, resumed": {"resumed": []}, **SHARED, **source.drifts}
+    return {name: _made(source, drift) for name, drift in drifts.items()}
+
+
+def _made(source: Source, drift: Changes | Mapping[str, Changes]) -> "DriftedTurn":
+    resumed = isinstance(drift, Mapping)
+    turn = DriftedTurn.load(source, "main-again" if resumed else "main-first")
+    for change in cast("Mapping[str, Changes]", drift)["resumed"] if resumed else cast("Changes", drift):
+        ((name, given),) = change.items()
+        getattr(turn, name)(*turn.filled(given))
+    turn.check_replacements()
+    return turn
 
 
 @dataclass(slots=True)
 class DriftedTurn:
-    """A turn to be changed: records and lines of text of both streams, and how its process ended."""
+    """A turn that is changed: records and lines of text of both streams, and how its process ended."""
 
     source: Source
+    recorded_id: str
     lines: dict[Stream, list[Item]]
     exit_code: int | None
     resumed: str | None
@@ -56,50 +73,10 @@ class DriftedTurn:
         lines: dict[Stream, list[Item]] = {}
         for stream in ("stdout", "stderr"):
             text = (folder / stream).read_text("utf-8")
-            lines[stream] = _parsed(source, text) if stream == source.stream else list(text.splitlines())
-        return cls(source, lines, about["exit_code"], about["resumed"], about["turn_index"])
-
-    @property
-    def records(self) -> list[Item]:
-        """The stream that holds the records."""
-        return self.lines[self.source.stream]
-
-    @property
-    def session_id(self) -> str:
-        """The id that was recorded."""
-        records = (item for item in self.records if isinstance(item, dict))
-        return next(str(found) for item in records if (found := item.get(self.source.session_field)))
-
-    @property
-    def other(self) -> Stream:
-        """The stream that holds plain text."""
-        return "stderr" if self.source.stream == "stdout" else "stdout"
-
-    def written(self, stream: Stream) -> bytes:
-        """Write a stream as the engine does."""
-        text = "".join(f"{self.text_of(item)}\n" for item in self.lines[stream]).encode()
-        for old, new in self.replaced:
-            text = text.replace(old, new)
-        return text
-
-    def lost_replacements(self) -> list[bytes]:
-        """List what is to be replaced but stands on neither stream."""
-        texts = [self.text_of(item).encode() + b"\n" for items in self.lines.values() for item in items]
-        return [old for old, _ in self.replaced if not any(old in text for text in texts)]
-
-    def text_of(self, item: Item) -> str:
-        """Write a record as the engine does; text stays as it is."""
-        if isinstance(item, str):
-            return item
-        if self.source.style == "ndjson":
-            return json.dumps(item, separators=(",", ":"), ensure_ascii=False)
-        text = json.dumps(item, indent=2, ensure_ascii=False)
-        return text if self.source.style == "json_document" else f"<{TAG}>\n{text}\n</{TAG}>"
-
-    def filled(self, item: Item) -> Item:
-        """Return a record or line with the session id in the place of `{id}`."""
-        made: Item = json.loads(json.dumps(item).replace("{id}", self.session_id))
-        return made
+            lines[stream] = _parsed(source, text) if stream == source.stream else [*_lines(text)]
+        records = (item for item in lines[source.stream] if isinstance(item, dict))
+        recorded = next(str(record[source.session_field]) for record in records if source.session_field in record)
+        return cls(source, recorded, lines, about["exit_code"], about["resumed"], about["turn_index"])
 
     def read(self, contract: EngineContract) -> TurnReading:
         """Read the turn by a contract."""
@@ -108,141 +85,110 @@ class DriftedTurn:
             turn_index=self.turn_index, resumed=self.resumed, ended=self.ended,
         )  # fmt: skip
 
+    def written(self, stream: Stream) -> bytes:
+        """Return the bytes of a stream."""
+        text = "".join(f"{self._text_of(item)}\n" for item in self.lines[stream]).encode()
+        for old, new in self.replaced:
+            text = text.replace(old, new)
+        return text
 
-@dataclass(frozen=True, slots=True)
-class Drift:
-    """Changes to a recorded turn."""
+    def filled(self, given: Any) -> Any:
+        """Return what a change is given with the slots filled."""
+        slots = {
+            "{id}": self.recorded_id,
+            "{other}": self.recorded_id.replace("0", "9"),
+            "{capitals}": self.recorded_id.replace("0", "A"),
+            "{long}": self.recorded_id * 60,
+        }
+        text = json.dumps(given)
+        for slot, value in slots.items():
+            text = text.replace(slot, value)
+        return json.loads(text)
 
-    changes: Sequence[Change]
-    turn: str = "main-first"
+    def insert(self, at: int | None, item: Item) -> None:
+        """Put a record or a line into the stream of records."""
+        self._records.insert(len(self._records) if at is None else at, item)
 
-    def of(self, source: Source) -> DriftedTurn:
-        """Return the changed turn."""
-        turn = DriftedTurn.load(source, self.turn)
-        for change in self.changes:
-            change(turn)
-        if turn.lost_replacements():
-            raise ValueError(f"a change finds nothing to replace: {turn.lost_replacements()}")
-        return turn
+    def insert_other(self, at: int | None, item: Item) -> None:
+        """Put a record or a line into the other stream."""
+        lines = self.lines[self._other]
+        lines.insert(len(lines) if at is None else at, self._text_of(item))
 
+    def delete(self, at: int) -> None:
+        """Leave a record out."""
+        del self._records[at]
 
-def drift(*changes: Change) -> Drift:
-    """Change the first turn."""
-    return Drift(changes)
+    def repeat(self, at: int) -> None:
+        """Print a record again at the end."""
+        self._records.append(self._records[at])
 
+    def move(self, at: int) -> None:
+        """Print a record on the other stream."""
+        self.insert_other(None, self._records.pop(at))
 
-def resumed(*changes: Change) -> Drift:
-    """Change a resumed turn."""
-    return Drift(changes, "main-again")
-
-
-def insert(at: int | None, item: Item) -> Change:
-    """Put a record or a line into the stream of records, at the end if `at` is None; `{id}` is the session id."""
-
-    def change(turn: DriftedTurn) -> None:
-        turn.records.insert(len(turn.records) if at is None else at, turn.filled(item))
-
-    return change
-
-
-def insert_other(at: int | None, item: Item) -> Change:
-    """Put a record or a line into the stream of plain text."""
-
-    def change(turn: DriftedTurn) -> None:
-        lines = turn.lines[turn.other]
-        lines.insert(len(lines) if at is None else at, turn.text_of(turn.filled(item)))
-
-    return change
-
-
-def delete(at: int) -> Change:
-    """Leave a record out."""
-
-    def change(turn: DriftedTurn) -> None:
-        del turn.records[at]
-
-    return change
-
-
-def repeat(at: int) -> Change:
-    """Print a record again at the end."""
-
-    def change(turn: DriftedTurn) -> None:
-        turn.records.append(turn.records[at])
-
-    return change
-
-
-def move(at: int) -> Change:
-    """Print a record on the other stream."""
-
-    def change(turn: DriftedTurn) -> None:
-        turn.lines[turn.other].append(turn.text_of(turn.records.pop(at)))
-
-    return change
-
-
-def edit(at: int, values: dict[str, Any]) -> Change:
-    """Set fields of a record by their dotted paths, or take them out if the value is `REMOVED`."""
-
-    def change(turn: DriftedTurn) -> None:
-        record = turn.records[at]
+    def edit(self, at: int, values: dict[str, Any]) -> None:
+        """Set fields of a record by their dotted paths; None takes one out."""
         for path, value in values.items():
             *parents, last = path.split(".")
-            inner: Any = record
+            inner: Any = self._records[at]
             for key in parents:
                 inner = inner.setdefault(key, {})
-            if value is REMOVED:
+            inner[last] = value
+            if value is None:
                 del inner[last]
-            else:
-                inner[last] = value
 
-    return change
+    def id(self, value: object) -> None:
+        """Write another value wherever the session id stands."""
+        self.text(json.dumps(self.recorded_id), json.dumps(value, ensure_ascii=False))
+
+    def text(self, old: str, new: str) -> None:
+        """Replace text on both streams."""
+        self.replaced.append((old.encode(), new.encode()))
+
+    def swap(self) -> None:
+        """Exchange the streams."""
+        out, err = ([self._text_of(item) for item in self.lines[stream]] for stream in ("stdout", "stderr"))
+        self.lines = {"stdout": [*err], "stderr": [*out]}
+
+    def silence(self, *streams: Stream) -> None:
+        """Print nothing on these streams."""
+        self.lines |= {stream: [] for stream in streams}
+
+    def end(self, exit_code: int | None, ended: str = Ended.EXIT) -> None:
+        """End the process otherwise."""
+        self.exit_code, self.ended = exit_code, Ended(ended)
+
+    def check_replacements(self) -> None:
+        """Raise ValueError if a change replaces what stands nowhere."""
+        text = "".join(f"{self._text_of(item)}\n" for items in self.lines.values() for item in items).encode()
+        if missing := [old for old, _ in self.replaced if old not in text]:
+            raise ValueError(f"nothing to replace in {self.source}: {missing}")
+
+    @property
+    def _records(self) -> list[Item]:
+        return self.lines[self.source.stream]
+
+    @property
+    def _other(self) -> Stream:
+        return "stderr" if self.source.stream == "stdout" else "stdout"
+
+    def _text_of(self, item: Item) -> str:
+        if isinstance(item, str):
+            return item
+        if self.source.style == "ndjson":
+            return json.dumps(item, separators=(",", ":"), ensure_ascii=False)
+        text = json.dumps(item, indent=2, ensure_ascii=False)
+        return text if self.source.style == "json_document" else f"<{TAG}>\n{text}\n</{TAG}>"
 
 
-def session_id(form: Callable[[str], object]) -> Change:
-    """Write another value, made of the recorded one, wherever the session id stands."""
-
-    def change(turn: DriftedTurn) -> None:
-        new = json.dumps(form(turn.session_id), ensure_ascii=False)
-        turn.replaced.append((f'"{turn.session_id}"'.encode(), new.encode()))
-
-    return change
-
-
-def text(old: str, new: str) -> Change:
-    """Replace text in both streams as they are written."""
-    return lambda turn: turn.replaced.append((old.encode(), new.encode()))
-
-
-def swap() -> Change:
-    """Print each stream on the other one."""
-
-    def change(turn: DriftedTurn) -> None:
-        written = {name: [turn.text_of(item) for item in items] for name, items in turn.lines.items()}
-        turn.lines = {"stdout": list(written["stderr"]), "stderr": list(written["stdout"])}
-
-    return change
-
-
-def silence(*streams: Stream) -> Change:
-    """Print nothing on these streams."""
-    return lambda turn: turn.lines.update({stream: [] for stream in streams})
-
-
-def end(exit_code: int | None, ended: Ended = Ended.EXIT) -> Change:
-    """End the process otherwise."""
-
-    def change(turn: DriftedTurn) -> None:
-        turn.exit_code, turn.ended = exit_code, ended
-
-    return change
-
-
-def _parsed(source: Source, text_: str) -> list[Item]:
+def _parsed(source: Source, text: str) -> list[Item]:
     if source.style == "json_document":
-        return [json.loads(text_)]
+        return [json.loads(text)]
     if source.style == "ndjson":
-        return [json.loads(line) for line in text_.splitlines()]
-    before, _, block = text_.partition(f"<{TAG}>\n")
-    return [*before.splitlines(), json.loads(block.partition(f"</{TAG}>")[0])]
+        return [json.loads(line) for line in _lines(text)]
+    before, _, block = text.partition(f"<{TAG}>\n")
+    return [*_lines(before), json.loads(block.partition(f"</{TAG}>")[0])]
+
+
+def _lines(text: str) -> list[str]:
+    return text.removesuffix("\n").split("\n") if text else []

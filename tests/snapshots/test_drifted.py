@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from tests.snapshots.drifted import DriftedTurn, Source
-from tests.snapshots.drifts import SOURCES, drifted
+from tests.snapshots.drifted import SOURCES, DriftedTurn, Source, drifted
 from tests.snapshots.mutants import mutants
 from turngate import load
 from turngate.contract import EngineContract
