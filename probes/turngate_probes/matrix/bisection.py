@@ -7,9 +7,11 @@ from typing import Any
 
 from turngate.clauses import Result
 from turngate.errors import EnvironmentFailed
+from turngate.load import catalogue
 from turngate_probes.releases import nearest
 
 SCHEMA = "turngate.bisect-report/1"
+FAILED = (Result.FAIL, Result.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +137,18 @@ class Bisection:
 
 
 def answer_of(release: Mapping[str, Any], clause_id: str) -> Answer:
-    """Read a release of a report; `not_run` is no answer, whatever kept the clause from being run."""
+    """Read a release of a report; `not_run` is no answer, and its detail names the prerequisite that failed."""
     version = str(release["version"])
     if release["failed"]:
         return Answer(version, None, release["failed"]["what"])
-    clause = next(clause for clause in release["clauses"] if clause["id"] == clause_id)
+    clauses = {clause["id"]: clause for clause in release["clauses"]}
+    clause = clauses[clause_id]
     result = Result(clause["result"])
-    return Answer(version, None if result is Result.NOT_RUN else result, clause["detail"], clause["evidence"])
+    if result is not Result.NOT_RUN:
+        return Answer(version, result, clause["detail"], clause["evidence"])
+    failed = (clauses[need] for need in _needs(clause_id) if clauses[need]["result"] in FAILED)
+    details = (f"needs {need['id']}, which is {need['result']}: {need['detail']}" for need in failed)
+    return Answer(version, None, next(details, clause["detail"]))
 
 
 def describe(engine: str, clause_id: str, search: Bisection, change: Change | None) -> dict[str, Any]:
@@ -162,3 +169,9 @@ def describe(engine: str, clause_id: str, search: Bisection, change: Change | No
 def _described(answer: Answer) -> dict[str, Any]:
     result = answer.result.value if answer.result else None
     return {"version": answer.version, "result": result, "detail": answer.detail, "evidence": list(answer.evidence)}
+
+
+def _needs(clause_id: str) -> list[str]:
+    """List what a clause needs, directly or not."""
+    needs = catalogue()[clause_id].needs
+    return [*needs, *(each for need in needs for each in _needs(need))]
