@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import yaml
 
@@ -38,14 +38,15 @@ SOURCES = tuple(Source(engine, **about) for engine, about in DATA.items())
 
 def drifted(source: Source) -> "dict[str, DriftedTurn]":
     """Return the turns of a source as they were recorded, and after each drift, by name."""
-    drifts = {"as recorded": [], "as recorded, resumed": {"resumed": []}, **SHARED, **source.drifts}
+    drifts = {"as recorded": [], "as recorded, resumed": {"main-again": []}, **SHARED, **source.drifts}
     return {name: _made(source, drift) for name, drift in drifts.items()}
 
 
 def _made(source: Source, drift: Changes | Mapping[str, Changes]) -> "DriftedTurn":
-    resumed = isinstance(drift, Mapping)
-    turn = DriftedTurn.load(source, "main-again" if resumed else "main-first")
-    for change in cast("Mapping[str, Changes]", drift)["resumed"] if resumed else cast("Changes", drift):
+    named: Mapping[str, Changes] = drift if isinstance(drift, Mapping) else {"main-first": drift}
+    ((recording, changes),) = named.items()
+    turn = DriftedTurn.load(source, recording)
+    for change in changes:
         ((name, given),) = change.items()
         getattr(turn, name)(*turn.filled(given))
     turn.check_replacements()
@@ -59,11 +60,13 @@ class DriftedTurn:
     source: Source
     recorded_id: str
     lines: dict[Stream, list[Item]]
+    mode: Mode
     exit_code: int | None
     resumed: str | None
     turn_index: int
     ended: Ended = Ended.EXIT
     replaced: list[tuple[bytes, bytes]] = field(default_factory=list)
+    cut_bytes: int = 0
 
     @classmethod
     def load(cls, source: Source, name: str) -> "DriftedTurn":
@@ -76,12 +79,14 @@ class DriftedTurn:
             lines[stream] = _parsed(source, text) if stream == source.stream else [*_lines(text)]
         records = (item for item in lines[source.stream] if isinstance(item, dict))
         recorded = next(str(record[source.session_field]) for record in records if source.session_field in record)
-        return cls(source, recorded, lines, about["exit_code"], about["resumed"], about["turn_index"])
+        return cls(
+            source, recorded, lines, Mode(about["mode"]), about["exit_code"], about["resumed"], about["turn_index"]
+        )
 
     def read(self, contract: EngineContract) -> TurnReading:
         """Read the turn by a contract."""
         return read_turn(
-            contract, Mode.INTERACTIVE, self.written("stdout"), self.written("stderr"), self.exit_code,
+            contract, self.mode, self.written("stdout"), self.written("stderr"), self.exit_code,
             turn_index=self.turn_index, resumed=self.resumed, ended=self.ended,
         )  # fmt: skip
 
@@ -90,7 +95,7 @@ class DriftedTurn:
         text = "".join(f"{self._text_of(item)}\n" for item in self.lines[stream]).encode()
         for old, new in self.replaced:
             text = text.replace(old, new)
-        return text
+        return text[: len(text) - self.cut_bytes] if stream == self.source.stream else text
 
     def filled(self, given: Any) -> Any:
         """Return what a change is given with the slots filled."""
@@ -144,6 +149,10 @@ class DriftedTurn:
     def text(self, old: str, new: str) -> None:
         """Replace text on both streams."""
         self.replaced.append((old.encode(), new.encode()))
+
+    def cut(self, count: int) -> None:
+        """Leave out the last bytes of the stream of records."""
+        self.cut_bytes = count
 
     def swap(self) -> None:
         """Exchange the streams."""
