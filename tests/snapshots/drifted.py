@@ -90,6 +90,10 @@ class DriftedTurn:
             turn_index=self.turn_index, resumed=self.resumed, ended=self.ended,
         )  # fmt: skip
 
+    def paths(self) -> list[str]:
+        """List the dotted paths of all values in the records."""
+        return sorted({path for item in self._records if isinstance(item, dict) for path in _paths(item, "")})
+
     def written(self, stream: Stream) -> bytes:
         """Return the bytes of a stream."""
         text = "".join(f"{self._text_of(item)}\n" for item in self.lines[stream]).encode()
@@ -197,6 +201,12 @@ def _parsed(source: Source, text: str) -> list[Item]:
         return [json.loads(line) for line in _lines(text)]
     before, _, block = text.partition(f"<{TAG}>\n")
     return [*_lines(before), json.loads(block.partition(f"</{TAG}>")[0])]
+
+
+def _paths(value: object, at: str) -> set[str]:
+    if not isinstance(value, dict):
+        return {at}
+    return {path for key, each in value.items() for path in _paths(each, f"{at}.{key}".lstrip("."))}
 
 
 def _lines(text: str) -> list[str]:

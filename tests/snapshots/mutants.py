@@ -1,6 +1,6 @@
 """Contracts in which one extraction rule is broken; each must change a snapshot."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, get_args, get_type_hints
 
 from msgspec.structs import replace
@@ -13,19 +13,19 @@ OTHER: dict[Stream, Stream] = {"stdout": "stderr", "stderr": "stdout"}
 Mutants = Iterator[tuple[str, EngineContract]]
 
 
-def mutants(contract: EngineContract) -> Mutants:
-    """Return what was broken, and the contract in which it is."""
+def mutants(contract: EngineContract, paths: Sequence[str]) -> Mutants:
+    """Return what was broken, and the broken contract; `paths` are those in the records, to take for each other."""
     yield from _streams(contract)
-    yield from _events(contract)
-    yield from _handle(contract)
-    yield from _failures(contract)
+    yield from _events(contract, paths)
+    yield from _handle(contract, paths)
+    yield from _failures(contract, paths)
     for what, end in _placed(contract.end):
         yield f"end: {what}", replace(contract, end=end)
     # of a stream of plain text all is the answer, so that nothing can match
     for what, final in _placed(contract.final) if contract.final.field else ():
         yield f"final: {what}", replace(contract, final=final)
     for name in ("field", "group"):
-        for what, value in _texts(getattr(contract.final, name)):
+        for what, value in _texts(getattr(contract.final, name), paths):
             yield f"final.{name} {what}", replace(contract, final=replace(contract.final, **{name: value}))
 
 
@@ -47,21 +47,21 @@ def _streams(contract: EngineContract) -> Mutants:
             yield f"{name}: {what}", replace(contract, streams=replace(contract.streams, **{name: value}))
 
 
-def _events(contract: EngineContract) -> Mutants:
+def _events(contract: EngineContract, paths: Sequence[str]) -> Mutants:
     events = contract.events
     yield "events: stream", replace(contract, events=replace(events, stream=OTHER[events.stream]))
-    for what, value in _texts(events.field) if events.field else [("added", "type")]:
+    for what, value in _texts(events.field, paths) if events.field else [("added", "type")]:
         yield f"events.field {what}", replace(contract, events=replace(events, field=value))
     for name in events.names:
         names = tuple(each for each in events.names if each != name)
         yield f"events: {name} missing", replace(contract, events=replace(events, names=names))
 
 
-def _handle(contract: EngineContract) -> Mutants:
+def _handle(contract: EngineContract, paths: Sequence[str]) -> Mutants:
     place = contract.handle
     changed: list[tuple[str, HandlePlace]] = list(_placed(place))
     changed += [(f"record {each}", replace(place, record=each)) for each in PLACES if each != place.record]
-    changed += [(f"field {what}", replace(place, field=value)) for what, value in _texts(place.field) if value]
+    changed += [(f"field {what}", replace(place, field=value)) for what, value in _texts(place.field, paths) if value]
     changed.append(("handle_type", replace(place, handle_type="opaque")))
     shapes = {"anything": "(?s:.*)", "more behind": f"(?:{place.shape})(?s:.*)", "more before": f".*(?:{place.shape})"}
     shapes |= {"any case": f"(?i:{place.shape})", "a newline": f"(?:{place.shape})\\n?", "nothing": "(?!)"}
@@ -70,13 +70,13 @@ def _handle(contract: EngineContract) -> Mutants:
         yield f"handle: {what}", replace(contract, handle=value)
 
 
-def _failures(contract: EngineContract) -> Mutants:
+def _failures(contract: EngineContract, paths: Sequence[str]) -> Mutants:
     for at, sign in enumerate(contract.failures):
         others = contract.failures[:at], contract.failures[at + 1 :]
         yield f"failures {at}: missing", replace(contract, failures=(*others[0], *others[1]))
         changed: list[tuple[str, FailureSign]] = list(_placed(sign))
-        changed += [(f"has {what}", replace(sign, has=value)) for what, value in _texts(sign.has)]
-        changed += [(f"message {what}", replace(sign, message=value)) for what, value in _texts(sign.message)]
+        changed += [(f"has {what}", replace(sign, has=value)) for what, value in _texts(sign.has, paths)]
+        changed += [(f"message {what}", replace(sign, message=value)) for what, value in _texts(sign.message, paths)]
         for what, value in changed:
             yield f"failures {at}: {what}", replace(contract, failures=(*others[0], value, *others[1]))
 
@@ -97,6 +97,8 @@ def _matches(match: Match | None) -> Iterator[tuple[str, Match | None]]:
         yield f"with another {key}", {**match, key: "brand new"}
 
 
-def _texts(value: str | None) -> list[tuple[str, str | None]]:
+def _texts(value: str | None, others: Sequence[str] = ()) -> list[tuple[str, str | None]]:
     """Break a text that is there."""
-    return [] if value is None else [("missing", None), ("changed", value + "x")]
+    if value is None:
+        return []
+    return [("missing", None), ("changed", value + "x"), *((each, each) for each in others if each != value)]
