@@ -15,6 +15,8 @@ from typing import Any
 
 import psutil
 
+from turngate import load
+
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 ASK = json.dumps(
     {
@@ -23,9 +25,11 @@ ASK = json.dumps(
     }
 )
 FINAL = json.dumps({"outcome": "final", "final_data": {"x": 1}})
+# a server resumes only an engine whose help names what the contract uses
+HELP = " ".join(name for page in load.contract("codex").at("0.169.0").help.pages for name in page.names)
 ENGINE = f"""#!/bin/sh
 [ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
-case "$*" in *--help*) echo "SESSION_ID PROMPT"; exit;; esac
+case "$*" in *--help*) echo "{HELP}"; exit;; esac
 cat > /dev/null
 echo turn >> "$HOME/turns"
 case "$*" in
@@ -80,14 +84,15 @@ class Served:
         return found
 
     def until(self, run_id: str, *states: str) -> None:
-        """Follow a run's events until it is in one of these states."""
+        """Follow a run's events until it is in one of these states; RuntimeError if it ends in another one."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request("GET", f"/v1/runs/{run_id}/events")
         answer = connection.getresponse()
-        while line := answer.readline():
-            if line.startswith(b"data: ") and json.loads(line[6:]).get("state") in states:
-                break
+        seen = (json.loads(line[6:]).get("state") for line in answer if line.startswith(b"data: "))
+        reached = any(state in states for state in seen)
         connection.close()
+        if not reached:
+            raise RuntimeError(f"{run_id} ended without being {' or '.join(states)}")
 
     @property
     def memory(self) -> int:

@@ -29,7 +29,7 @@ READS = Count(full=300, short=10)
 REPLIES, COPIES = Count(full=200, short=5), 3
 PROMPT = "Look at every page of the book, and say what is wrong with it. " * 80
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
-CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive"}
+CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive", "session_timeout_sec": 60}
 
 
 def bench(*, short: bool) -> None:
