@@ -131,12 +131,14 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
         before = [*(["--install", str(folder)] if folder else []), *(f"--fault={name}" for name in faulty)]
         return int(simulate.main([*before, *arguments, target], "turngate simulate", standalone_mode=False))
     from turngate import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from turngate_probes import recordings  # noqa: PLC0415
     from turngate_probes.releases import pinned_version  # noqa: PLC0415
     from turngate_probes.simulate import process  # noqa: PLC0415
     from turngate_probes.targets import parse_target  # noqa: PLC0415
 
     asked = parse_target(target)
-    contract = load.contract(asked.engine).at(asked.version or pinned_version(asked.engine))
+    version = asked.version or pinned_version(asked.engine) or recordings.newest(asked.engine)
+    contract = load.contract(asked.engine).at(version)
     if folder is None:
         return process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faulty)
     click.echo(process.install(contract, folder.absolute(), faulty))

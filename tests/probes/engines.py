@@ -65,9 +65,15 @@ class Spectator:
         return results
 
 
-def play(executable: Path, folder: Path, *cases: str | Case, interrupt: Interrupt | None = None) -> Spectator:
-    """Play cases, or those of these names, by codex's contract, in sandboxes below `folder`."""
-    spectator = Spectator(load.contract("codex").at("0.169.0"))
+def play(
+    executable: Path,
+    folder: Path,
+    *cases: str | Case,
+    interrupt: Interrupt | None = None,
+    contract: EngineContract | None = None,
+) -> Spectator:
+    """Play cases, or those of these names, by a contract (codex's), in sandboxes below `folder`."""
+    spectator = Spectator(contract or load.contract("codex").at("0.169.0"))
     chosen = [case for each in cases for case in (named(each) if isinstance(each, str) else [each])]
     stage = Stage.of(folder / "sandboxes", 2, interrupt or Interrupt())
     stage.play(spectator.seen.contract, executable, chosen, spectator)

@@ -24,7 +24,7 @@ def main(*faulty: str) -> Never:
     """Be the engine that the first argument names, at the version of the second, with these faults, and exit."""
     engine, version, *argv = sys.argv[1:]
     try:
-        sys.exit(simulate(load.contract(engine).at(version), argv, faulty))
+        sys.exit(simulate(load.contract(engine).at(version or None), argv, faulty))
     except TurngateError as wrong:
         sys.stderr.write(f"turngate: {wrong}\n")
         sys.exit(USAGE)

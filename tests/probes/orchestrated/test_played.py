@@ -8,12 +8,15 @@ import pytest
 
 from tests.probes import engines
 from tests.probes import turns as t
+from tests.probes.simulate.played import at_known_release
 from turngate.clauses import Result
 from turngate.load import catalogue
-from turngate_probes.cases import ANSWER, QUESTION
+from turngate_probes.cases import ANSWER, QUESTION, Case
+from turngate_probes.clauses.registry import CHECKS
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.observe import Sight
 from turngate_probes.orchestrated.cases import ORCHESTRATED, RACERS, REPEATS
+from turngate_probes.orchestrated.resident import RESIDENT
 from turngate_probes.play import Stage
 from turngate_probes.sandbox import Sandbox
 from turngate_probes.simulate.process import install
@@ -55,6 +58,20 @@ def test_every_clause_passes(played: engines.Spectator) -> None:
         clause.id for clause in catalogue().at_level("orchestrated") if clause.id.startswith("orchestrated.")
     }
     assert {result for result, _ in told.values()} == {Result.PASS.value}, told
+
+
+@pytest.mark.parametrize("engine, cases", [("codex", RESIDENT), ("gemini", RESIDENT[:1]), ("claude", RESIDENT[:1])])
+def test_every_clause_of_a_kept_process_passes(engine: str, cases: tuple[Case, ...], folder: Path) -> None:
+    """On each protocol asked, declined and carried on; on one also ended by time, by a kill and with the server."""
+    contract = at_known_release(engine)
+    place = folder / f"kept-{engine}"
+    played = engines.play(install(contract, place / "engine"), place, *cases, contract=contract)
+    assert played.seen.stopped == {}
+    told = {name: (found.result.value, found.detail) for name, found in played.judged().items()}
+    assert {name: said for name, said in told.items() if said[0] != Result.PASS.value} == {}
+    about = {case.name for case in cases}
+    assert set(told) >= {name for name, each in CHECKS.items() if each.cases and about.issuperset(each.cases)}
+    assert "resident.permission-asked" in told
 
 
 def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:

@@ -1,5 +1,6 @@
 """Messages and control requests as JSON objects, answered by the records of a headless turn."""
 
+import json
 from collections.abc import Iterable
 from typing import Never
 
@@ -91,7 +92,10 @@ class StreamJson:
         contract = self._engine.contract
         as_lines = replace(contract, streams=replace(contract.streams, stdout=Framed("ndjson")))
         for stream, data in rendered(as_lines, lines, ("start", "interactive"), slots):
-            self._engine.world.write(stream, data)
+            if stream == "stdout":
+                self._client.write(json.loads(data))
+            else:
+                self._engine.world.write(stream, data)
 
 
 def _said(role: str, block: Message) -> Message:

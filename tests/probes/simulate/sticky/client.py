@@ -1,0 +1,196 @@
+"""A client of a simulated engine inside the test's own process: it answers what the engine says as it says it."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from tests.probes.simulate.played import HungError, hang
+from turngate import argv
+from turngate.contract import EngineContract, Stance, Stream
+from turngate.model import Mode
+from turngate_probes.simulate.backend import Answer, Called, Request, Said
+from turngate_probes.simulate.engine import run
+from turngate_probes.simulate.world import World
+
+Message = dict[str, Any]
+ENGINES = ("codex", "gemini", "opencode", "claude", "qwen")
+
+
+def calls(contract: EngineContract, tool: str | None = None) -> Called:
+    """Let the model call the tool that the contract names, or another one."""
+    known = contract.hermetic.tool_call
+    assert known
+    function = {"name": tool or known.name, "arguments": json.dumps(dict(known.arguments))}
+    message = {"role": "assistant", "content": None, "tool_calls": [{"id": "call-1", "function": function}]}
+    return Called(tool or known.name, "call-1", message)
+
+
+@dataclass
+class Client:
+    """Opens a session, prompts, decides each request for permission, and ends the input.
+
+    The model gives `answers` in turn, then `ok`. What the engine is started with and told is what the contract says of
+    mode interactive, unless the test gives another stance. `lines` are messages to send before the prompts.
+    """
+
+    contract: EngineContract
+    root: Path
+    answers: Sequence[Answer] = ()
+    prompts: Sequence[str] = ("first", "again")
+    allow: bool = True
+    faults: Iterable[str] = ()
+    stance: Stance | None = None
+    lines: Sequence[bytes] = ()
+    said: list[Message] = field(default_factory=list)
+    asked: list[Request] = field(default_factory=list)
+    stderr: bytes = b""
+    noise: int = 0
+    at_once: int = 0
+    _open: list[Message] = field(default_factory=list)
+
+    @property
+    def work(self) -> Path:
+        """The directory of the session."""
+        return self.root / "work"
+
+    @property
+    def touched(self) -> bool:
+        """Whether the tool has left its file."""
+        return (self.work / "touched.txt").exists()
+
+    @property
+    def requests(self) -> list[list[Any]]:
+        """The contents of all messages of each request to the model."""
+        return [[each["content"] for each in request.messages] for request in self.asked]
+
+    def run(self, *more: str) -> int | Literal["hangs"]:
+        """Run the conversation, and return the engine's exit code."""
+        self.work.mkdir(parents=True, exist_ok=True)
+        answers = iter(self.answers)
+
+        def backend(request: Request) -> Answer:
+            self.asked.append(Request(request.model, tuple(request.messages), request.tools))
+            return next(answers, Said("ok"))
+
+        env = {"HOME": str(self.root / "home"), **self._stance.env}
+        world = World(
+            env=env, cwd=str(self.work), stdin=_Input(self._script()), write=self._hear, hang=hang,
+            clock=lambda: 0.0, backend=backend, faults=frozenset(self.faults),
+        )  # fmt: skip
+        built = argv.resident(self.contract, Mode.INTERACTIVE)
+        plain = self.contract.resident.interactive or Stance()
+        rest = built[: len(built) - len(plain.options)] if plain.options else built
+        try:
+            return run(self.contract, (*rest, *self._stance.options, *more), world)
+        except HungError:
+            return "hangs"
+
+    def kinds(self) -> list[str]:
+        """Name each message that the engine sent."""
+        return [str(each.get("method") or each.get("type") or "answer") for each in self.said]
+
+    def texts(self) -> list[str]:
+        """Return what the agent said, one text a turn."""
+        if self.contract.resident.transport == "app_server":
+            items = [e["params"]["item"] for e in self.said if e.get("method") == "item/completed"]
+            return [item["text"] for item in items if item["type"] == "agentMessage"]
+        if self.contract.resident.transport == "stream_json":
+            return [each["result"] for each in self.said if each.get("type") == "result"]
+        pieces = [each.get("params", {}).get("update", {}) for each in self.said]
+        said = "".join(
+            each["content"]["text"] if each.get("sessionUpdate") == "agent_message_chunk" else "" for each in pieces
+        )
+        return [said]
+
+    def ids(self) -> list[str]:
+        """Return the session ids by which the engine went, in order."""
+        key = {"acp": "sessionId", "app_server": "threadId"}.get(self.contract.resident.transport)
+        places = [each.get("params", {}) if key else each for each in self.said]
+        return list(dict.fromkeys(place[key or "session_id"] for place in places if (key or "session_id") in place))
+
+    @property
+    def _stance(self) -> Stance:
+        return self.stance or self.contract.resident.interactive or Stance()
+
+    def _hear(self, stream: Stream, data: bytes) -> None:
+        if stream == "stderr":
+            self.stderr += data
+            return
+        for line in data.splitlines():
+            try:
+                message = json.loads(line)
+            except ValueError:
+                self.noise += 1
+                continue
+            self.said.append(message)
+            if message.get("method") in self.contract.resident.asks or message.get("type") == "control_request":
+                self._open.append(message)
+                self.at_once = max(self.at_once, len(self._open))
+
+    def _script(self) -> Iterator[bytes]:
+        speak = {"acp": self._acp, "app_server": self._app_server, "stream_json": self._stream_json}
+        yield from self.lines
+        for message in speak[self.contract.resident.transport]():
+            yield json.dumps(message).encode()
+            while self._open:
+                yield json.dumps(self._decide(self._open.pop(0))).encode()
+
+    def _decide(self, asked: Message) -> Message:
+        once = self.contract.resident.once
+        assert once
+        word = once.allow if self.allow else once.deny
+        if "request_id" in asked:
+            response = {"request_id": asked["request_id"], "subtype": "success", "response": {"behavior": word}}
+            return {"type": "control_response", "response": response}
+        if "options" not in asked["params"]:
+            return {"id": asked["id"], "result": {"decision": word}}
+        (option,) = [each["optionId"] for each in asked["params"]["options"] if each["kind"] == word]
+        return {"id": asked["id"], "result": {"outcome": {"outcome": "selected", "optionId": option}}}
+
+    def _acp(self) -> Iterator[Message]:
+        yield {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
+        yield {"id": 1, "method": "session/new", "params": {"cwd": str(self.work), "mcpServers": []}}
+        session = self.said[-1]["result"]
+        if self._stance.mode and self._stance.mode != session["modes"]["currentModeId"]:
+            params: Mapping[str, str] = {"configId": "mode", "value": self._stance.mode}
+            yield {"id": 2, "method": "session/set_config_option", "params": params}
+        for number, prompt in enumerate(self.prompts, 3):
+            params = {"sessionId": session["sessionId"]}
+            yield {
+                "id": number, "method": "session/prompt",
+                "params": {**params, "prompt": [{"type": "text", "text": prompt}]},
+            }  # fmt: skip
+
+    def _app_server(self) -> Iterator[Message]:
+        yield {"id": 0, "method": "initialize", "params": {}}
+        yield {"method": "initialized"}
+        yield {"id": 1, "method": "thread/start", "params": {"cwd": str(self.work), **self._stance.session}}
+        for number, prompt in enumerate(self.prompts, 2):
+            threads = [each["params"]["threadId"] for each in self.said if "threadId" in each.get("params", {})]
+            thread = threads[-1] if threads else self.said[-1]["params"]["thread"]["id"]
+            text = {"type": "text", "text": prompt}
+            yield {"id": number, "method": "turn/start", "params": {"threadId": thread, "input": [text]}}
+
+    def _stream_json(self) -> Iterator[Message]:
+        request = {"subtype": "set_permission_mode", "mode": self._stance.mode}
+        yield {"type": "control_request", "request_id": "1", "request": request}
+        for prompt in self.prompts:
+            yield {"type": "user", "message": {"role": "user", "content": prompt}}
+
+
+@dataclass
+class _Input:
+    """Standard input whose lines are made when they are read."""
+
+    script: Iterator[bytes]
+
+    def read(self) -> bytes:
+        """Read to the end."""
+        return b"".join(each + b"\n" for each in self.script)
+
+    def readline(self) -> bytes:
+        """Read a line."""
+        line = next(self.script, None)
+        return b"" if line is None else line + b"\n"

@@ -1,0 +1,139 @@
+"""A simulated process does what its contract says: how it is made to ask, what it takes, where its session lies."""
+
+import json
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from tests.probes.simulate.played import Machine, at_known_release
+from tests.probes.simulate.sticky.client import ENGINES, Client, calls
+from turngate.contract import Stance
+from turngate_probes.simulate.backend import Failed, Said
+from turngate_probes.simulate.sticky.process import configuration
+
+every_engine = pytest.mark.parametrize("engine", ENGINES)
+
+
+def client(engine: str, root: Path, stance: Stance | None = None) -> Client:
+    """Let the model call its tool in the only turn."""
+    contract = at_known_release(engine)
+    return Client(contract, root, (calls(contract), Said("one")), ("first",), stance=stance)
+
+
+@pytest.mark.parametrize(
+    "engine, stance",
+    [
+        ("codex", Stance(session={"approvalPolicy": "never", "sandbox": "workspace-write"})),
+        ("opencode", Stance()),
+        ("qwen", Stance()),
+    ],
+)
+def test_what_is_not_made_to_ask_acts(engine: str, stance: Stance, tmp_path: Path) -> None:
+    """By the fields of its session, its environment or the mode that it starts in."""
+    run = client(engine, tmp_path, stance)
+    assert run.run() == 0
+    assert (run.at_once, run.touched) == (0, True)
+
+
+def test_what_has_nobody_to_ask_refuses(tmp_path: Path) -> None:
+    """Without the option that names who is asked nothing is done, and the model is told."""
+    run = client("claude", tmp_path, Stance(mode="default"))
+    assert run.run() == 0
+    assert (run.at_once, run.touched) == (0, False)
+    assert run.requests[-1][-1] == "the user refused"
+
+
+@every_engine
+def test_a_refused_action_is_not_done(engine: str, tmp_path: Path) -> None:
+    """Where the contract says so the turn ends with it, else the agent answers."""
+    run = client(engine, tmp_path)
+    run.allow = False
+    assert run.run() == 0
+    assert not run.touched
+    assert run.texts()[-1:] == (["one"] if engine in {"codex", "gemini", "claude"} else [""])
+
+
+@every_engine
+def test_a_tool_that_there_is_none_of_is_not_asked_for(engine: str, tmp_path: Path) -> None:
+    """The model is told so."""
+    run = client(engine, tmp_path)
+    run.answers = (calls(run.contract, "no_such_tool"), Said("one"))
+    assert run.run() == 0
+    assert (run.at_once, run.touched) == (0, False)
+    assert run.requests[-1][-1] == "there is no tool no_such_tool"
+
+
+@every_engine
+def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> None:
+    """Once the process has ended, by the same id and with all that was said."""
+    run = client(engine, tmp_path)
+    assert run.run() == 0
+    machine = Machine(tmp_path)
+    (handle,) = run.ids()
+    resumed = machine.resume(run.contract, handle)
+    assert resumed.exit_code == 0
+    assert [each["content"] for each in resumed.requests[0].messages if each["role"] == "user"] == ["first", "again"]
+
+
+@every_engine
+def test_a_failing_backend_ends_the_turn_alone(engine: str, tmp_path: Path) -> None:
+    """The client is told why, and the next turn goes well."""
+    run = client(engine, tmp_path)
+    run.answers, run.prompts = (Failed("401", "key refused", 401), Said("two")), ("first", "again")
+    assert run.run() == 0
+    assert "key refused" in json.dumps(run.said)
+    assert "".join(run.texts()).endswith("two")
+
+
+def test_what_the_contract_lets_hang_hangs(tmp_path: Path) -> None:
+    """As in a headless turn."""
+    run = client("gemini", tmp_path)
+    run.answers = (Failed("429", "slow down", 429),)
+    assert run.run() == "hangs"
+
+
+@every_engine
+def test_options_that_it_does_not_take_are_refused(engine: str, tmp_path: Path) -> None:
+    """As the engine refuses them headlessly, before it says a word."""
+    run = client(engine, tmp_path)
+    assert run.contract.simulation
+    assert run.run("--no-such-option") == run.contract.simulation.usage.exit_code
+    assert run.said == []
+
+
+@pytest.mark.parametrize("engine, option", [("gemini", "--model"), ("claude", "--model"), ("qwen", "--model")])
+def test_a_model_among_the_options_is_asked(engine: str, option: str, tmp_path: Path) -> None:
+    """By its name."""
+    run = client(engine, tmp_path)
+    assert run.run(option, "m-1") == 0
+    assert "m-1" in {request.model for request in run.asked}
+
+
+@pytest.mark.parametrize("engine", ["codex", "gemini"])
+def test_what_it_does_not_understand_leaves_it_going(engine: str, tmp_path: Path) -> None:
+    """An unknown method is answered with an error; a line that is no message is passed over."""
+    run = client(engine, tmp_path)
+    run.lines = (b"{broken", b"[]", b'{"id": 7, "method": "no/such"}', b'{"id": 8, "result": {}}', b'{"method": 9}')
+    assert run.run() == 0
+    assert run.said[0]["error"]["code"] == -32601
+    assert run.stderr.count(b"not a JSON object") == 2
+    assert run.texts()[-1] == "one"
+
+
+def test_the_configuration_is_shown_that_is_in_force() -> None:
+    """What the variable holds by which it is made to ask; without it, that it acts."""
+    opencode = at_known_release("opencode")
+    stance = opencode.resident.interactive
+    assert stance
+    assert stance.query
+    shown = [json.loads(configuration(opencode, stance.query.argv, env) or b"") for env in (stance.env, {})]
+    assert [set(each["permission"].values()) for each in shown] == [{"ask"}, {"allow"}]
+
+
+def test_an_engine_that_keeps_sessions_of_its_own_leaves_none(tmp_path: Path) -> None:
+    """A headless turn finds nothing."""
+    run = client("codex", tmp_path)
+    run.contract = replace(run.contract, resident=replace(run.contract.resident, own_store=True))
+    assert run.run() == 0
+    assert not list((tmp_path / "home").rglob("*.jsonl"))
