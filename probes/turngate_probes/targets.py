@@ -13,6 +13,7 @@ from turngate import load
 from turngate.contract import EngineContract
 from turngate.errors import EnvironmentFailed, NoVersionError
 from turngate.runtime import ProcessRequest, Stop, run
+from turngate.runtime.simulated import is_simulated
 from turngate_probes import recordings
 from turngate_probes.cache import home_of, in_use
 from turngate_probes.releases import Say, default_cache, install, pinned_version
@@ -110,6 +111,8 @@ def _of_npm(contract: EngineContract, version: str, note: str, say: Say, stop: S
 def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop | None) -> Release:
     version = _said_version(contract, executable, stop)
     exact = load.contract(contract.engine).at(version)
+    if is_simulated(executable):
+        note += "; simulated, so this says nothing about the real engine"
     return Release(contract.engine, version, executable, "path", exact, note)
 
 

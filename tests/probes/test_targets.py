@@ -14,6 +14,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.runtime import Stop
 from turngate_probes import recordings
 from turngate_probes.releases import pinned_version
+from turngate_probes.simulate.process import install
 from turngate_probes.targets import Release, Target, parse_target, resolve
 
 
@@ -89,6 +90,15 @@ def test_an_executable_that_was_named(path: Path, tmp_path: Path) -> None:
     assert (release.version, release.executable, release.source) == ("0.168.0", executable, "path")
     assert release.contract.version == "0.168.0"
     assert (release.name, release.note) == ("codex@0.168.0", "the executable that was named")
+
+
+def test_a_simulated_engine_is_named_as_one(path: Path, tmp_path: Path) -> None:
+    """On PATH too, so that nobody takes its verdict for the real engine's."""
+    executable = install(load.contract("codex").at("0.169.0"), path)
+    for target in ("codex", f"codex={executable}"):
+        release = found(target)
+        assert (release.executable, release.version) == (executable, "0.169.0")
+        assert "says nothing about the real engine" in release.note
 
 
 @pytest.mark.parametrize("lie", ["no-version", "odd-version"])

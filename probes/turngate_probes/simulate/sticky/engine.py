@@ -142,15 +142,19 @@ class StickyEngine:
             allowed = talk.permit(action, 2 if faults.ASKS_TWICE in self.world.faults else 1)
         else:
             allowed = approval != "refuse"
+        failure = self._touch(tool.leaves) if allowed else None
+        talk.acted(action, allowed and failure is None)
         if allowed:
-            self._touch(tool.leaves)
-        talk.acted(action, allowed)
-        if allowed:
-            return Acted("done")
+            return Acted(failure or "done")
         return Acted("the user refused", ends=self.simulation.sticky.after_refusal == "ends")
 
-    def _touch(self, name: str) -> None:
-        Path(self.session.cwd, Path(name).name).write_text("simulated\n", "utf-8")
+    def _touch(self, name: str) -> str | None:
+        """Write the file that the tool leaves, and return what kept it from that."""
+        try:
+            Path(self.session.cwd, Path(name).name).write_text("simulated\n", "utf-8")
+        except (OSError, ValueError) as error:
+            return f"{name} can't be written: {error}"
+        return None
 
     def _keep(self, session: Session) -> None:
         if self.contract.resident.same_id and not self.contract.resident.own_store:

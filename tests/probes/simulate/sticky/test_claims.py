@@ -64,6 +64,16 @@ def test_a_tool_that_there_is_none_of_is_not_asked_for(engine: str, tmp_path: Pa
     assert run.requests[-1][-1] == "there is no tool no_such_tool"
 
 
+def test_an_action_that_fails_is_told(tmp_path: Path) -> None:
+    """To the model, and to the client; the turn goes on."""
+    run = client("codex", tmp_path)
+    (tmp_path / "work/touched.txt").mkdir(parents=True)
+    assert run.run() == 0
+    assert "can't be written" in run.requests[-1][-1]
+    assert '"declined"' in json.dumps(run.said)
+    assert run.texts() == ["one"]
+
+
 @every_engine
 def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> None:
     """Once the process has ended, by the same id and with all that was said."""
