@@ -1,9 +1,9 @@
-"""Errors, split by blame: our file is wrong, the engine left its contract, the environment failed.
+"""Errors, split by blame: our file is wrong, the caller asked for what must not be, the environment failed.
 
-Only `EngineBroke` says something about an engine; the other two are never a verdict.
+None of them is a verdict: what an engine does wrong is a result, never an exception.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 
 class TurngateError(Exception):
@@ -51,18 +51,6 @@ class RefusedError(TurngateError):
     def __str__(self) -> str:
         """Render as `what (hint)`."""
         return f"{self.what} ({self.hint})" if self.hint else self.what
-
-
-@dataclass
-class EngineBroke(TurngateError):  # noqa: N818 - the design's word
-    """The engine left its contract; `evidence` holds what shows it, such as argv and excerpts."""
-
-    message: str
-    evidence: dict[str, object] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        """Render the message alone; the evidence is for reports."""
-        return self.message
 
 
 @dataclass

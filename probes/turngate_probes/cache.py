@@ -5,15 +5,15 @@ never found and two installations of the same release do not disturb each other.
 (`in_use`), and what is held is never evicted.
 """
 
-import fcntl
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from turngate.errors import EnvironmentFailed
+from turngate.files import locked
 
 MARKER = "turngate-installed"
 
@@ -107,8 +107,7 @@ def _install(recipe: Recipe, home: Path) -> Installed:
 def in_use(root: Path) -> Iterator[None]:
     """Keep the release at `root`, there already or not yet, from being evicted while the block runs."""
     root.parent.mkdir(parents=True, exist_ok=True)
-    with _use_lock(root).open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_SH)
+    with locked(_use_lock(root), shared=True):
         try:
             yield
         finally:
@@ -120,21 +119,21 @@ def in_use(root: Path) -> Iterator[None]:
 @contextmanager
 def alone(lock: Path, tell_waiting: Callable[[], None]) -> Iterator[None]:
     """Hold the file lock `lock` while the block runs."""
-    with lock.open("a") as file:
+    with ExitStack() as holding:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            holding.enter_context(locked(lock, wait=False))
         except BlockingIOError:
             tell_waiting()
-            fcntl.flock(file, fcntl.LOCK_EX)
+            holding.enter_context(locked(lock))
         yield
 
 
 def evict(root: Path) -> bool:
     """Remove the release at `root`; gives False, and leaves it, if somebody uses or installs it."""
-    with _use_lock(root).open("a") as use, (root.parent / f".{root.name}.lock").open("a") as lock:
+    with ExitStack() as holding:
         try:
-            for file in (use, lock):
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for lock in (_use_lock(root), root.parent / f".{root.name}.lock"):
+                holding.enter_context(locked(lock, wait=False))
         except BlockingIOError:
             return False
         # first out of its place, so that nobody ever finds half of it
@@ -149,8 +148,7 @@ def evict(root: Path) -> bool:
 def clear(engines: Path) -> None:
     """Remove what killed installations left half done below `engines`, the folder of all engines' releases."""
     for partial in engines.glob("*/.*.partial"):
-        with (partial.parent / f"{partial.stem}.lock").open("a") as lock, suppress(BlockingIOError):
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with suppress(BlockingIOError), locked(partial.parent / f"{partial.stem}.lock", wait=False):
             shutil.rmtree(partial, ignore_errors=True)
 
 

@@ -15,9 +15,9 @@ from semver import Version
 
 from turngate.contract import Npm
 from turngate.errors import EnvironmentFailed
+from turngate.files import default_cache
 from turngate.overlay import overlay
 from turngate.runtime import Stop
-from turngate.runtime.cache import default_cache
 from turngate_probes.cache import MARKER, Installed, Recipe, Say, home_of, place
 from turngate_probes.npm import NpmFailed, npm
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 
-from turngate.runtime.cache import default_cache
+from turngate.files import default_cache
 from turngate.runtime.probe_results import Capability, ProbeResult, keep_result
 from turngate.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate_probes.targets import Release

@@ -1,6 +1,5 @@
 """A fresh place for the turns of one case: home, working directories, environment, model backend."""
 
-import fcntl
 import os
 import shutil
 import tempfile
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from turngate.contract import Hermetic
+from turngate.files import locked
 from turngate_probes.stub_model import StubBackend
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
@@ -111,9 +111,9 @@ def claimed(parent: Path, prefix: str) -> Iterator[Path]:
     """Make a folder of one's own below `parent`, held while the block runs, and removed afterwards."""
     parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as holding:
-        with _held(parent):
+        with locked(parent):
             root = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
-            holding.enter_context(_held(root))
+            holding.enter_context(locked(root))
         try:
             yield root
         finally:
@@ -124,26 +124,15 @@ def sweep(parent: Path) -> None:
     """Remove what killed runs left below `parent`: every folder that nobody holds any more."""
     if not parent.is_dir():
         return
-    with _held(parent):
+    with locked(parent):
         left = [each for each in parent.iterdir() if not each.name.startswith(UNHELD) and _is_free(each)]
     for each in left:
         shutil.rmtree(each, ignore_errors=True)
 
 
-@contextmanager
-def _held(folder: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
-    """Hold a lock on a folder, which the kernel releases when its holder ends, however it ends."""
-    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(opened, how)
-        yield
-    finally:
-        os.close(opened)
-
-
 def _is_free(folder: Path) -> bool:
     try:
-        with _held(folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
-            return True
-    except OSError:  # held, or no folder
+        with locked(folder, wait=False):
+            return folder.is_dir()
+    except OSError:
         return False

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from turngate.clauses import Result
+from turngate.files import default_cache
 from turngate.plain import bounded
-from turngate.runtime.cache import default_cache
 from turngate.runtime.identity import identity
 from turngate.runtime.probe_results import Verification, save_verification
 from turngate.verdict import ClauseResult, capability

@@ -5,7 +5,6 @@ as it is.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from turngate.errors import EnvironmentFailed
+from turngate.files import write_atomically
 from turngate.model import Mode
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
 
@@ -98,16 +98,9 @@ def now() -> str:
 def write(path: Path, record: HandleRecord) -> None:
     """Write a record atomically: temporary file, fsync, rename; EnvironmentFailed if it can't be written."""
     # the writer holds the handle's lock, so no other writes this file; one that a crash left is written over
-    temporary = path.with_suffix(".tmp")
     try:
-        with temporary.open("w", encoding="ascii") as file:
-            file.write(as_text(record) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _sync_folder(path.parent)
+        write_atomically(path, as_text(record) + "\n", part=path.with_suffix(".tmp"), durable=True)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
         raise EnvironmentFailed(f"the record {path} can't be written: {error.strerror}", "make room") from error
 
 
@@ -182,11 +175,3 @@ def _paths(data: DataDir) -> list[Path]:
 
 def _is_prefix(text: str) -> bool:
     return re.fullmatch(f"[{ALPHABET}]{{1,{HANDLE_LENGTH}}}", text) is not None
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,13 +7,13 @@ import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from threading import get_ident
 
 from msgspec import Struct
 
 from turngate import load
 from turngate.contract import EngineContract, Stream
 from turngate.errors import EnvironmentFailed, NotCoveredError
+from turngate.files import write_atomically
 from turngate.runtime import Ended, ProcessRequest, Stop, run
 from turngate.runtime.identity import identity
 from turngate_reference.data_dir import DataDir
@@ -109,6 +109,4 @@ def _keep(data: DataDir, known: dict[str, list[str]]) -> None:
     """Remember versions; a cache that can't be written only costs time."""
     with suppress(OSError):
         data.make()
-        temporary = data.versions.with_suffix(f".{os.getpid()}-{get_ident()}.tmp")
-        temporary.write_text(json.dumps(known, indent=2) + "\n", "utf-8")
-        temporary.replace(data.versions)
+        write_atomically(data.versions, json.dumps(known, indent=2) + "\n")

@@ -1,14 +1,13 @@
-"""One attempt at a time for each handle: a lock that its holder's death releases."""
+"""One attempt at a time for each handle."""
 
-import fcntl
-import io
 import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from turngate import files
 from turngate.errors import EnvironmentFailed
 
 
@@ -16,38 +15,27 @@ from turngate.errors import EnvironmentFailed
 def locked(path: Path, handle: str) -> Iterator[None]:
     """Hold the lock file of a handle while the block runs; EnvironmentFailed says why it can't be held.
 
-    The kernel releases the lock when its holder ends, however it ends; what stands in the file only says who.
+    What stands in the file only says who holds it.
     """
-    with _taken(path, handle) as file:
-        told = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-        file.write(json.dumps(told).encode())
+    with ExitStack() as holding:
+        try:
+            file = holding.enter_context(files.locked(path, wait=False))
+            os.truncate(file, 0)
+        except BlockingIOError:
+            raise EnvironmentFailed(f"{handle} is in use by {_holder(path)}", "wait until it has ended") from None
+        except OSError as error:
+            raise EnvironmentFailed(f"{path} can't be locked: {error.strerror}", "use a local --data-dir") from error
+        holder = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        os.write(file, json.dumps(holder).encode())
         try:
             yield
         finally:
-            file.truncate(0)
-
-
-def _taken(path: Path, handle: str) -> io.FileIO:
-    """Open the lock file, lock it and empty it."""
-    try:
-        file = io.FileIO(path, "a+")
-    except OSError as error:
-        raise EnvironmentFailed(f"{path} can't be opened: {error.strerror}", "mend its permissions") from error
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        file.truncate(0)
-    except BlockingIOError:
-        file.close()
-        raise EnvironmentFailed(f"{handle} is in use by {_holder(path)}", "wait until it has ended") from None
-    except OSError as error:
-        file.close()
-        raise EnvironmentFailed(f"{path} can't be locked: {error.strerror}", "use a local --data-dir") from error
-    return file
+            os.truncate(file, 0)
 
 
 def _holder(path: Path) -> str:
     try:
-        told = json.loads(path.read_text("utf-8"))
-        return f"process {int(told['pid'])}, since {str(told['since'])[:30]}"
+        holder = json.loads(path.read_text("utf-8"))
+        return f"process {int(holder['pid'])}, since {str(holder['since'])[:30]}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

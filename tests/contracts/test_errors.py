@@ -1,6 +1,6 @@
 import pytest
 
-from turngate.errors import EngineBroke, EnvironmentFailed, RefusedError, TurngateError
+from turngate.errors import EnvironmentFailed, RefusedError, TurngateError
 
 
 @pytest.mark.parametrize(
@@ -10,7 +10,6 @@ from turngate.errors import EngineBroke, EnvironmentFailed, RefusedError, Turnga
         (RefusedError("no"), "no"),
         (EnvironmentFailed("the disk is full", "make room"), "the disk is full (make room)"),
         (EnvironmentFailed("the disk is full"), "the disk is full"),
-        (EngineBroke("it hung", {"argv": ["codex"]}), "it hung"),
     ],
 )
 def test_error_says_what_and_what_to_do(error: TurngateError, said: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.probes import engines
 from turngate import load
 from turngate.clauses import Result
-from turngate.runtime.cache import default_cache
+from turngate.files import default_cache
 from turngate.runtime.probe_results import ProbeResult, last_result
 from turngate.verdict import ClauseResult, Verdict
 from turngate_probes.journal import Journal

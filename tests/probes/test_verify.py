@@ -12,7 +12,7 @@ import pytest
 
 from tests.probes import engines
 from turngate import cli, load
-from turngate.runtime.cache import default_cache
+from turngate.files import default_cache
 from turngate.runtime.identity import identity
 from turngate.runtime.probe_results import last_result, last_verification
 from turngate_probes import verify

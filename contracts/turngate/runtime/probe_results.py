@@ -6,7 +6,6 @@ executable, is no result.
 
 import hashlib
 import os
-import tempfile
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
+from turngate.files import write_atomically
 from turngate.model import EngineResumeCapability
 from turngate.plain import bounded
 from turngate.runtime.identity import identity
@@ -102,14 +102,7 @@ def _keep(result: ProbeResult | Verification, folder: Path) -> None:
     with suppress(OSError):
         path = _place(result.engine, Path(result.executable), folder)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".", delete=False) as file:
-            try:
-                file.write(msgspec.json.format(msgspec.json.encode(result)) + b"\n")
-                file.flush()
-                Path(file.name).replace(path)
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(result)).decode() + "\n", mode=0o600)
         there = sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)
         for old in there[:-KEPT]:
             old.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turngate.errors import EnvironmentFailed
-from turngate.runtime.cache import default_cache
+from turngate.files import default_cache
 from turngate_probes import releases
 from turngate_probes.gate.crossing import crossing
 from turngate_probes.gate.sources import Registry, held_from

@@ -11,7 +11,7 @@ from semver import Version
 
 from turngate import load
 from turngate.errors import EnvironmentFailed
-from turngate.runtime.cache import default_cache
+from turngate.files import default_cache
 from turngate_probes import report as reporting
 from turngate_probes.gate.baseline import Entry, read
 from turngate_probes.gate.crossing import CLAUSES

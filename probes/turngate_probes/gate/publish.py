@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from turngate.errors import EnvironmentFailed
+from turngate.files import write_atomically
 from turngate_probes.gate.annotations import told_of
 from turngate_probes.gate.markdown import markdown
 from turngate_probes.gate.text import print_gate
@@ -14,7 +15,7 @@ from turngate_probes.gate.view import GateReport
 from turngate_probes.report import github
 from turngate_probes.report.build import Report
 from turngate_probes.report.files import wrong_suffix
-from turngate_probes.report.output import checked, write_atomically, write_json
+from turngate_probes.report.output import checked, write_json
 
 SCHEMA = "gate-report"
 # by module and function, since a run without --report needs none of them

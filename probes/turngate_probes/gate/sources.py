@@ -9,8 +9,8 @@ from typing import Any
 
 from turngate import load
 from turngate.errors import EnvironmentFailed
+from turngate.files import default_cache
 from turngate.runtime import Stop
-from turngate.runtime.cache import default_cache
 from turngate_probes import releases
 from turngate_probes.cache import home_of, in_use
 from turngate_probes.interrupt import Interrupt

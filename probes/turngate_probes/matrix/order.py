@@ -8,8 +8,8 @@ from pathlib import Path
 
 from turngate import load
 from turngate.errors import EnvironmentFailed, NotCoveredError
+from turngate.files import default_cache
 from turngate.runtime import Stop
-from turngate.runtime.cache import default_cache
 from turngate_probes import report
 from turngate_probes.cli import _interrupting
 from turngate_probes.interrupt import CaseStoppedError, Interrupt

@@ -6,11 +6,10 @@ is of the release's content, turngate's version, contract and clauses, and what 
 release is asked again. A file that ends in `.part` is of a run that was killed, and counts nothing.
 """
 
-import fcntl
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -18,8 +17,8 @@ from typing import Any
 
 from turngate import load
 from turngate.errors import EnvironmentFailed
+from turngate.files import locked, write_atomically
 from turngate_probes.matrix.published import Source
-from turngate_probes.report.output import write_atomically
 from turngate_probes.selection import sharded
 
 SCHEMA = "turngate.matrix-plan/1"
@@ -102,17 +101,15 @@ class Plan:
 @contextmanager
 def alone(folder: Path, engine: str) -> Iterator[None]:
     """Keep the results of an engine in a folder to oneself while the block runs; EnvironmentFailed: another has."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        file = (folder / f".{engine}.lock").open("a")
-    except OSError as error:
-        raise EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "choose another place") from error
-    with file:
+    with ExitStack() as holding:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder.mkdir(parents=True, exist_ok=True)
+            holding.enter_context(locked(folder / f".{engine}.lock", wait=False))
         except BlockingIOError:
             hint = "wait until it has ended, or give --results a folder of its own"
             raise EnvironmentFailed(f"another run keeps its results of {engine} in {folder}", hint) from None
+        except OSError as error:
+            raise EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "choose another place") from error
         yield
 
 

@@ -5,8 +5,9 @@ from importlib import import_module
 from pathlib import Path
 
 from turngate.errors import EnvironmentFailed
+from turngate.files import write_atomically
 from turngate_probes.report.build import Report
-from turngate_probes.report.output import checked, write_atomically
+from turngate_probes.report.output import checked
 
 # by module and function, since a run without --report needs none of them
 FORMATS = {

@@ -2,7 +2,6 @@
 
 import io
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import click
 from rich.console import Console
 
 from turngate.errors import EnvironmentFailed
+from turngate.files import write_atomically
 from turngate.load import first_error
 from turngate_probes.report.build import Report
 
@@ -51,18 +51,3 @@ def checked(report: Report, schema: str = "probe-report") -> None:
 def json_text(report: Report) -> str:
     """Write a report as JSON."""
     return json.dumps(report, indent=2, allow_nan=False) + "\n"
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write a file by way of another beside it; raises OSError, and leaves what was there."""
-    if path.exists() and not path.is_file():
-        # a pipe or a device can only be written to, not replaced
-        path.write_text(text, "utf-8")
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        part.write_text(text, "utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)

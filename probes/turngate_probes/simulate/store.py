@@ -1,7 +1,6 @@
 """Sessions on disk, where the contract's store has them, in a form of our own."""
 
 import json
-import os
 import re
 import zlib
 from collections.abc import Iterator, Mapping
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from turngate.contract import EngineContract, StoreCheck
 from turngate.errors import ContractError
+from turngate.files import write_atomically
 from turngate.session_paths import filled, folder_word, slots
 
 if TYPE_CHECKING:
@@ -79,12 +79,9 @@ class _Files:
 
     def keep(self, session: Session) -> None:
         path = self._path(session)
-        path.parent.mkdir(parents=True, exist_ok=True)
         about = asdict(session)
         messages = about.pop("messages")
-        partial = path.with_name(f".{path.name}.{os.getpid()}")
-        partial.write_text("".join(json.dumps(each) + "\n" for each in (about, *messages)), "utf-8")
-        partial.replace(path)
+        write_atomically(path, "".join(json.dumps(each) + "\n" for each in (about, *messages)))
 
     def drop(self, session: Session) -> None:
         self._path(session).unlink(missing_ok=True)

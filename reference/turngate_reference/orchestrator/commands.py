@@ -29,8 +29,7 @@ from turngate_reference.store.database import Store
 from turngate_reference.store.idempotency import Once
 from turngate_reference.store.runs import Question, Run
 
-DEFAULT_TIMEOUT = 1200
-DEPRECATED = ("interactive_wait_timeout_sec", "session_timeout", "wait_timeout_sec", "hard_wait_timeout_sec")
+_DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO.value, "engine_options": [], "session_timeout_sec": 1200}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +49,7 @@ class Commands:
         with self.store.writing() as connection:
             if (before := once.answer(connection)) is not None:
                 return before
-        request, notes = _completed(request)
+        request = _DEFAULTS | request
         self._check(request)
         workspace = workspaces.resolve(request["workspace"], self.workspace_root) if request.get("workspace") else None
         handle, directory = self.data.new_run(request["engine"])
@@ -62,7 +61,7 @@ class Commands:
                     return before
                 runs.insert(
                     connection, run_id=directory.name, handle=handle, run_directory=directory,
-                    engine=request["engine"], request=request, workspace=workspace, notes=notes,
+                    engine=request["engine"], request=request, workspace=workspace,
                 )  # fmt: skip
                 answer = _accepted(runs.get(connection, directory.name)) | {"handle": handle}
                 once.keep(connection, directory.name, answer)
@@ -193,16 +192,6 @@ class Commands:
         shutil.rmtree(directory, ignore_errors=True)
         for file in (self.data.record(handle), self.data.lock(handle)):
             file.unlink(missing_ok=True)
-
-
-def _completed(request: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Fill in defaults; also give notes on what is deprecated."""
-    old = [(name, request[name]) for name in DEPRECATED if name in request]
-    notes = [f"{name} is deprecated: use session_timeout_sec" for name, _ in old]
-    timeout = request.get("session_timeout_sec") or next((value for _, value in old), DEFAULT_TIMEOUT)
-    kept = {name: value for name, value in request.items() if name not in DEPRECATED}
-    defaults = {"execution_mode": Mode.AUTO.value, "engine_options": []}
-    return defaults | kept | {"session_timeout_sec": timeout}, notes
 
 
 def _existing(connection: sqlite3.Connection, run_id: str) -> Run:

@@ -37,7 +37,6 @@ def run_summary(run: Summary) -> dict[str, Any]:
         "pending_interaction_id": run.pending_interaction_id,
         "wait_deadline_at": run.wait_deadline_at,
         "cancel_requested": run.cancel_requested,
-        "notes": run.notes,
         "workspace": str(run.workspace) if run.workspace else None,
         "session_timeout_sec": run.timeout,
         "created_at": run.created_at,

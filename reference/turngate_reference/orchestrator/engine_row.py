@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from turngate.contract import EngineContract
-from turngate.runtime.cache import default_cache
+from turngate.files import default_cache
 from turngate.runtime.probe_results import last_result
 from turngate.runtime.simulated import is_simulated
 from turngate.verdict import profile

@@ -14,10 +14,10 @@ from typing import Annotated, Literal
 import msgspec
 
 from turngate.errors import EnvironmentFailed
+from turngate.files import default_cache
 from turngate.overlay import overlay
 from turngate.plain import bounded, visible
 from turngate.runtime import Ended, ProcessRequest, Stdin, Stop, run
-from turngate.runtime.cache import default_cache
 from turngate.runtime.identity import identity
 from turngate.runtime.probe_results import last_result, last_verification
 from turngate.runtime.simulated import is_simulated

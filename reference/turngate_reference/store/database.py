@@ -11,7 +11,7 @@ from typing import Any
 
 from turngate.errors import EnvironmentFailed
 
-VERSION = 2
+VERSION = 3
 BUSY_SECONDS = 5.0
 
 

@@ -40,7 +40,6 @@ class Summary:
     pending_interaction_id: str | None
     wait_deadline_at: str | None
     error: dict[str, str] | None
-    notes: list[str]
     created_at: str
     updated_at: str
     started_at: str | None
@@ -329,9 +328,9 @@ _NEXT_PLACE = "(SELECT coalesce(max(queue_place), 0) + 1 FROM runs)"
 _SUMMARY = (
     "seq, run_id, handle, engine, engine_version, state, cancel_requested, execution_mode, model, session_timeout_sec,"
     " workspace, turn_index, profile_json, capability_json, session_json, pending_interaction_id, wait_deadline_at,"
-    " error_json, notes_json, created_at, updated_at, started_at, ended_at"
+    " error_json, created_at, updated_at, started_at, ended_at"
 )
-_JSON = ("request", "recovery", "profile", "capability", "session", "process", "error", "final_data", "notes")
+_JSON = ("request", "recovery", "profile", "capability", "session", "process", "error", "final_data")
 
 
 def _columns(values: dict[str, Any]) -> dict[str, Any]:

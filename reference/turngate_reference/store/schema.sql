@@ -24,7 +24,6 @@ CREATE TABLE runs (
     pending_interaction_id TEXT,
     wait_deadline_at TEXT,
     error_json TEXT,
-    notes_json TEXT NOT NULL DEFAULT '[]',
     created_at TEXT NOT NULL,
     updated_at TEXT NOT NULL,
     started_at TEXT,

@@ -207,13 +207,3 @@ def test_output_schemas_that_can_not_be_used_are_refused(house: House, schema: d
     house.desk.engine("codex", d.codex(ASK))
     with pytest.raises(Refusal, match="INVALID_OUTPUT_SCHEMA"):
         house.create(output_schema=schema)
-
-
-def test_old_timeout_keys_are_noted_and_lose(house: House) -> None:
-    """A deprecated key is taken if it stands alone, and noted; the new key wins."""
-    house.desk.engine("codex", d.codex("ok"))
-    alone = house.run(house.create(interactive_wait_timeout_sec=7))
-    both = house.run(house.create(interactive_wait_timeout_sec=7, session_timeout_sec=9))
-    assert (alone.timeout, both.timeout) == (7, 9)
-    assert "interactive_wait_timeout_sec is deprecated" in alone.notes[0]
-    assert both.notes == alone.notes

@@ -19,9 +19,9 @@ from turngate import load
 from turngate.contract import EngineContract
 from turngate.environment import engine_environment, locations_of
 from turngate.errors import ContractError, EnvironmentFailed
+from turngate.files import default_cache
 from turngate.model import EngineResumeCapability
 from turngate.runtime import Stop
-from turngate.runtime.cache import default_cache
 from turngate.runtime.identity import identity
 from turngate.runtime.probe_results import Capability, ProbeResult, keep_result
 from turngate.verdict import Verdict

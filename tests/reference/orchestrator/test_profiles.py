@@ -10,9 +10,9 @@ import pytest
 from msgspec import structs
 
 from turngate import load
+from turngate.files import default_cache
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate.runtime import Stop
-from turngate.runtime.cache import default_cache
 from turngate.runtime.identity import identity
 from turngate.runtime.probe_results import (
     Capability,

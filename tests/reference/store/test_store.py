@@ -76,9 +76,9 @@ def test_a_transaction_that_fails_is_undone(house: House) -> None:
     house.desk.engine("codex", d.codex(ASK))
     run_id, _ = house.ask()
     with contextlib.suppress(KeyError), house.server.store.writing() as connection:
-        runs.change(connection, run_id, notes=["x"])
+        runs.change(connection, run_id, error={"code": "x"})
         raise KeyError
-    assert house.run(run_id).notes == []
+    assert house.run(run_id).error is None
 
 
 def test_who_waits_for_a_locked_database_waits_but_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,7 +73,7 @@ def _members(schema: dict[str, Any]) -> str:
     found = openapi.resolved(schema)
     rows = []
     for name, member in found["properties"].items():
-        needed = " (required)" if name in found["required"] else " (deprecated)" if member.get("deprecated") else ""
+        needed = " (required)" if name in found["required"] else ""
         rows.append([f"`{name}`{needed}", _type(member), member.get("description", "")])
     return _table(["member", "type", "meaning"], rows)
 

@@ -10,7 +10,6 @@ import schemathesis
 from tests.reference.caller import OUTSIDE, documented, schema
 from turngate import load
 from turngate.model import Mode, Outcome, Repair
-from turngate_reference.orchestrator.commands import DEPRECATED
 from turngate_reference.states import TRANSITIONS, RunErrorCode, State
 from turngate_reference.web import openapi
 
@@ -69,12 +68,6 @@ def test_kinds_of_questions_are_those_of_the_envelope() -> None:
     """What an agent may ask, the API can show."""
     envelope = json.dumps(load.schema("envelope"))
     assert json.dumps(enums("Question", "kind")) in envelope
-
-
-def test_deprecated_members_are_those_of_the_code() -> None:
-    """Every old timeout key is in the document, marked as deprecated."""
-    properties = SCHEMAS["CreateRun"]["properties"]
-    assert {name for name, each in properties.items() if each.get("deprecated")} == set(DEPRECATED)
 
 
 def test_every_problem_can_occur_somewhere() -> None:

@@ -254,13 +254,3 @@ def test_a_question_is_shown_only_while_it_is_open(open_house: House) -> None:
     }
     caller.post(f"/v1/runs/{run_id}/cancel")
     assert caller.get(f"/v1/runs/{run_id}/interaction").json == {"state": "canceled", "pending": None}
-
-
-def test_old_timeout_keys_lose_to_the_new_one(open_house: House) -> None:
-    """They are accepted with a note in the run; 7.0 is the integer that JSON Schema takes it for."""
-    caller = Caller(open_house.server)
-    old = {"engine": "codex", "prompt": "x", "wait_timeout_sec": 7.0}
-    for more, seconds in (({}, 7), ({"session_timeout_sec": 9}, 9)):
-        run = caller.get(caller.post("/v1/runs", old | more).headers["Location"]).json
-        assert run["session_timeout_sec"] == seconds
-        assert "wait_timeout_sec is deprecated" in run["notes"][0]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from turngate.contract import EngineContract
 from turngate.errors import EnvironmentFailed
+from turngate.files import write_atomically
 from turngate_probes.cases import RECORDED
 from turngate_probes.gate.sources import held_from
 from turngate_probes.interrupt import Interrupt
@@ -16,7 +17,6 @@ from turngate_probes.matrix.published import Source
 from turngate_probes.play import Stage
 from turngate_probes.probe import Settings
 from turngate_probes.record.recorder import Recorded, put_in_place, record
-from turngate_probes.report.output import write_atomically
 from turngate_probes.targets import Target
 
 

@@ -1,0 +1,64 @@
+"""Files that processes share: where they lie, locks on them, and writes that others see whole or not at all."""
+
+import fcntl
+import os
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def default_cache() -> Path:
+    """Return the folder for what can be fetched or computed again: `TURNGATE_CACHE_DIR`, else the platform's cache."""
+    if chosen := os.environ.get("TURNGATE_CACHE_DIR"):
+        return Path(chosen).expanduser()
+    from platformdirs import user_cache_path  # noqa: PLC0415 - slow to import, and not needed when the folder is given
+
+    return user_cache_path("turngate", appauthor=False)
+
+
+@contextmanager
+def locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[int]:
+    """Hold a lock on a file, made if missing, or on a folder, while the block runs; yields its descriptor.
+
+    The kernel releases the lock when its holder ends, however it ends. BlockingIOError if somebody else holds it and
+    `wait` is false; any other OSError if it can't be opened or locked.
+    """
+    how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_APPEND
+    descriptor = os.open(path, how | os.O_CLOEXEC, 0o666)
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def write_atomically(
+    path: Path, text: str, *, part: Path | None = None, durable: bool = False, mode: int = 0o666
+) -> None:
+    """Replace a file by way of another in its folder, made if missing; OSError leaves what was there.
+
+    A pipe or a device can't be replaced and is written to. Whoever alone writes the file may name the other one `part`:
+    what a killed writer left of it is then written over. `durable`: it is on disk before this returns. The
+    umask applies to `mode`.
+    """
+    if path.exists() and not path.is_file():
+        path.write_text(text, "utf-8")
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = part or path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    try:
+        with open(part, "w", encoding="utf-8", opener=lambda name, how: os.open(name, how, mode)) as file:
+            file.write(text)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    if durable:
+        folder = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
