@@ -14,7 +14,7 @@ _KINDS = ("clause: ", "recording: ", "observed: ")
 
 
 def claims(document: Document) -> Iterator[tuple[Path_, dict[str, Any]]]:
-    """Give every claim with its path."""
+    """Yield every claim with its path."""
     for section in (*ONE_OF, *ALL_OF):
         for i, claim in enumerate(document.data.get(section, ())):
             yield (section, i), claim
@@ -29,7 +29,7 @@ def about(document: Document, clause_id: str, version: str | None) -> list[Path_
 
 
 def claim_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
-    """Find evidence that shows nothing, and entries of lists that speak of the same, in a contract that is valid."""
+    """Find useless evidence, and entries of lists that overlap."""
     known = {clause.id for clause in clauses.clauses}
     for path, claim in claims(document):
         for k, evidence in enumerate(claim.get("evidence", ())):

@@ -112,12 +112,15 @@ def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) ->
         ctx.exit()
 
 
-def _lay_over(_ctx: click.Context, _option: click.Parameter, folder: Path | None) -> None:
+def _lay_over(ctx: click.Context, _option: click.Parameter, folder: Path | None) -> None:
     if folder is None:
         return
     from turngate.lint import lay_over  # noqa: PLC0415 - slow to import, and asked for by few
 
-    lay_over(folder)
+    if mistakes := lay_over(folder):
+        for mistake in mistakes:
+            click.echo(f"{click.style('Error:', fg='red', bold=True)} {mistake}", err=True)
+        ctx.exit(UNANSWERED)
 
 
 @click.group(cls=EntryPointGroup, context_settings={"help_option_names": ["-h", "--help"]})

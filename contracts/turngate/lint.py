@@ -1,16 +1,19 @@
 """What a schema can't say of a contract: ranges, patterns, and names that must agree."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from turngate.claims import claim_errors
 from turngate.clauses import Catalogue
 from turngate.errors import ContractError
 from turngate.extract import numbered_like
 from turngate.launch_lint import launch_errors
-from turngate.load import ALL_OF, ONE_OF, Document, beside, catalogue, claim_range, documents, schema_errors
+from turngate.load import ALL_OF, ONE_OF, OPTIONAL, Document, beside, catalogue, claim_range, read, schema_errors
 from turngate.overlay import use_overlay
 from turngate.session_paths import names_in
 
@@ -20,44 +23,51 @@ _IN_CHECKS = {"HOME", "handle", "cwd"}
 
 
 def problems(document: Document) -> Iterator[ContractError]:
-    """Find everything wrong with a contract: first by its schema, then, if that holds, by meaning."""
+    """Find every mistake in a contract: what its schema refuses, and what the sections that it accepts mean."""
     wrong = list(schema_errors(document, "engine"))
-    yield from wrong or meaning_errors(document, catalogue())
+    yield from wrong
+    if isinstance(document.data, dict):
+        refused = {error.path[2:].partition(".")[0].partition("[")[0] for error in wrong}
+        sound = {key: value for key, value in document.data.items() if key not in refused}
+        yield from meaning_errors(replace(document, data=sound), catalogue(), refused)
 
 
-def lay_over(folder: Path) -> None:
-    """Have the contracts in a folder go before the packaged ones, from now on; ContractError: one of them is wrong."""
+def lay_over(folder: Path) -> list[ContractError]:
+    """Use the contracts in a folder before the packaged ones, from now on; return their mistakes."""
     use_overlay(folder)
-    files = sorted(folder.glob("engines/*.yaml"))
-    for _, document in documents(files) if files else ():
-        for problem in problems(document):
-            raise problem
+    found = list[ContractError]()
+    for file in sorted(folder.glob("engines/*.yaml")):
+        try:
+            found += problems(read(file))
+        except ContractError as unreadable:
+            found.append(unreadable)
+    return found
 
 
-def meaning_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
-    """Find what is wrong with a contract that its schema accepts, each error with its place."""
-    yield from _range_errors(document)
-    yield from _version_errors(document)
-    yield from _deviation_errors(document, clauses)
-    yield from _flag_errors(document)
-    yield from launch_errors(document)
-    yield from _handle_errors(document)
-    yield from _resident_errors(document)
-    yield from _store_errors(document)
-    yield from _environment_errors(document)
-    yield from _resume_probe_errors(document)
-
-
-def _range_errors(document: Document) -> Iterator[ContractError]:
+def meaning_errors(document: Document, clauses: Catalogue, refused: Collection[str] = ()) -> Iterator[ContractError]:
+    """Find mistakes that no schema shows, without the checks that need a section which is missing or was `refused`."""
     for section in (*ONE_OF, *ALL_OF):
-        claims = document.data.get(section, [])
-        for i, claim in enumerate(claims):
-            since, until = claim.get("since"), claim.get("until")
-            if since and until and not claim_range(claim).covers(since):
-                hint = "`until` is the first release that the claim no longer holds for"
-                yield document.error((section, i, "until"), f"{until} is not after {since}", hint)
-        if section in ONE_OF:
-            yield from _overlaps(document, section, claims)
+        yield from _claim_errors(document, section)
+    yield from _deviation_errors(document, clauses)
+    for check, needed in _CHECKS.items():
+        if all(each in document.data or (each in OPTIONAL and each not in refused) for each in needed):
+            yield from check(document)
+    if "engine" in document.data:
+        yield from claim_errors(document, clauses)
+
+
+def _claim_errors(document: Document, section: str) -> Iterator[ContractError]:
+    claims = document.data.get(section, ())
+    for i, claim in enumerate(claims):
+        since, until = claim.get("since"), claim.get("until")
+        if since and until and not claim_range(claim).covers(since):
+            hint = "`until` is the first release that the claim no longer holds for"
+            yield document.error((section, i, "until"), f"{until} is not after {since}", hint)
+        if ("evidence" in claim) == ("unverified" in claim):
+            message = "has evidence, and is unverified" if "evidence" in claim else "has no evidence"
+            yield document.error((section, i), message, "give `evidence`, or say `unverified: true`")
+    if section in ONE_OF:
+        yield from _overlaps(document, section, claims)
 
 
 def _overlaps(document: Document, section: str, claims: list[dict[str, Any]]) -> Iterator[ContractError]:
@@ -93,21 +103,22 @@ def _flag_errors(document: Document) -> Iterator[ContractError]:
         for key in ("auto", "interactive", "model"):
             for j, token in enumerate(launch.get(key, ())):
                 if token.startswith("-") and token.partition("=")[0] not in flags:
-                    yield document.error(
-                        ("launch", i, key, j), f"{token} is no declared option", "declare it under `options`"
-                    )
+                    hint = "declare it under `options`"
+                    yield document.error(("launch", i, key, j), f"{token} is no declared option", hint)
 
 
 def _handle_errors(document: Document) -> Iterator[ContractError]:
     for i, handle in enumerate(document.data["handle"]):
         if not re.fullmatch(handle["shape"], handle["dead"]):
-            yield document.error(("handle", i, "dead"), "does not have the shape of a session id", handle["shape"])
+            hint = f"the shape is {handle['shape']}"
+            yield document.error(("handle", i, "dead"), "does not have the shape of a session id", hint)
         numbered = numbered_like(handle["dead"], 1)
         if numbered is None or not re.fullmatch(handle["shape"], numbered):
             hint = "recordings number session ids in its last run of at least six zeros"
             yield document.error(("handle", i, "dead"), "no number can stand in it", hint)
         if re.fullmatch(handle["shape"], "--x"):
-            yield document.error(("handle", i, "shape"), "admits a value that looks like a flag")
+            hint = "have it begin with a letter or digit, such as [0-9a-f]{8}"
+            yield document.error(("handle", i, "shape"), "admits a value that looks like a flag", hint)
 
 
 def _resident_errors(document: Document) -> Iterator[ContractError]:
@@ -168,3 +179,15 @@ def _unknown_slots(
 ) -> Iterator[ContractError]:
     for name in sorted(names_in(text) - known):
         yield document.error(at, f"nothing is known of {{{name}}}", "there are: " + ", ".join(sorted(known)))
+
+
+_CHECKS: Mapping[Callable[[Document], Iterator[ContractError]], tuple[str, ...]] = {
+    _version_errors: ("version",),
+    _flag_errors: ("options", "launch"),
+    launch_errors: ("launch", "options", "auto_flags"),
+    _handle_errors: ("handle",),
+    _resident_errors: ("resident", "options"),
+    _store_errors: ("store",),
+    _environment_errors: ("environment", "store"),
+    _resume_probe_errors: ("resume_probe", "store"),
+}

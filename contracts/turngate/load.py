@@ -6,7 +6,7 @@ are text, and a duplicate key is refused.
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ import yaml
 
 from turngate.contract import EngineContract
 from turngate.errors import ContractError, NotCoveredError, NoVersionError
+from turngate.mistakes import mistakes
 from turngate.overlay import contract_files, name_of
 from turngate.versions import Range
 from turngate.versions import parse as parse_version
@@ -36,14 +37,17 @@ Path_ = tuple[str | int, ...]
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A YAML file as data, with the line and column (from 1) of every path in it."""
+    """A YAML file as data, with the line and column (from 1) of every path in it, and of every key."""
 
     file: str
     data: Any
     marks: Mapping[Path_, tuple[int, int]]
+    keys: Mapping[Path_, tuple[int, int]]
 
-    def error(self, path: Path_, message: str, hint: str = "") -> ContractError:
-        """Make the error that points at `path` (or at the nearest part of it that is in the file)."""
+    def error(self, path: Path_, message: str, hint: str = "", *, of_key: bool = False) -> ContractError:
+        """Return the error that points at `path` (or at the nearest part of it that is in the file), or at its key."""
+        if of_key and path in self.keys:
+            return ContractError(message, self.file, *self.keys[path], dotted(path), hint)
         at = path
         while at not in self.marks and at:
             at = at[:-1]
@@ -135,12 +139,9 @@ def schema(name: str) -> dict[str, Any]:
     return loaded
 
 
-def documents(paths: Iterable[Path]) -> Iterator[tuple[str, Document]]:
-    """Read contract files, or without any all packaged contracts; ContractError if one is no YAML."""
-    named = [(str(path), path.read_bytes().decode("utf-8", "surrogateescape")) for path in paths]
-    packaged = [] if named else [(name_of(file), file.read_text("utf-8")) for file in contract_files().values()]
-    for name, text in named or packaged:
-        yield name, parse(text, name)
+def read(file: Path, name: str = "") -> Document:
+    """Read a contract file, which errors call `name`; ContractError if it is not YAML."""
+    return parse(file.read_bytes().decode("utf-8", "surrogateescape"), name or str(file))
 
 
 def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
@@ -148,9 +149,8 @@ def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
     import jsonschema  # noqa: PLC0415 - slow to import, and not needed to run an engine
 
     for error in sorted(_validator(name).iter_errors(document.data), key=lambda e: list(map(str, e.absolute_path))):
-        worst = jsonschema.exceptions.best_match([error]) or error
-        hint = worst.schema.get("description", "") if isinstance(worst.schema, Mapping) else ""
-        yield document.error(tuple(worst.absolute_path), worst.message, hint)
+        for mistake in mistakes(jsonschema.exceptions.best_match([error]) or error):
+            yield document.error(mistake.path, mistake.message, mistake.hint, of_key=mistake.of_key)
 
 
 def first_error(name: str, data: Any) -> str | None:
@@ -184,18 +184,20 @@ def parse(text: str, file: str, *, ours: bool = False) -> Document:
     except (UnicodeEncodeError, RecursionError) as broken:
         message = "nested too deep" if isinstance(broken, RecursionError) else "not Unicode text"
         raise ContractError(message, file, hint="the file must be YAML in UTF-8") from broken
-    marks: dict[Path_, tuple[int, int]] = {}
+    marks, keys = dict[Path_, tuple[int, int]](), dict[Path_, tuple[int, int]]()
     try:
-        data = _construct(node, (), marks, file) if node else None
+        data = _construct(node, (), marks, keys, file) if node else None
     except RecursionError as broken:
         raise ContractError("an alias stands within its own anchor", file, hint="write the value out") from broken
-    return Document(file, data, marks)
+    return Document(file, data, marks, keys)
 
 
-def _construct(node: yaml.Node, path: Path_, marks: dict[Path_, tuple[int, int]], file: str) -> Any:
+def _construct(
+    node: yaml.Node, path: Path_, marks: dict[Path_, tuple[int, int]], keys: dict[Path_, tuple[int, int]], file: str
+) -> Any:
     marks[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
     if isinstance(node, yaml.SequenceNode):
-        return [_construct(child, (*path, i), marks, file) for i, child in enumerate(node.value)]
+        return [_construct(child, (*path, i), marks, keys, file) for i, child in enumerate(node.value)]
     if not isinstance(node, yaml.MappingNode):
         try:
             return _scalar(node)
@@ -208,7 +210,8 @@ def _construct(node: yaml.Node, path: Path_, marks: dict[Path_, tuple[int, int]]
             raise ContractError("a key must be text", file, line, column, dotted(path))
         if key in found:
             raise ContractError(f"key {key!r} stands twice", file, line, column, dotted(path), "keep one of them")
-        found[key] = _construct(value_node, (*path, key), marks, file)
+        keys[*path, key] = (line, column)
+        found[key] = _construct(value_node, (*path, key), marks, keys, file)
     return found
 
 

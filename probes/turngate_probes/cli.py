@@ -147,54 +147,43 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
 
 @click.group()
 def contracts() -> None:
-    """Check the contracts that say what is relied on of each engine."""
+    """Validate engine contracts."""
 
 
 @contracts.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]...")
-def validate(files: Sequence[Path]) -> int:
-    """Validate contract files, or without one all packaged contracts; every error with line and column."""
-    from turngate import lint, load  # noqa: PLC0415 - as above
-
-    wrong = 0
-    for name, document in load.documents(files):
-        found = list(lint.problems(document))
-        wrong += len(found)
-        for problem in found:
-            click.echo(str(problem), err=True)
-        if not found:
-            click.echo(f"{name}: valid")
-    return 2 if wrong else 0
-
-
-@contracts.command("lint")
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]...")
 @click.option(
     "--fixtures", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
-    help="Hold the contracts against the recordings in DIR.  [default: those beside them, and of the checkout]",
+    help="Compare the contracts with the recordings in DIR.  [default: those beside them, and of the checkout]",
 )  # fmt: skip
 @click.option("--broken", multiple=True, metavar="ENGINE@VERSION", help="Excuse a release that is known to be broken.")
-def lint_contracts(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:
-    """Validate contract files, and find evidence that shows nothing, overlaps, and what recordings contradict.
+def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:
+    """Find every mistake in contract files, or without FILE in all packaged contracts.
 
-    Releases that are known to be broken are listed in `broken.yaml` beside their recordings.
+    Each mistake is reported with file, line and fix: wrong or missing keys and values, useless evidence, overlapping
+    entries, and claims that recordings contradict. Broken releases are listed in `broken.yaml` beside their recordings.
 
-    Exit codes: 0 nothing is wrong; 2 something is, each with line and column. Unverified claims are told only.
+    Exit codes: 0 no mistakes; 2 at least one. Unverified claims are reported but don't fail.
     """
     from turngate import load  # noqa: PLC0415 - as above
-    from turngate.overlay import contract_files  # noqa: PLC0415
+    from turngate.errors import ContractError  # noqa: PLC0415
+    from turngate.overlay import contract_files, name_of  # noqa: PLC0415
     from turngate_probes import lint  # noqa: PLC0415
     from turngate_probes.record.beside import beside  # noqa: PLC0415
 
     wrong = 0
-    for file, (name, document) in zip(files or contract_files().values(), load.documents(files), strict=True):
-        found = list(lint.findings(document, beside(file, fixtures), broken))
+    for name, file in [(str(f), f) for f in files] or [(name_of(f), f) for f in contract_files().values()]:
+        try:
+            document = load.read(file, name)
+            found = list(lint.findings(document, beside(file, fixtures), broken))
+        except ContractError as unreadable:
+            found = [unreadable]
         wrong += len(found)
-        for problem in found:
-            click.echo(str(problem), err=True)
+        for mistake in found:
+            click.echo(str(mistake), err=True)
         if not found:
             doubted = lint.unverified(document)
-            click.echo(f"{name}: clean" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
+            click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
     return 2 if wrong else 0
 
 

@@ -1,9 +1,9 @@
-"""Lints contract files: what `turngate.lint` and `turngate.claims` find, and what is wrong with recordings."""
+"""Checks contract files: what `turngate.lint` finds, and what recordings contradict."""
 
 from collections.abc import Collection, Iterator
 
 from turngate import lint, load
-from turngate.claims import about, claim_errors, claims, recordings_named
+from turngate.claims import about, claims, recordings_named
 from turngate.clauses import Result
 from turngate.errors import ContractError, NotCoveredError
 from turngate.load import Contract, Document
@@ -25,7 +25,7 @@ def findings(document: Document, beside: Beside | None, broken: Collection[str])
 
     `broken` names releases (`engine@version`) that are known to miss their contract, more than those listed there.
     """
-    wrong = [*lint.problems(document)] or [*claim_errors(document, load.catalogue())]
+    wrong = [*lint.problems(document)]
     yield from wrong
     if beside is not None and not wrong:
         yield from _absent(document, beside)

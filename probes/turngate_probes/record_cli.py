@@ -20,7 +20,7 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
 
     TARGET is as for `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so
     that recording the same release again changes nothing but the provenance. Requests are kept without the texts
-    that the engine wrote: `turngate contracts lint` refuses recordings that hold more.
+    that the engine wrote: `turngate contracts check` refuses recordings that hold more.
 
     \b
     turngate record codex@0.169.0

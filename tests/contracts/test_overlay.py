@@ -46,19 +46,19 @@ def test_the_command_takes_it_from_option_and_environment(
 ) -> None:
     """For every subcommand."""
     written(tmp_path)
-    assert cli.run(["--contracts", str(tmp_path), "contracts", "validate"]) == 0
+    assert cli.run(["--contracts", str(tmp_path), "contracts", "check"]) == 0
     assert f"{tmp_path}/engines/codex.yaml: valid" in capsys.readouterr().out
     use_overlay(None)
     monkeypatch.setenv("TURNGATE_CONTRACTS", str(tmp_path))
-    assert cli.run(["contracts", "validate"]) == 0
+    assert cli.run(["contracts", "check"]) == 0
     assert f"{tmp_path}/engines/codex.yaml: valid" in capsys.readouterr().out
 
 
 def test_a_wrong_one_is_refused_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With file, line and column; an empty folder is none the worse."""
-    assert cli.run(["--contracts", str(tmp_path), "contracts", "validate"]) == 0
+    assert cli.run(["--contracts", str(tmp_path), "contracts", "check"]) == 0
     file = written(tmp_path) / "engines/codex.yaml"
     file.write_text(file.read_text() + "nonsense: 1\n")
-    assert cli.run(["--contracts", str(tmp_path), "contracts", "validate"]) == 2
+    assert cli.run(["--contracts", str(tmp_path), "contracts", "check"]) == 2
     assert f"{file}:" in capsys.readouterr().err
-    assert cli.run(["--contracts", str(tmp_path / "none"), "contracts", "validate"]) == 2
+    assert cli.run(["--contracts", str(tmp_path / "none"), "contracts", "check"]) == 2

@@ -94,4 +94,4 @@ def test_installed_command_lists_its_subcommands(installed: Path) -> None:
 
 def test_installed_command_validates_its_contracts(installed: Path) -> None:
     """The contracts that the wheel brings are valid where it is installed."""
-    assert "codex" in run(installed / "bin/turngate", "contracts", "validate")
+    assert "codex" in run(installed / "bin/turngate", "contracts", "check")

@@ -16,8 +16,9 @@ from turngate_probes.releases import pinned_version
 
 def test_every_packaged_contract_is_valid(capsys: pytest.CaptureFixture[str]) -> None:
     """Without a file all contracts are checked, each on a line, and the exit code is 0."""
-    assert cli.run(["contracts", "validate"]) == 0
-    assert capsys.readouterr().out.splitlines() == [f"engines/{name}.yaml: valid" for name in load.engines()]
+    assert cli.run(["contracts", "check"]) == 0
+    told = [line.partition(",")[0] for line in capsys.readouterr().out.splitlines()]
+    assert told == [f"engines/{name}.yaml: valid" for name in load.engines()]
 
 
 def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -26,12 +27,12 @@ def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytes
     text = (Path(load.__file__).parent / "engines/codex.yaml").read_text()
     good.write_text(text)
     bad.write_text(text.replace("status: active", "status: asleep"))
-    assert cli.run(["contracts", "validate", str(bad), str(good)]) == 2
+    assert cli.run(["contracts", "check", str(bad), str(good)]) == 2
     said = capsys.readouterr()
     line = 1 + text[: text.index("status: active")].count("\n")
     assert said.err.startswith(f"{bad}:{line}:")
     assert "$.lifecycle.status" in said.err
-    assert said.out == f"{good}: valid\n"
+    assert said.out.startswith(f"{good}: valid")
 
 
 @pytest.mark.parametrize("text, line", [("engine: [", 1), ("engine: codex\nengine: codex\n", 2)])
@@ -40,7 +41,7 @@ def test_a_file_that_is_no_document_is_told(
 ) -> None:
     """A syntax error and a duplicate key end with exit code 2 and their place."""
     (tmp_path / "bad.yaml").write_text(text)
-    assert cli.run(["contracts", "validate", str(tmp_path / "bad.yaml")]) == 2
+    assert cli.run(["contracts", "check", str(tmp_path / "bad.yaml")]) == 2
     assert f"{tmp_path}/bad.yaml:{line}:" in capsys.readouterr().err
 
 

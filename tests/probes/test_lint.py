@@ -1,4 +1,4 @@
-"""`turngate contracts lint`, on the packaged contracts, on changed ones, and against recordings."""
+"""`turngate contracts check`, on the packaged contracts, on changed ones, and against recordings."""
 
 import shutil
 from pathlib import Path
@@ -34,7 +34,7 @@ def _recorded(tmp_path: Path) -> Path:
 
 def linted(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, list[str], str]:
     """Lint; gives the exit code, the lines of errors, and what was clean."""
-    code = cli.run(["contracts", "lint", *map(str, args)])
+    code = cli.run(["contracts", "check", *map(str, args)])
     said = capsys.readouterr()
     return code, said.err.splitlines(), said.out
 
@@ -46,16 +46,17 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
     assert [line.partition(":")[0] for line in clean.splitlines()] == [
         f"engines/{name}.yaml" for name in load.engines()
     ]
-    assert "engines/iflow.yaml: clean, unverified: $.version[0], " in clean
+    assert "engines/iflow.yaml: valid, unverified: $.version[0], " in clean
 
 
-def test_whatever_validation_finds_lint_finds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """With line and path, and nothing more once the file is not valid."""
+def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the schema refuses and what it accepts, each with line, path and fix."""
     file = changed(tmp_path, ("status: active", "status: asleep"), ("clause: help.surface", "clause: no.such"))
     code, wrong, _ = linted(capsys, file)
     assert code == 2
-    assert len(wrong) == 1
-    assert "$.lifecycle.status" in wrong[0]
+    assert len(wrong) == 2
+    assert "$.lifecycle.status: 'asleep' is not one of" in wrong[0]
+    assert "$.help[0].evidence[0]: there is no clause 'no.such' (see clauses.yaml)" in wrong[1]
 
 
 def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 from msgspec import Struct
 
 from turngate import lint, load
-from turngate.claims import claim_errors
 from turngate.errors import ContractError
 from turngate.load import Document, Path_, claim_range
 from turngate.versions import parse
@@ -49,7 +48,7 @@ def rewrite(text: str, report: Mapping[str, Any], compensations: Mapping[tuple[s
             continue
         (done if change.edit else left).append(change.what)
     document = edit.parsed(text)
-    for error in (*lint.problems(document), *claim_errors(document, load.catalogue())):
+    for error in lint.problems(document):
         raise ContractError(f"the change would not be valid: {error}", hint="change the contract by hand")
     return Rewritten(text, tuple(done), tuple(left))
 

@@ -1,0 +1,51 @@
+"""What somebody who writes a first contract gets wrong, and what `turngate contracts check` says of it."""
+
+import pytest
+
+from tests.contracts.test_load import SMALL, found
+
+
+@pytest.mark.parametrize(
+    "old, new, told",
+    [
+        ("title: Small", "titel: Small", ["$: 'title' is a required property (add `title: ...`)",
+                                          "$.titel: unknown key 'titel' (did you mean 'title'?)"]),
+        ("record: first", "recrod: first", ["'record' is a required property", "(did you mean 'record'?)"]),
+        ("record: first", "record: first, zzz: 1", ["unknown key 'zzz' (known keys: "]),
+        ("record: first", "record: frist", ["'frist' is not one of", "(did you mean first?)"]),
+        ("framing: ndjson", "framing: yaml", ["$.streams[0].stdout"]),
+        ("  - since: 0.140.0\n    start", "  - since: v140\n    start", ["$.launch[1].since: 'v140' ", "(A release"]),
+        ("shape: 's[0-9]{8}'", "shape: 's[0-9{8}'", ["unterminated character set", "(write a regular expression"]),
+        ("title: Small", "title: [Small]", ["is not of type 'string' (write text)"]),
+        ("{stream: stdout, field: text, unverified: true}", "{stream: stdout}", ["has no evidence (give `evidence`"]),
+        ("clause: resume.accepted", "clause: resume.acepted", ["no clause 'resume.acepted' (see clauses.yaml)"]),
+        ("clause: resume.accepted", "heard: it works", ["$.launch[1].evidence[0]"]),
+        ("clause: resume.accepted", "recording: other/1.0.0/main-first", ["names no recording of small (write small/"]),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_told_with_place_and_fix(old: str, new: str, told: list[str]) -> None:
+    """Every mistake has a line of the file and a hint."""
+    assert old in SMALL
+    errors = found(SMALL.replace(old, new, 1))
+    assert all(error.line and error.hint for error in errors), [str(error) for error in errors]
+    for words in told:
+        assert any(words in str(error) for error in errors), [str(error) for error in errors]
+
+
+def test_all_mistakes_are_found_at_once() -> None:
+    """What the schema refuses in one section hides nothing in the others."""
+    broken = SMALL
+    for old, new in (
+        ("record: first", "record: last"),
+        ("flag: --auto, value: none", "flag: --all, value: none"),
+        ("(?P<version>.+)", "(.+)"),
+        ("title: Small\n", "title: Small\ncolour: red\n"),
+    ):
+        broken = broken.replace(old, new, 1)
+    told = [f"{error.line}: {error.path}" for error in found(broken)]
+    assert [each.partition(" ")[2] for each in told] == [
+        "$.colour", "$.handle[0].record", "$.version[0].pattern", "$.launch[0].auto[0]", "$.launch[1].auto[0]",
+    ]  # fmt: skip
+    lines = broken.splitlines()
+    assert "colour" in lines[int(told[0].partition(":")[0]) - 1]
+    assert "record: last" in lines[int(told[1].partition(":")[0]) - 1]
