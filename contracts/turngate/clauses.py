@@ -23,6 +23,22 @@ class Result(StrEnum):
     NOT_RUN = "not_run"
 
 
+class Reason(StrEnum):
+    """What of the environment keeps a clause from being run; each says nothing about the engine.
+
+    `no_executable`: there is none of the release, or it can't be installed. `no_recording`: the recordings don't
+    show it. `contract`: it does not cover the release, or does not let the case be played. `machine`: the machine
+    failed, such as by a full disk. `not_asked`: the probe, of another turngate, did not know the clause.
+    """
+
+    NO_EXECUTABLE = "no_executable"
+    NO_RECORDING = "no_recording"
+    CONTRACT = "contract"
+    INTERRUPTED = "interrupted"
+    MACHINE = "machine"
+    NOT_ASKED = "not_asked"
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
     """One promise: what it says, why an orchestrator needs it, and what must hold for it to be checked.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from turngate.clauses import Clause, Result, Severity
+from turngate.clauses import Clause, Reason, Result, Severity
 from turngate.contract import EngineContract
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 
@@ -32,13 +32,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class ClauseResult:
-    """The result of one clause for one release; `stale` marks a declared deviation that did not occur."""
+    """The result of one clause for one release; `stale` marks a declared deviation that did not occur.
+
+    A clause that was not run says why: by the clauses that it `needs`, or by a `reason` in the environment.
+    """
 
     clause: Clause
     result: Result
     detail: str
     evidence: tuple[str, ...] = ()
     stale: bool = False
+    needs: tuple[str, ...] = ()
+    reason: Reason | None = None
 
 
 def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
@@ -59,12 +64,34 @@ def judged(clause: Clause, finding: Finding, contract: EngineContract) -> Clause
 
 def unmet(clause: Clause, results: Mapping[str, ClauseResult]) -> ClauseResult | None:
     """Give `not_run` if a clause that this one needs did not hold, else None."""
-    for need in clause.needs:
+    return fallen(clause, clause.needs, results)
+
+
+def fallen(clause: Clause, others: Iterable[str], results: Mapping[str, ClauseResult]) -> ClauseResult | None:
+    """Give `not_run` if one of the other clauses failed, was not run or is unsupported, else None."""
+    for need in others:
         found = results.get(need)
         if found is None or found.result in (Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED):
             state = found.result.value if found else "absent"
-            return ClauseResult(clause, Result.NOT_RUN, f"needs {need}, which is {state}")
+            return ClauseResult(clause, Result.NOT_RUN, f"needs {need}, which is {state}", needs=(need,))
     return None
+
+
+def unexplained(results: Iterable[ClauseResult]) -> list[ClauseResult]:
+    """Return the clauses that were not run for no reason that a report may give: each is a bug of turngate.
+
+    A reason is one in the environment, or that what the clause needs failed, deviates or is unsupported, or was not
+    run for such a reason itself.
+    """
+    found = {each.clause.id: each for each in results}
+
+    def is_explained(each: ClauseResult, below: frozenset[str] = frozenset()) -> bool:
+        if each.result is not Result.NOT_RUN or each.reason is not None:
+            return each.result is not Result.PASS
+        needs = (found[need] for need in each.needs if need in found and need not in below)
+        return any(is_explained(need, below | {each.clause.id}) for need in needs)
+
+    return [each for each in found.values() if each.result is Result.NOT_RUN and not is_explained(each)]
 
 
 def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -> Verdict:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from signal import Signals
 
 from turngate import load
+from turngate.clauses import Reason
 from turngate.model import Mode
 from turngate_probes.interrupt import CaseStoppedError
 from turngate_probes.lab import Ask, Lab
@@ -109,7 +110,7 @@ def _large_prompt(lab: Lab) -> None:
 
 def _open_stdin(lab: Lab) -> None:
     if not any(channel.via == "argument" for channel in lab.contract.launch.prompt):
-        raise CaseStoppedError("the prompt travels by standard input alone")
+        raise CaseStoppedError("the prompt travels by standard input alone", Reason.CONTRACT)
     nonce, patience = new_nonce(), _deadline("stdin.open")
     # no space in it: some engines put quotes round an argument that has one
     prompt = f"Which-colour?-{nonce}"
@@ -142,7 +143,7 @@ def _tool_call(modes: Mapping[str, Mode]) -> Callable[[Lab], None]:
     def play(lab: Lab) -> None:
         asked = lab.contract.hermetic.tool_call
         if asked is None:
-            raise CaseStoppedError("the contract names no tool that the model could ask for")
+            raise CaseStoppedError("the contract names no tool that the model could ask for", Reason.CONTRACT)
         filled = {k: lab.sandbox.fill(each) if isinstance(each, str) else each for k, each in asked.arguments.items()}
         call = ToolCall(asked.name, filled)
         for step, mode in modes.items():

@@ -77,6 +77,8 @@ def clause_event(found: ClauseResult) -> dict[str, Any]:
         "detail": found.detail,
         "stale": found.stale,
         "evidence": list(found.evidence),
+        "needs": list(found.needs),
+        "reason": found.reason and found.reason.value,
     }
 
 

@@ -4,13 +4,20 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from turngate.clauses import Reason
 from turngate.runtime import Stop
+from turngate_probes.obstacle import Obstacle, ObstacleError, obstacle_of
 
-_INTERRUPTED = "interrupted"
+
+class CaseStoppedError(ObstacleError):
+    """A case can't go on."""
 
 
-class CaseStoppedError(Exception):
-    """A case can't go on; the text says why."""
+class InterruptedCaseError(CaseStoppedError):
+    """A case can't go on, since the probe was interrupted."""
+
+    def __init__(self) -> None:
+        super().__init__("interrupted", Reason.INTERRUPTED)
 
 
 class Interrupt:
@@ -30,14 +37,14 @@ class Interrupt:
         """Say whether the probe was interrupted."""
         return self._event.is_set()
 
-    def why(self, stopped: Exception) -> str:
+    def why(self, stopped: Exception) -> Obstacle:
         """Say why a case ended early: an interrupt makes everything fail, so it is the reason whatever failed first."""
-        return _INTERRUPTED if self.is_set() else str(stopped)
+        return InterruptedCaseError().obstacle if self.is_set() else obstacle_of(stopped)
 
     def wait(self, seconds: float) -> None:
         """Wait out a time; CaseStoppedError if the interrupt comes first."""
         if self._event.wait(max(0.0, seconds)):
-            raise CaseStoppedError(_INTERRUPTED)
+            raise InterruptedCaseError
 
     @contextmanager
     def covering(self) -> Iterator[Stop]:
@@ -45,7 +52,7 @@ class Interrupt:
         stop = Stop()
         with self._lock:
             if self._event.is_set():
-                raise CaseStoppedError(_INTERRUPTED)
+                raise InterruptedCaseError
             self._stops.add(stop)
         try:
             yield stop

@@ -13,10 +13,11 @@ Events, each with `event` (its kind) and `at` (ISO 8601, UTC, milliseconds):
   where the streams were read: kinds of records and key paths in them; where the model asked for a tool: acted, told
 - `page`: release, case, step, argv, exit_code, ended, cpu_seconds, stdout, stderr and names: of a plain command
 - `call`: release, case, step, method, path, status, sent and answer (JSON as text): of the reference server
-- `clause`: release, id, level, severity, result, detail, stale, evidence (turns, as `case/step`)
+- `clause`: release, id, level, severity, result, detail, stale, evidence (turns, as `case/step`); of one that was not
+  run the clauses that it needs, or a reason in the environment
 - `release.finished`: release, verdict, profile, capability, handle, seconds, engine_seconds, turns,
   unverified
-- `release.failed`: release, what, hint: the question could not be asked
+- `release.failed`: release, reason, what, hint: the question could not be asked
 - `probe.finished`: seconds, engine_seconds, interrupted
 """
 

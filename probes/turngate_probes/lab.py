@@ -14,7 +14,7 @@ from turngate.contract import EngineContract
 from turngate.model import Mode
 from turngate.runtime import EXIT_LIMIT, Ended, OnOutput, ProcessOutcome, ProcessRequest, Stdin, run
 from turngate.turn import TurnReader, read_turn
-from turngate_probes.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.observe import Page, Sight, Turn
 from turngate_probes.patience import Patience
 from turngate_probes.sandbox import Sandbox, inherited
@@ -69,7 +69,7 @@ class Lab:
     def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
         """Run a resumed turn; CaseStoppedError if there is no session to resume."""
         if session is None:
-            raise CaseStoppedError("the turn before reported no session id")
+            raise CaseStoppedError("the turn before reported no session id", by_engine=True)
         built = argv.resume(
             self.contract, ask.prompt, ask.mode, session,
             options=self._options(), model=self.contract.hermetic.model, check_shape=ask.check_shape,
@@ -138,7 +138,7 @@ class Lab:
     def _uncut(self, done: ProcessOutcome) -> ProcessOutcome:
         """Give an outcome back; CaseStoppedError if it was cut off by an interrupt, and so proves nothing."""
         if self.interrupt.is_set() and done.ended is Ended.STOPPED:
-            raise CaseStoppedError("interrupted")
+            raise InterruptedCaseError
         return done
 
     def _run(

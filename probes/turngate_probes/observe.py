@@ -4,15 +4,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from turngate.clauses import Reason
 from turngate.contract import EngineContract
 from turngate.model import HUNG, Mode
 from turngate.runtime import Ended, Leftover
 from turngate.turn import TurnReading
+from turngate_probes.obstacle import Obstacle, ObstacleError
 from turngate_probes.stub_model import Exchange
 
 
-class NotSeenError(Exception):
-    """A check needs something that was not seen; the text says why."""
+class NotSeenError(ObstacleError):
+    """A check needs something that was not seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Turn:
     def watched(self) -> tuple[Exchange, ...]:
         """The requests that the model backend saw; NotSeenError where nobody watched."""
         if self.requests is None:
-            raise NotSeenError(f"the recording of {self.name} holds no requests")
+            raise NotSeenError(f"the recording of {self.name} holds no requests", Reason.NO_RECORDING)
         return self.requests
 
     def sent(self) -> tuple[Exchange, ...]:
@@ -124,7 +126,8 @@ def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
 class Seen:
     """Everything seen of one release so far; checks read it, the probe adds to it.
 
-    `stopped` says why a case ended early, `hosts` are those that were tried beyond loopback, `unknown` are requests
+    `played` are the cases that came to their end, `stopped` says why one ended early, and `absent` why others are
+    not there (None: they should be); `hosts` are those that were tried beyond loopback, `unknown` are requests
     that the model backend does not know, `changed` says how the executable changed during the probe (None: nobody
     looked).
     """
@@ -133,7 +136,9 @@ class Seen:
     turns: dict[str, Turn] = field(default_factory=dict)
     pages: dict[str, Page] = field(default_factory=dict)
     calls: dict[str, Call] = field(default_factory=dict)
-    stopped: dict[str, str] = field(default_factory=dict)
+    played: set[str] = field(default_factory=set)
+    stopped: dict[str, Obstacle] = field(default_factory=dict)
+    absent: Obstacle | None = None
     hosts: set[str] | None = None
     unknown: set[str] = field(default_factory=set)
     changed: str | None = None
@@ -166,5 +171,26 @@ class Seen:
             case Call():
                 self.calls[item.name] = item
 
+    def end(self, case: str, why_early: Obstacle | None) -> None:
+        """Note that a case has ended, and why early, if it did."""
+        if why_early is None:
+            self.played.add(case)
+        else:
+            self.stopped[case] = why_early
+
+    def unseen(self, what: str) -> NotSeenError:
+        """Say why something is not there that has nothing to do with what the engine did."""
+        return _obstructed(what, self.absent or Obstacle("it did not run"))
+
     def _unseen(self, name: str) -> NotSeenError:
-        return NotSeenError(f"{name} was not seen: {self.stopped.get(name.partition('/')[0], 'it did not run')}")
+        """Say why a step is not there: a case that came to its end lacks only what the engine did not do."""
+        case = name.partition("/")[0]
+        if case in self.stopped:
+            return _obstructed(name, self.stopped[case])
+        if case in self.played:
+            return NotSeenError(f"{name} was not seen, though its case came to its end", by_engine=True)
+        return self.unseen(name)
+
+
+def _obstructed(what: str, obstacle: Obstacle) -> NotSeenError:
+    return NotSeenError(f"{what} was not seen: {obstacle.text}", obstacle.reason, by_engine=obstacle.by_engine)

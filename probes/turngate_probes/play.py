@@ -15,6 +15,7 @@ from turngate_probes.cases import Case
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.lab import Lab
 from turngate_probes.observe import Sight, unknown_requests
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.sandbox import Sandbox, sandbox, sweep
 from turngate_probes.slots import Slots
 from turngate_probes.stub_model import refused_port
@@ -28,7 +29,9 @@ class Audience(Protocol):
     def saw(self, item: Sight, box: Sandbox) -> None:
         """Take what has just ended."""
 
-    def ended(self, case: Case, why_early: str | None, hosts: set[str], unknown: frozenset[str] = frozenset()) -> None:
+    def ended(
+        self, case: Case, why_early: Obstacle | None, hosts: set[str], unknown: frozenset[str] = frozenset()
+    ) -> None:
         """Take the end of a case: why it stopped early, if it did, the hosts that were tried, and unknown requests."""
 
 

@@ -11,6 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 from turngate import load
+from turngate.clauses import Reason
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.runtime import Stop
 from turngate.runtime.identity import identity
@@ -26,6 +27,7 @@ from turngate_probes.journal import SCHEMA, Journal
 from turngate_probes.keep import keep_streams
 from turngate_probes.machine import machine
 from turngate_probes.observe import Call, Seen, Sight
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.orchestrated.resident import SERVED
 from turngate_probes.play import Stage
 from turngate_probes.releases import Say, default_cache
@@ -113,23 +115,23 @@ class Probe:
                 with self.interrupt.covering() as stop:
                     release = holding.enter_context(self._find(target, say, stop))
             except CaseStoppedError as stopped:
-                self._unanswered(target, str(stopped), "")
+                self._unanswered(target, Reason.INTERRUPTED, str(stopped), "")
             except EnvironmentFailed as failed:
-                self._unanswered(target, failed.what, failed.hint)
+                self._unanswered(target, Reason.NO_EXECUTABLE, failed.what, failed.hint)
             except TurngateError as failed:
-                self._unanswered(target, str(failed), "")
+                self._unanswered(target, Reason.CONTRACT, str(failed), "")
             else:
                 return ReleaseProbe(self, release).run()
         return 0.0
 
-    def _unanswered(self, target: Target, what: str, hint: str) -> None:
+    def _unanswered(self, target: Target, reason: Reason, what: str, hint: str) -> None:
         """Journal a release that can't be asked anything."""
         self.journal.add(
             "release.planned", release=str(target), engine=target.engine, version=target.version,
             executable=target.path and str(target.path), source="path" if target.path else self._registry,
             contract_version=load.contract(target.engine).at().contract_version, turns=0, note="",
         )  # fmt: skip
-        self.journal.add("release.failed", release=str(target), what=what, hint=hint)
+        self.journal.add("release.failed", release=str(target), reason=reason.value, what=what, hint=hint)
 
 
 @dataclass
@@ -183,11 +185,12 @@ class ReleaseProbe:
         kind, told = sight_event(item, places)
         self._journal(kind, **told, **surface(item, self.release.contract))
 
-    def ended(self, case: Case, why_early: str | None, hosts: set[str], unknown: frozenset[str] = frozenset()) -> None:
+    def ended(
+        self, case: Case, why_early: Obstacle | None, hosts: set[str], unknown: frozenset[str] = frozenset()
+    ) -> None:
         """Judge what can be judged now that a case has ended."""
         with self._lock:
-            if why_early is not None:
-                self.seen.stopped[case.name] = why_early
+            self.seen.end(case.name, why_early)
             self.seen.hosts = (self.seen.hosts or set()) | hosts
             self.seen.unknown |= unknown
             self._done.add(case.name)
@@ -200,7 +203,7 @@ class ReleaseProbe:
 
     def _replay(self) -> None:
         if "orchestrated" in LEVELS[self.probe.settings.level]:
-            self.seen.stopped = dict.fromkeys((case.name for case in SERVED), "there is no executable to run")
+            self.seen.absent = Obstacle("there is no executable to run", Reason.NO_EXECUTABLE)
             return
         self.seen = recordings.replay(self.release.contract)
         for turn in self.seen.turns.values():

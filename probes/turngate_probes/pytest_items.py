@@ -19,7 +19,7 @@ from turngate_probes.interrupt import Interrupt
 from turngate_probes.journal import Journal, read
 from turngate_probes.play import Stage
 from turngate_probes.probe import Probe, Settings, default_jobs, sandboxes_path
-from turngate_probes.report.build import LEVELS, Report, build
+from turngate_probes.report.build import LEVELS, Report, bugs, build
 from turngate_probes.report.wording import evidence_text, known
 from turngate_probes.targets import Target, parse_target
 
@@ -98,6 +98,8 @@ class ClauseTest(pytest.Item):
         if release["failed"]:
             raise ClauseFailed(f"{self.parent.name} could not be asked: {visible(release['failed']['what'])}")
         clause = next(each for each in release["clauses"] if each["id"] == self.name)
+        if self.name in bugs(release):
+            raise RuntimeError(clause["detail"])
         unanswered = release["verdict"] == Verdict.UNANSWERED and clause["severity"] == Severity.BREAKING
         if clause["result"] == Result.FAIL or (clause["result"] == Result.NOT_RUN and unanswered):
             raise ClauseFailed(_failure(clause))

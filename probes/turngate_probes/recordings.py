@@ -11,11 +11,13 @@ from typing import Any
 from semver import Version
 
 from turngate import load
+from turngate.clauses import Reason
 from turngate.contract import EngineContract
 from turngate.model import Mode
 from turngate.runtime import Ended, Leftover
 from turngate.turn import read_turn
 from turngate_probes.observe import Seen, Turn
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.record.long import lengthened
 from turngate_probes.record.requests import read_requests
 
@@ -48,7 +50,7 @@ def order(version: str) -> Version:
 
 def replay(contract: EngineContract, root: Path | None = None) -> Seen:
     """Read every recording of the contract's release (in `root`, else where they are found)."""
-    seen = Seen(contract)
+    seen = Seen(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
     root = root or folder()
     for case in sorted((root / contract.engine / str(contract.version)).iterdir()) if root else ():
         turn = _turn(contract, case)

@@ -18,9 +18,10 @@ from turngate.verdict import ClauseResult, capability
 from turngate_probes.cases import ASK, FINAL, Case, ask
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.registry import how_it_ended, went_well
-from turngate_probes.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.lab import Lab
 from turngate_probes.observe import Seen, Sight
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.play import Stage
 from turngate_probes.probe import sandboxes_path
 from turngate_probes.sandbox import Sandbox
@@ -60,9 +61,14 @@ class _Observer:
     def saw(self, item: Sight, box: Sandbox) -> None:  # noqa: ARG002 - where it was played says nothing
         self.seen.note(item)
 
-    def ended(self, case: Case, why_early: str | None, hosts: set[str], unknown: frozenset[str] = frozenset()) -> None:  # noqa: ARG002 - nor do other requests
-        if why_early is not None:
-            self.seen.stopped[case.name] = why_early
+    def ended(
+        self,
+        case: Case,
+        why_early: Obstacle | None,
+        hosts: set[str],  # noqa: ARG002 - other requests say nothing
+        unknown: frozenset[str] = frozenset(),  # noqa: ARG002 - likewise
+    ) -> None:
+        self.seen.end(case.name, why_early)
 
 
 def verify(release: Release, interrupt: Interrupt) -> Outcome:
@@ -112,24 +118,28 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outco
     if late.is_set():
         return Outcome("unproven", f"two turns did not end within {DEADLINE:.0f} s")
     if interrupt.is_set():
-        raise CaseStoppedError("interrupted")
+        raise InterruptedCaseError
     return _ruling(observer.seen)
 
 
 def _two_turns(lab: Lab) -> None:
     first = lab.start("first", ask(ASK))
     if not went_well(first):
-        raise CaseStoppedError(f"the first turn failed: {how_it_ended(first)}")
+        raise CaseStoppedError(f"the first turn failed: {how_it_ended(first)}", by_engine=True)
     if not first.sent():
-        raise CaseStoppedError("the first turn sent no prompt to the stub model")
+        raise CaseStoppedError("the first turn sent no prompt to the stub model", by_engine=True)
     lab.resume("again", first.session, ask(FINAL, turn_index=2))
+
+
+def _why_early(seen: Seen) -> str:
+    return seen.stopped[_CASE].text if _CASE in seen.stopped else ""
 
 
 def _ruling(seen: Seen) -> Outcome:
     first = seen.turns.get(f"{_CASE}/first")
     # an engine that does not work in a sandbox shows nothing of its resume
     if first is None or not went_well(first) or not first.sent():
-        return Outcome("unproven", bounded(seen.stopped.get(_CASE, "there was no first turn"), _LONGEST))
+        return Outcome("unproven", bounded(_why_early(seen) or "there was no first turn", _LONGEST))
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, ("hermetic",), _READ, DECIDING)
     able = capability(results.values())
@@ -137,5 +147,5 @@ def _ruling(seen: Seen) -> Outcome:
     status: Literal["proven", "refuted", "unproven"] = (
         "proven" if able.supported else "refuted" if failed else "unproven"
     )
-    detail = able.detail if status != "unproven" else f"{able.detail}: {seen.stopped.get(_CASE, '')}".rstrip(": ")
+    detail = able.detail if status != "unproven" else f"{able.detail}: {_why_early(seen)}".rstrip(": ")
     return Outcome(status, bounded(detail, _LONGEST))

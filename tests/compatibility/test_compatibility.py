@@ -159,7 +159,11 @@ def test_a_release_that_was_asked_single_clauses_shows_nothing_of_other_claims(
 
 def test_release_that_could_not_be_had_says_why() -> None:
     """It counts as unanswered, and not as run."""
-    lost = release("0.118.0", verdict="unanswered", failed={"what": "no build for this platform", "hint": ""})
+    lost = release(
+        "0.118.0",
+        verdict="unanswered",
+        failed={"reason": "no_executable", "what": "no build for this platform", "hint": ""},
+    )
     engine = after(report(release("0.9.0"), lost))
     told = {"schema": kept.SCHEMA, "engines": {"codex": engine}}
     assert "| Codex CLI | 1 of 3 | 0 | 1 | 0 | 1 | 0.9.0 | 0.118.0: unanswered |" in summary(told)

@@ -7,9 +7,20 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from tests.contracts.releases import NEWEST
-from turngate.clauses import Clause, Result, Severity
+from turngate.clauses import Clause, Reason, Result, Severity
 from turngate.contract import Deviation
-from turngate.verdict import ClauseResult, Finding, Verdict, capability, exit_code, judged, profile, unmet, verdict
+from turngate.verdict import (
+    ClauseResult,
+    Finding,
+    Verdict,
+    capability,
+    exit_code,
+    judged,
+    profile,
+    unexplained,
+    unmet,
+    verdict,
+)
 
 BREAKING, DEGRADED, INFORMATIVE = Severity.BREAKING, Severity.DEGRADED, Severity.INFORMATIVE
 HANG, QUIET = Deviation("resume.dead-handle", "hang", "bound it"), Deviation("resume.dead-handle", "quiet", "look")
@@ -173,6 +184,33 @@ def test_clause_whose_need_did_not_hold_is_not_run(came: Result) -> None:
     found = unmet(dependent, {"handle.present": result(BREAKING, came, "handle.present")})
     assert found is not None
     assert (found.result, found.detail) == (Result.NOT_RUN, f"needs handle.present, which is {came}")
+    assert found.needs == ("handle.present",)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(Result), st.sampled_from([None, *Reason]), st.frozensets(st.integers(0, 7))),
+        max_size=8,
+    )
+)
+def test_a_clause_that_was_not_run_leads_to_a_reason(made: list[tuple[Result, Reason | None, frozenset[int]]]) -> None:
+    """Step by step from what explains itself: what can't be reached so, rings of needs included, has no reason."""
+    results = [
+        replace(result(BREAKING, came, f"a.{i}"), reason=reason, needs=tuple(f"a.{need}" for need in needs))
+        for i, (came, reason, needs) in enumerate(made)
+    ]
+    explained = {
+        each.clause.id
+        for each in results
+        if each.result in (Result.FAIL, Result.DEVIATES, Result.UNSUPPORTED)
+        or (each.result is Result.NOT_RUN and each.reason)
+    }
+    for _ in results:
+        explained |= {
+            each.clause.id for each in results if each.result is Result.NOT_RUN and explained & set(each.needs)
+        }
+    not_run = {each.clause.id for each in results if each.result is Result.NOT_RUN}
+    assert {each.clause.id for each in unexplained(results)} == not_run - explained
 
 
 def test_need_that_nobody_judged_is_not_met() -> None:

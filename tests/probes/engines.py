@@ -12,6 +12,7 @@ from turngate_probes.cases import CASES, Case
 from turngate_probes.clauses import judge_all
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.observe import Seen, Sight
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.play import Stage
 from turngate_probes.sandbox import Sandbox
 
@@ -49,14 +50,15 @@ class Spectator:
             self.kept[item.name] = box.root
             self.seen.note(item)
 
-    def ended(self, case: Case, why_early: str | None, hosts: set[str], unknown: frozenset[str] = frozenset()) -> None:
+    def ended(
+        self, case: Case, why_early: Obstacle | None, hosts: set[str], unknown: frozenset[str] = frozenset()
+    ) -> None:
         """Note the end of a case."""
         with self._lock:
             self.done.add(case.name)
             self.seen.hosts = (self.seen.hosts or set()) | hosts
             self.seen.unknown |= unknown
-            if why_early is not None:
-                self.seen.stopped[case.name] = why_early
+            self.seen.end(case.name, why_early)
 
     def judged(self, *more: str) -> dict[str, ClauseResult]:
         """Judge every clause whose cases were played; `more` counts as played too."""

@@ -76,5 +76,5 @@ def test_a_result_is_told() -> None:
     found = ClauseResult(catalogue()["stdin.open"], Result.DEVIATES, "it hung", ("stdin-open/first",))
     assert clause_event(found) == {
         "id": "stdin.open", "level": "hermetic", "severity": "degraded", "result": "deviates", "detail": "it hung",
-        "stale": False, "evidence": ["stdin-open/first"],
+        "stale": False, "evidence": ["stdin-open/first"], "needs": [], "reason": None,
     }  # fmt: skip

@@ -53,6 +53,6 @@ def test_it_is_the_reason_of_whatever_failed_after_it() -> None:
     """What an interrupt tears down fails in many ways, none of which is the reason."""
     interrupt = Interrupt()
     refused = CaseStoppedError("connection refused")
-    assert interrupt.why(refused) == "connection refused"
+    assert interrupt.why(refused).text == "connection refused"
     interrupt.set()
-    assert interrupt.why(refused) == "interrupted"
+    assert interrupt.why(refused).text == "interrupted"

@@ -6,13 +6,14 @@ import pytest
 
 from tests.probes import engines
 from turngate import load
-from turngate.clauses import Result
+from turngate.clauses import Reason, Result
 from turngate.runtime import Ended
 from turngate_probes import cases, lab
 from turngate_probes.cases import CASES
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.lab import Lab
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.play import Stage
 
 
@@ -103,7 +104,7 @@ def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pyte
 def test_a_case_that_can_not_go_on_says_why(tmp_path: Path) -> None:
     """Without a session id there is nothing to resume: the case stops, and later checks give its reason."""
     played = engines.play(engines.install(tmp_path, "renames-id"), tmp_path, "main")
-    assert played.seen.stopped == {"main": "the turn before reported no session id"}
+    assert played.seen.stopped == {"main": Obstacle("the turn before reported no session id", by_engine=True)}
     assert list(played.seen.turns) == ["main/first"]
 
 
@@ -120,7 +121,8 @@ def test_an_executable_that_can_not_start_stops_each_case(tmp_path: Path) -> Non
     broken.chmod(0o755)
     played = engines.play(broken, tmp_path, "main", "auto")
     assert played.seen.turns == {}
-    assert "look at the interpreter" in played.seen.stopped["main"]
+    assert "look at the interpreter" in played.seen.stopped["main"].text
+    assert played.seen.stopped["main"].reason is Reason.MACHINE
     assert set(played.seen.stopped) == {"main", "auto"}
 
 
@@ -129,7 +131,8 @@ def test_an_interrupt_keeps_cases_from_starting(tmp_path: Path) -> None:
     interrupt = Interrupt()
     interrupt.set()
     played = engines.play(engines.install(tmp_path), tmp_path, "main", "static", interrupt=interrupt)
-    assert played.seen.stopped == {"main": "interrupted", "static": "interrupted"}
+    interrupted = Obstacle("interrupted", Reason.INTERRUPTED)
+    assert played.seen.stopped == {"main": interrupted, "static": interrupted}
     assert played.seen.turns == {}
 
 

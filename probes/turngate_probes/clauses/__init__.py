@@ -4,10 +4,11 @@ A check reads turns by name and never runs anything, so that it serves recording
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 from turngate import load
 from turngate.clauses import Clause, Result
-from turngate.verdict import ClauseResult, judged, unmet
+from turngate.verdict import ClauseResult, Finding, fallen, judged, unmet
 from turngate_probes.clauses import (
     backend,
     gate,
@@ -23,7 +24,9 @@ from turngate_probes.clauses import (
 )
 from turngate_probes.clauses.registry import CHECKS, Check, SkippedError
 from turngate_probes.observe import NotSeenError, Seen
+from turngate_probes.obstacle import Obstacle
 
+SHOWN = 3  # of the last sights of a case that could not be played on
 __all__ = [
     "CHECKS",
     "backend",
@@ -44,13 +47,13 @@ __all__ = [
 
 
 def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
-    """Give the clauses and all that they need; KeyError if there is no such clause."""
+    """Give the clauses, all that they need and the first that each blames; KeyError if there is no such clause."""
     found = set[str]()
     open_ = list(clause_ids)
     while open_:
         clause = load.catalogue()[open_.pop()]
         found.add(clause.id)
-        open_ += set(clause.needs) - found
+        open_ += {*clause.needs, *CHECKS[clause.id].blames[:1]} - found
     return frozenset(found)
 
 
@@ -65,16 +68,19 @@ def judge_all(
 
     With `only`, which holds what each needs too, other clauses are left out.
     """
-    fresh = []
-    for clause in load.catalogue().at_level(*levels):
-        if only is not None and clause.id not in only:
-            continue
-        check = CHECKS[clause.id]
-        ready = done >= set(check.cases) and all(need in results for need in clause.needs)
-        if clause.id not in results and ready:
-            results[clause.id] = judge(clause, check, seen, results)
+    open_ = [c for c in load.catalogue().at_level(*levels) if c.id not in results and (only is None or c.id in only)]
+    fresh: list[ClauseResult] = []
+    asked = {clause.id for clause in open_} | set(results)
+    while ready := [c for c in open_ if c.id not in results and _is_ready(c, asked - set(results), done)]:
+        for clause in ready:
+            results[clause.id] = judge(clause, CHECKS[clause.id], seen, results)
             fresh.append(results[clause.id])
     return fresh
+
+
+def _is_ready(clause: Clause, waiting: set[str], done: set[str]) -> bool:
+    check = CHECKS[clause.id]
+    return done >= set(check.cases) and waiting.isdisjoint((*clause.needs, *check.blames))
 
 
 def judge(clause: Clause, check: Check, seen: Seen, results: dict[str, ClauseResult]) -> ClauseResult:
@@ -83,7 +89,20 @@ def judge(clause: Clause, check: Check, seen: Seen, results: dict[str, ClauseRes
         return missing
     try:
         return judged(clause, check.run(seen), seen.contract)
-    except NotSeenError as reason:
-        return ClauseResult(clause, Result.NOT_RUN, str(reason))
+    except NotSeenError as unseen:
+        return _not_seen(clause, check, seen, unseen.obstacle, results)
     except SkippedError as reason:
         return ClauseResult(clause, Result.UNSUPPORTED, str(reason))
+
+
+def _not_seen(
+    clause: Clause, check: Check, seen: Seen, obstacle: Obstacle, results: dict[str, ClauseResult]
+) -> ClauseResult:
+    """Judge a clause of which something was not seen: what the engine did fails it, unless another clause names it."""
+    named = fallen(clause, (each for each in check.blames if each in results), results)
+    if named:
+        return replace(named, detail=f"{obstacle.text}; {named.detail}")
+    if obstacle.by_engine:
+        evidence = [name for name in (*seen.calls, *seen.turns) if name.partition("/")[0] in check.cases]
+        return judged(clause, Finding(ok=False, detail=obstacle.text, evidence=tuple(evidence[-SHOWN:])), seen.contract)
+    return ClauseResult(clause, Result.NOT_RUN, obstacle.text, reason=obstacle.reason)

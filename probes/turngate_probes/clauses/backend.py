@@ -4,7 +4,7 @@ from turngate.runtime import Ended
 from turngate.verdict import Finding
 from turngate_probes.cases import FAILING
 from turngate_probes.clauses.registry import check, how_it_ended
-from turngate_probes.observe import NotSeenError, Seen, Turn
+from turngate_probes.observe import Seen, Turn
 
 
 @check("backend.failure-told", *FAILING)
@@ -15,7 +15,7 @@ def failure_told(seen: Seen) -> Finding:
     """
     turns = [seen.turns[f"{case}/first"] for case in FAILING if f"{case}/first" in seen.turns]
     if not turns:
-        raise NotSeenError("no turn with a failing backend was seen")
+        seen.turn(f"{FAILING[0]}/first")
     missing = [case for case in FAILING if f"{case}/first" not in seen.turns]
     if missing and all(turn.requests is not None for turn in turns):
         seen.turn(f"{missing[0]}/first")

@@ -1,7 +1,7 @@
 """Checks of one release in the place of another, on the same home: what open sessions become."""
 
 from turngate.verdict import Finding
-from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
+from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
 from turngate_probes.observe import Seen, Turn
 
 CASE = "crossing"
@@ -10,7 +10,10 @@ CASE = "crossing"
 @check("upgrade.resume", CASE)
 def upgrade_resume(seen: Seen) -> Finding:
     """The newer release resumed a session of the older one, under its id, with the older turn's nonce on the wire."""
-    return _carried(seen.turn(f"{CASE}/old-first"), seen.turn(f"{CASE}/new-again"))
+    first = seen.turn(f"{CASE}/old-first")
+    if first.session is None:
+        raise SkippedError(f"the older release began no session to resume ({how_it_ended(first)})")
+    return _carried(first, seen.turn(f"{CASE}/new-again"))
 
 
 @check("rollback.resume", CASE)

@@ -6,6 +6,8 @@ from turngate_probes.clauses.registry import check, failed, how_it_ended, passed
 from turngate_probes.observe import Seen, Turn
 
 FIRST = "main/first"
+# without them a turn has no session id that could be resumed
+RESUMABLE = ("handle.present", "handle.place", "handle.shape")
 # not the case of imitation, which has a clause of its own
 AGREEING = ("main", "bad-handles", "auto")
 

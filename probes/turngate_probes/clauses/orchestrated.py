@@ -52,7 +52,7 @@ def survives_kill(seen: Seen) -> Finding:
     return passed("the same question and session id, and the reply was taken", again, after, reply)
 
 
-@check("orchestrated.context-carried", "loop")
+@check("orchestrated.context-carried", "loop", blames=("orchestrated.final-data",))
 def context_carried(seen: Seen) -> Finding:
     """One request after the reply held the nonce of the first turn and that of the reply, under the same session id."""
     first, turn = seen.turn("loop/turn-1"), seen.turn("loop/turn-2")
@@ -80,7 +80,7 @@ def final_data(seen: Seen) -> Finding:
     return passed(f"succeeded with {json.dumps(data)}", ended)
 
 
-@check("orchestrated.no-auto-flags", "loop", "one-reply")
+@check("orchestrated.no-auto-flags", "loop", "one-reply", blames=("orchestrated.final-data",))
 def no_auto_flags(seen: Seen) -> Finding:
     """No turn was started with an auto-approve flag, by the server's word, by its argv, or by what requests show."""
     turns = [*_turns(seen, "loop"), *_turns(seen, "one-reply")]
@@ -106,37 +106,37 @@ def dead_handle(seen: Seen) -> Finding:
     return failed_as("SESSION_RESUME_FAILED", ended, *_turns(seen, "dead-handle")[1:])
 
 
-@check("orchestrated.missing-handle", "missing-handle")
+@check("orchestrated.missing-handle", "missing-handle", blames=("orchestrated.waits",))
 def missing_handle(seen: Seen) -> Finding:
     """A turn that asked, and printed no session id, failed its run; it never waited."""
     turn, ended = seen.turn("missing-handle/turn-1"), seen.call("missing-handle/ended")
     if not turn.sent():
-        raise NotSeenError("the prompt never reached the model")
+        raise NotSeenError(f"the prompt never reached the model; the run is {standing(ended)}", by_engine=True)
     if turn.session is not None:
         raise NotSeenError(f"the session id {turn.session} was not kept from the server")
     return failed_as("SESSION_RESUME_FAILED", ended, turn)
 
 
-@check("orchestrated.engine-failure", "engine-failure")
+@check("orchestrated.engine-failure", "engine-failure", blames=("orchestrated.waits",))
 def engine_failure(seen: Seen) -> Finding:
     """A model backend that refuses failed the run, as the engine's failure, or as a timeout where it never gives up."""
     turn, ended = seen.turn("engine-failure/turn-1"), seen.call("engine-failure/ended")
     if not any(request.reply == f"refuse {REFUSED}" for request in turn.sent()):
-        raise NotSeenError("the model backend was not asked")
+        raise NotSeenError(f"the model backend was not asked; the run is {standing(ended)}", by_engine=True)
     declared = {d.symptom for d in seen.contract.deviations if d.clause == "backend.failure-told"}
     return failed_as("TURN_TIMEOUT" if HANGS in declared else "ENGINE_FAILED", ended, turn)
 
 
-@check("orchestrated.bad-envelope", "bad-envelope")
+@check("orchestrated.bad-envelope", "bad-envelope", blames=("orchestrated.waits",))
 def bad_envelope(seen: Seen) -> Finding:
     """A question that asks nothing failed the run; it never waited."""
     turn, ended = seen.turn("bad-envelope/turn-1"), seen.call("bad-envelope/ended")
     if turn.reading.final_text is None:
-        raise NotSeenError("the engine gave no answer")
+        raise NotSeenError(f"the engine gave no answer; the run is {standing(ended)}", by_engine=True)
     return failed_as("ENVELOPE_INVALID", ended, turn)
 
 
-@check("orchestrated.cancel", "cancel")
+@check("orchestrated.cancel", "cancel", blames=("orchestrated.waits",))
 def cancel(seen: Seen) -> Finding:
     """A run that was canceled in the middle of its turn is canceled, and nothing of its engine runs."""
     asked, ended, turn = seen.call("cancel/cancel"), seen.call("cancel/ended"), seen.turn("cancel/turn-1")

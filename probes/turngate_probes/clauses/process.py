@@ -1,5 +1,6 @@
 """Checks of what an engine does around its turns: processes, files, network."""
 
+from turngate.clauses import Reason
 from turngate.runtime import EXIT_LIMIT, Ended
 from turngate.verdict import Finding
 from turngate_probes.clauses.registry import check, failed, passed
@@ -13,8 +14,10 @@ EVERYTHING = "everything"
 def clean_exit(seen: Seen) -> Finding:
     """The engine exited soon after the terminal event of each turn, and left no process behind."""
     watched = [turn for turn in seen.turns.values() if turn.requests is not None]
+    if not watched and seen.turns:
+        raise NotSeenError("recordings do not show what was left running", Reason.NO_RECORDING)
     if not watched:
-        raise NotSeenError("recordings do not show what was left running" if seen.turns else "no turn was seen")
+        seen.turn("main/first")
     for turn in watched:
         if turn.ended is Ended.LINGERED:
             detail = f"still running {turn.exit_seconds or EXIT_LIMIT:.0f} s after its terminal event, and ended then"
@@ -23,7 +26,8 @@ def clean_exit(seen: Seen) -> Finding:
             left = ", ".join(" ".join(each.argv)[:120] or str(each.pid) for each in turn.leftovers)
             return failed(f"left running: {left}", turn, symptom="left-running")
     if any(turn.exit_seconds is None for turn in watched):
-        raise NotSeenError("recordings do not show how long the engine stayed after its terminal event")
+        what = "recordings do not show how long the engine stayed after its terminal event"
+        raise NotSeenError(what, Reason.NO_RECORDING)
     slowest = max(turn.exit_seconds or 0 for turn in watched)
     return passed(f"{len(watched)} turns left nothing behind; at most {slowest:.1f} s from terminal event to exit")
 
@@ -32,7 +36,7 @@ def clean_exit(seen: Seen) -> Finding:
 def executable_unchanged(seen: Seen) -> Finding:
     """The executable and what is installed with it were the same afterwards."""
     if seen.changed is None:
-        raise NotSeenError("nobody looked at the executable")
+        raise seen.unseen("the executable")
     return failed(seen.changed) if seen.changed else passed("same files before and after")
 
 
@@ -40,7 +44,7 @@ def executable_unchanged(seen: Seen) -> Finding:
 def loopback_only(seen: Seen) -> Finding:
     """No host was tried but those that the contract lists, and no path that the model backend does not know."""
     if seen.hosts is None:
-        raise NotSeenError("nobody watched the network")
+        raise seen.unseen("the network")
     strange = sorted(seen.hosts - set(seen.contract.hermetic.egress))
     asked = unknown_requests(r for t in seen.turns.values() for r in t.requests or ())
     # some are made outside of a turn: for the version, or once the engine's process has ended

@@ -4,6 +4,7 @@ from turngate.flags import auto_flags_in
 from turngate.model import Mode, Outcome
 from turngate.verdict import Finding
 from turngate_probes.clauses.approval import acts_unasked
+from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
 from turngate_probes.observe import Seen, Turn
@@ -24,7 +25,7 @@ def no_auto_flags(seen: Seen) -> Finding:
     return passed(f"{len(turns)} interactive turns", first)
 
 
-@check("auto.flags-accepted", "auto")
+@check("auto.flags-accepted", "auto", blames=RESUMABLE)
 def auto_flags_accepted(seen: Seen) -> Finding:
     """In mode auto both turns ran, with the flags that the contract names, and the requests show their effect."""
     # one by one, since a first turn that failed may be why there is no second
@@ -37,7 +38,7 @@ def auto_flags_accepted(seen: Seen) -> Finding:
     return passed("accepted: " + " ".join(seen.contract.launch.auto), seen.turn("auto/first"), turn)
 
 
-@check("prompt.not-a-flag", "flag-prompts")
+@check("prompt.not-a-flag", "flag-prompts", blames=RESUMABLE)
 def not_a_flag(seen: Seen) -> Finding:
     """Prompts spelled like flags were sent to the model word for word."""
     turns = []

@@ -21,20 +21,27 @@ class SkippedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check and the cases that must have run before it can be asked."""
+    """A check and the cases that must have run before it can be asked.
+
+    `blames` are clauses that name what the engine may do so that a case can't be played: while they hold, this clause
+    fails itself for it. The first of them is asked with the clause, the others count if they are asked anyway.
+    """
 
     cases: tuple[str, ...]
     run: Callable[[Seen], Finding]
+    blames: tuple[str, ...] = ()
 
 
 CHECKS: dict[str, Check] = {}
 
 
-def check(clause_id: str, *cases: str) -> Callable[[Callable[[Seen], Finding]], Callable[[Seen], Finding]]:
+def check(
+    clause_id: str, *cases: str, blames: tuple[str, ...] = ()
+) -> Callable[[Callable[[Seen], Finding]], Callable[[Seen], Finding]]:
     """Register a function as the check of a clause."""
 
     def register(function: Callable[[Seen], Finding]) -> Callable[[Seen], Finding]:
-        CHECKS[clause_id] = Check(cases, function)
+        CHECKS[clause_id] = Check(cases, function, blames)
         return function
 
     return register

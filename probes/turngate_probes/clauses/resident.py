@@ -6,7 +6,7 @@ from turngate.flags import auto_flags_in
 from turngate.verdict import Finding
 from turngate_probes.clauses.orchestrated import ACCEPTED, FINAL_DATA, failed_as, standing
 from turngate_probes.clauses.registry import SkippedError, check, failed, passed
-from turngate_probes.observe import NotSeenError, Seen
+from turngate_probes.observe import Seen
 
 UNPROCESSABLE = 422
 _LASTING = ("always", "session", "forever", "never")
@@ -44,12 +44,12 @@ def context_carried(seen: Seen) -> Finding:
     return passed(f"{first.nonce} was sent again in the third turn", first, third)
 
 
-@check("resident.permission-asked", "resident")
+@check("resident.permission-asked", "resident", blames=("resident.one-process",))
 def permission_asked(seen: Seen) -> Finding:
     """The call of a tool became a question with one-time options; none but these was taken, and the run went on."""
     _must_be_kept(seen)
     if seen.contract.hermetic.tool_call is None:
-        raise NotSeenError("the contract names no tool that the model could call")
+        raise SkippedError("its contract names no tool that the model could call")
     acting, asked = seen.call("resident/acting"), seen.call("resident/permission")
     pending = asked.document.get("pending") or {}
     if pending.get("kind") != "risk_ack":
@@ -72,7 +72,7 @@ def permission_asked(seen: Seen) -> Finding:
     return passed(f"asked with {' and '.join(options)}, and went on when declined", asked, wrong, declined, again)
 
 
-@check("resident.wait-timeout", "resident-ends")
+@check("resident.wait-timeout", "resident-ends", blames=("resident.process-lost",))
 def wait_timeout(seen: Seen) -> Finding:
     """Nobody replied: the run failed as such, and nothing of its process was left."""
     return _lost(seen, "late", "INTERACTION_WAIT_TIMEOUT")
@@ -86,7 +86,7 @@ def process_lost(seen: Seen) -> Finding:
     return passed(f"{found.detail}, {turn.seconds:.1f} s after the kill", turn) if found.ok else found
 
 
-@check("resident.restart", "resident-ends")
+@check("resident.restart", "resident-ends", blames=("resident.process-lost", "resident.wait-timeout"))
 def restart(seen: Seen) -> Finding:
     """The server was killed and started again: the run failed as such, and nothing of its process was left."""
     return _lost(seen, "orphan", "INTERACTION_PROCESS_LOST")

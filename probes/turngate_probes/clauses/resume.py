@@ -1,11 +1,12 @@
 """Checks of resuming. What counts is what the model backend was sent, not what the engine says."""
 
 from turngate.verdict import Finding
+from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
 from turngate_probes.observe import Seen, Turn
 
 
-@check("resume.accepted", "main")
+@check("resume.accepted", "main", blames=RESUMABLE)
 def accepted(seen: Seen) -> Finding:
     """The resume ran a turn with the caller's options, and the model that they choose."""
     turn = seen.turn("main/again")
@@ -79,7 +80,7 @@ def later_minute(seen: Seen) -> Finding:
     return passed("resumed twice over a change of the clock's minute", again, third)
 
 
-@check("resume.isolation", "later-minute")
+@check("resume.isolation", "later-minute", blames=("resume.later-minute",))
 def isolation(seen: Seen) -> Finding:
     """No request of one session held a nonce of the other."""
     a = [

@@ -21,7 +21,7 @@ def framing(seen: Seen) -> Finding:
     return passed(told + next(filter(None, map(unread, turns)), ""), *turns)
 
 
-@check("stream.known-events", EVERYTHING)
+@check("stream.known-events", EVERYTHING, blames=("turn.terminal-event",))
 def known_events(seen: Seen) -> Finding:
     """No turn held a kind of record that the contract does not know."""
     for turn in seen.turns.values():
@@ -29,7 +29,8 @@ def known_events(seen: Seen) -> Finding:
             return failed("unknown: " + ", ".join(turn.reading.unknown[:10]), turn)
     kinds = sorted({kind for turn in seen.turns.values() for kind in turn.reading.census})
     if not kinds:
-        raise NotSeenError("no turn held a record")
+        turn = seen.turn("main/first")
+        raise NotSeenError(f"no turn held a record ({how_it_ended(turn)})", by_engine=True)
     return passed("seen: " + ", ".join(kinds))
 
 

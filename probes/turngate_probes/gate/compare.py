@@ -5,7 +5,6 @@ from typing import Any
 
 from turngate.clauses import Result, Severity
 from turngate.contract import EngineContract
-from turngate.load import catalogue
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Difference, Impact, Use, of_call, of_clause, of_surface
 from turngate_probes.gate.survey import Side, shared
@@ -31,8 +30,8 @@ class Results:
         return self.of(clause_id) in (Result.PASS, Result.DEVIATES)
 
     def fallen(self, clause_id: str) -> bool:
-        """Say whether some clause that this one needs, directly or not, does not hold."""
-        needs = catalogue()[clause_id].needs
+        """Say whether the clause was not run since one that it needs, directly or not, does not hold."""
+        needs = self.by_id[clause_id]["needs"] if clause_id in self.by_id else ()
         return any(self.of(need) in FALLEN or self.fallen(need) for need in needs)
 
 

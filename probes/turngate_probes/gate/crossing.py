@@ -25,7 +25,7 @@ def crossing(old: Release) -> Case:
 
 @dataclass(frozen=True, slots=True)
 class _Home:
-    """The home with the labs of both releases; a part whose session never began is left out."""
+    """The home with the labs of both releases; the older one's part is left out if its session never began."""
 
     new: Lab
     old: Lab
@@ -40,9 +40,7 @@ class _Home:
 
     def rollback(self) -> None:
         """A session begins in the newer release and goes on in the older one."""
-        first = self._start(self.new, "new-first")
-        if first.session is not None:
-            self._resume(self.old, "old-again", first, 2)
+        self._resume(self.old, "old-again", self._start(self.new, "new-first"), 2)
 
     def _start(self, lab: Lab, step: str) -> Turn:
         lab.sandbox.furnish(lab.contract.hermetic)

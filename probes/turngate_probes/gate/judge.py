@@ -11,16 +11,17 @@ from turngate_probes.gate import baseline
 from turngate_probes.gate.baseline import UNASKED, Entry
 from turngate_probes.gate.classify import Difference, Impact
 from turngate_probes.gate.compare import Results
+from turngate_probes.report.build import BUG, CRASHED_CODE, INTERRUPTED_CODE, bugs
 
-PASS, FAIL, UNANSWERED, INTERRUPTED = "pass", "fail", "unanswered", "interrupted"
-CODES = {PASS: 0, FAIL: 1, UNANSWERED: 2, INTERRUPTED: 130}
+PASS, FAIL, UNANSWERED, CRASHED, INTERRUPTED = "pass", "fail", "unanswered", "crashed", "interrupted"
+CODES = {PASS: 0, FAIL: 1, UNANSWERED: 2, CRASHED: CRASHED_CODE, INTERRUPTED: INTERRUPTED_CODE}
 
 
 class Reason(Struct, frozen=True):
     """What speaks against the newer release, or was not answered, in one sentence.
 
-    `kind` is clause (`about` is its id then), the kind of a difference, baseline, unanswered or interrupted; `clause`
-    is the promise that it is about.
+    `kind` is clause (`about` is its id then), the kind of a difference, baseline, unanswered, crashed or interrupted;
+    `clause` is the promise that it is about.
     """
 
     kind: str
@@ -63,6 +64,8 @@ def rule(
     standing = [each for each in against if each.clause not in excusing]
     standing += [_passing(entry) for entry, state in states if state == "passes"]
     open_ = [*_unanswered(old, Results(old)), *_unanswered(new, results)]
+    if failed := [Reason(CRASHED, name, f"{name}: {BUG}") for name in (*bugs(old), *bugs(new))]:
+        return Ruling(CRASHED, tuple(failed), states, excused)
     if interrupted:
         stopped = Reason("interrupted", INTERRUPTED, "interrupted: this is what was known by then")
         return Ruling(INTERRUPTED, (stopped,), states, excused)

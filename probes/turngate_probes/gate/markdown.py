@@ -7,7 +7,7 @@ from turngate_probes.gate.text import OUTCOMES, apart
 from turngate_probes.gate.view import ruling_of
 from turngate_probes.report.markdown import escaped, prices
 
-SIGNS = {"pass": "✅", "fail": "❌", "unanswered": "❔", "interrupted": "❔"}
+SIGNS = {"pass": "✅", "fail": "❌", "unanswered": "❔", "crashed": "💥", "interrupted": "❔"}
 MARKS = {"breaking": "❌", "degraded": "🟡", "additive": "🟢", "none": "⚪"}
 MOST = 200
 

@@ -16,6 +16,7 @@ MEANING = {
     "pass": "nothing speaks against it",
     "fail": "something speaks against it",
     "unanswered": "not everything could be asked",
+    "crashed": "turngate itself failed; it says nothing about the engine",
     "interrupted": "interrupted; this is what was known by then",
 }
 EXCUSED = {"excused": "it did not, and the baseline excuses it"}

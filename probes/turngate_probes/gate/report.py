@@ -1,15 +1,14 @@
 """The report of a gate as data, by the schema `gate-report`, and the report of both probes that renderers know."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from turngate import load
-from turngate.clauses import Clause, Result, Severity
 from turngate.contract import EngineContract
 from turngate.errors import NotCoveredError
-from turngate.verdict import ClauseResult, verdict
+from turngate.verdict import verdict
 from turngate_probes.gate.advice import NOTHING, UNKNOWN, advice
 from turngate_probes.gate.baseline import Entry, concerning
 from turngate_probes.gate.claims import claim_differences
@@ -18,7 +17,7 @@ from turngate_probes.gate.compare import WORST_FIRST, differences, unasked
 from turngate_probes.gate.gather import Answer, Gathered
 from turngate_probes.gate.judge import FAIL, PASS, Ruling, rule
 from turngate_probes.gate.survey import Side, survey
-from turngate_probes.report.build import Report, code_of
+from turngate_probes.report.build import Report, code_of, result_of
 
 SCHEMA = "turngate.gate-report/1"
 NAMED = ("release", "version", "source", "executable", "verdict", "note", "failed")
@@ -74,7 +73,7 @@ def _with_crossing(release: Report, crossing: Report | None) -> Report:
         return dict(release)
     clauses = [*release["clauses"], *crossing["releases"][0]["clauses"]]
     counted = {key: release[key] + crossing["releases"][0][key] for key in ("turns", "engine_seconds")}
-    worth = verdict(map(_result, clauses)).value
+    worth = verdict(map(result_of, clauses)).value
     return {**release, **counted, "clauses": clauses, "verdict": worth}
 
 
@@ -85,13 +84,8 @@ def _probe(frame: Report, old: Report, new: Report, seconds: float, *, interrupt
     return {key: value for key, value in frame.items() if key != "peaks"} | {
         "level": "hermetic", "strict": False, "interrupted": interrupted, "seconds": round(seconds, 3),
         "engine_seconds": round(sum(each["engine_seconds"] for each in releases), 3), "clauses": asked,
-        "exit_code": 130 if interrupted else code_of(releases, strict=False), "releases": releases,
+        "exit_code": code_of(releases, strict=False, interrupted=interrupted), "releases": releases,
     }  # fmt: skip
-
-
-def _result(clause: Mapping[str, Any]) -> ClauseResult:
-    known = Clause(clause["id"], "", "", clause["level"], Severity(clause["severity"]))
-    return ClauseResult(known, Result(clause["result"]), clause["detail"])
 
 
 def _contract(engine: str, release: Report) -> EngineContract | None:

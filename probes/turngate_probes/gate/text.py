@@ -15,9 +15,10 @@ OUTCOMES = {
     "pass": "may take the place of",
     "fail": "must not take the place of",
     "unanswered": "could not be asked everything about taking the place of",
+    "crashed": "was not judged, since turngate itself failed, about taking the place of",
     "interrupted": "was not asked to the end about taking the place of",
 }
-STYLES = {"pass": "pass", "fail": "fail", "unanswered": "not_run", "interrupted": "not_run"}
+STYLES = {"pass": "pass", "fail": "fail", "unanswered": "not_run", "crashed": "fail", "interrupted": "not_run"}
 IMPACTS = {"breaking": "fail", "degraded": "deviates", "additive": "pass", "none": "not_run"}
 LONGEST = 240
 MOST_OF_A_KIND = 12

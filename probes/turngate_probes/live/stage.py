@@ -50,7 +50,7 @@ class LiveLab(Lab):
     def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
         """Run a resumed turn, with the user's own model; CaseStoppedError if there is no session to resume."""
         if session is None:
-            raise CaseStoppedError("the turn before reported no session id")
+            raise CaseStoppedError("the turn before reported no session id", by_engine=True)
         return self._turn(step, ask, argv.resume(self.contract, ask.prompt, ask.mode, session), session)
 
     def _run(self, *args: Any, **kwargs: Any) -> ProcessOutcome:

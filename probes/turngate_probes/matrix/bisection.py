@@ -7,7 +7,6 @@ from typing import Any
 
 from turngate.clauses import Result
 from turngate.errors import EnvironmentFailed
-from turngate.load import catalogue
 from turngate_probes.releases import nearest
 
 SCHEMA = "turngate.bisect-report/1"
@@ -146,7 +145,7 @@ def answer_of(release: Mapping[str, Any], clause_id: str) -> Answer:
     result = Result(clause["result"])
     if result is not Result.NOT_RUN:
         return Answer(version, result, clause["detail"], clause["evidence"])
-    failed = (clauses[need] for need in _needs(clause_id) if clauses[need]["result"] in FAILED)
+    failed = (clauses[need] for need in _needs(clauses, clause_id) if clauses[need]["result"] in FAILED)
     details = (f"needs {need['id']}, which is {need['result']}: {need['detail']}" for need in failed)
     return Answer(version, None, next(details, clause["detail"]))
 
@@ -171,7 +170,7 @@ def _described(answer: Answer) -> dict[str, Any]:
     return {"version": answer.version, "result": result, "detail": answer.detail, "evidence": list(answer.evidence)}
 
 
-def _needs(clause_id: str) -> list[str]:
-    """List what a clause needs, directly or not."""
-    needs = catalogue()[clause_id].needs
-    return [*needs, *(each for need in needs for each in _needs(need))]
+def _needs(clauses: Mapping[str, Mapping[str, Any]], clause_id: str) -> list[str]:
+    """List what kept a clause from being run, directly or not."""
+    needs = [need for need in clauses[clause_id]["needs"] if need in clauses]
+    return [*needs, *(each for need in needs for each in _needs(clauses, need))]

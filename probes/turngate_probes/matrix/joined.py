@@ -5,10 +5,11 @@ from pathlib import Path
 
 from semver import Version
 
+from turngate.clauses import Reason
 from turngate.errors import EnvironmentFailed
 from turngate_probes.journal import Event, read
 from turngate_probes.matrix.results import Plan
-from turngate_probes.report.build import INTERRUPTED_CODE, SCHEMA, Report, build, code_of
+from turngate_probes.report.build import SCHEMA, Report, build, code_of
 
 NOT_PROBED = "it was not probed: the run of its shard ended before its turn"
 INTERRUPTED = "interrupted"
@@ -48,7 +49,7 @@ def joined(
             "cache_bytes": max((each.cache_bytes for each in totals), default=0),
             "memory_bytes": max((each.memory_bytes for each in totals), default=0),
         },
-        "exit_code": INTERRUPTED_CODE if interrupted else code_of(releases, strict=strict),
+        "exit_code": code_of(releases, strict=strict, interrupted=interrupted),
         "releases": releases,
     }  # fmt: skip
 
@@ -79,12 +80,14 @@ def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> Rep
 
 def _absent(plan: Plan, version: str, why: str) -> Report:
     release, at = f"{plan.engine}@{version}", plan.at
+    reason = Reason.INTERRUPTED if why in (NOT_PROBED, INTERRUPTED) else Reason.MACHINE
     events: list[Event] = [
         {"event": "probe.started", "at": at, "turngate": plan.turngate, "machine": plan.machine, "level": plan.level,
          "strict": False, "cores": 1, "clauses": list(plan.clauses)},
         {"event": "release.planned", "at": at, "release": release, "engine": plan.engine, "version": version,
          "executable": None, "source": plan.source, "contract_version": plan.contract_version, "turns": 0, "note": ""},
-        {"event": "release.failed", "at": at, "release": release, "what": why, "hint": "run the matrix again"},
+        {"event": "release.failed", "at": at, "release": release, "reason": reason.value, "what": why,
+         "hint": "run the matrix again"},
     ]  # fmt: skip
     report: Report = build(events)["releases"][0]
     return report

@@ -12,7 +12,7 @@ from turngate.files import default_cache
 from turngate.runtime import Stop
 from turngate_probes import report
 from turngate_probes.cli import _interrupting
-from turngate_probes.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.journal import Event
 from turngate_probes.machine import machine
 from turngate_probes.matrix.bisection import Answer, Bisection, answer_of, describe
@@ -140,7 +140,7 @@ def _ask(order: Order, source: Source, version: str, clause: str, interrupt: Int
     running = order.matrix(source, plan, lambda e: None if e["event"] == "matrix.planned" else listener(e), interrupt)
     totals = running.run()
     if interrupt.is_set():
-        raise CaseStoppedError("interrupted")
+        raise InterruptedCaseError
     found = joined([replace(plan, totals=totals)], [order.folder], failed=running.failed)
     return answer_of(found["releases"][0], clause)
 

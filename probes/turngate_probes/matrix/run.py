@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from turngate import load
+from turngate.clauses import Reason
 from turngate.errors import EnvironmentFailed
 from turngate.runtime import Stop
 from turngate_probes.cache import MARKER, Installed, Say, home_of, in_use
@@ -19,7 +20,7 @@ from turngate_probes.matrix.results import Plan, Totals, alone
 from turngate_probes.peaks import Peaks, enough_memory, waiting_for
 from turngate_probes.play import Stage
 from turngate_probes.probe import Probe, Settings
-from turngate_probes.report.build import build
+from turngate_probes.report.build import bugs, build
 from turngate_probes.room import Room
 from turngate_probes.targets import Release, Target
 
@@ -95,13 +96,14 @@ class Matrix:
             return float(release["engine_seconds"])
         answered, failed = self.plan.answered(self.folder, version), self.plan.failed(self.folder, version)
         failed.unlink(missing_ok=True)
-        part.replace(failed if release["verdict"] == "unanswered" else answered)
+        part.replace(failed if release["verdict"] == "unanswered" or bugs(release) else answered)
         return float(release["engine_seconds"])
 
     def _lost(self, version: str, what: str, hint: str) -> None:
         self.failed[version] = what
         name = f"{self.plan.engine}@{version}"
-        self._tell({"event": "release.failed", "at": "", "release": name, "what": what, "hint": hint})
+        told = {"event": "release.failed", "at": "", "release": name, "reason": Reason.MACHINE.value}
+        self._tell({**told, "what": what, "hint": hint})
 
     @contextmanager
     def _find(self, target: Target, say: Say, stop: Stop) -> Iterator[Release]:

@@ -72,7 +72,7 @@ def _one_reply(visit: Visit) -> None:
     visit.settle("asked")
     visit.race("reply", visit.question("question"), [Prompt.of("blue", ASK) for _ in range(RACERS)])
     if visit.settle("asked-again").get("state") != "waiting_user":
-        raise CaseStoppedError("after the first reply the run does not ask again")
+        raise CaseStoppedError("after the first reply the run does not ask again", by_engine=True)
     again = Prompt.of("red", FINAL)
     visit.race("repeated", visit.question("question-again"), [again] * REPEATS, key=new_nonce())
     visit.settle("ended")

@@ -14,7 +14,7 @@ from typing import Self
 from turngate.errors import TurngateError
 from turngate.plain import bounded
 from turngate.runtime import Ended, ProcessOutcome, ProcessRequest, Stop, run
-from turngate_probes.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.observe import Page
 
 READY_WITHIN = 60.0
@@ -79,7 +79,7 @@ class Serving:
         if not self._url:
             self._stack.close()
             if self._interrupt.is_set():
-                raise CaseStoppedError("interrupted")
+                raise InterruptedCaseError
             raise CaseStoppedError(f"the server did not start: {self._last_words()}")
         return self
 

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from turngate.argv import read_options
+from turngate.clauses import Reason
 from turngate.model import AdapterTurnResult, Outcome
 from turngate_probes.interrupt import CaseStoppedError
 from turngate_probes.lab import Lab
@@ -40,7 +41,7 @@ class Stay(Visit):
         """Wait until the run waits for its user; CaseStoppedError if it does not."""
         self.follow(step)
         if self.run.get("state") != "waiting_user":
-            raise CaseStoppedError(f"the run does not wait with its process: {self._standing()}")
+            raise CaseStoppedError(f"the run does not wait with its process: {self._standing()}", by_engine=True)
 
     def ends(self, step: str) -> float:
         """Wait until the run has ended and nothing of its process is left, or for too long; gives the seconds."""
@@ -57,7 +58,7 @@ class Stay(Visit):
         """The first start of the engine for this run; CaseStoppedError if there is none."""
         starts = self._starts()[self._earlier :]
         if not starts:
-            raise CaseStoppedError(f"the engine was not started: {self._standing()}")
+            raise CaseStoppedError(f"the engine was not started: {self._standing()}", by_engine=True)
         return starts[0]
 
     def act(self, step: str, question: str, prompt: Prompt, call: ToolCall) -> None:
@@ -142,7 +143,7 @@ def staying(play: Callable[[Stay], None]) -> Callable[[Lab], None]:
 
     def stay(lab: Lab) -> None:
         if lab.contract.resident.transport == "none":
-            raise CaseStoppedError("its contract names no way to keep a process")
+            raise CaseStoppedError("its contract names no way to keep a process", Reason.CONTRACT)
         with lab.slot():
             kept = Stay(lab, install(lab.contract, lab.executable, lab.sandbox.root))
             try:

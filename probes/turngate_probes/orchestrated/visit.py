@@ -75,7 +75,7 @@ class Visit:
         }  # fmt: skip
         call = self._client.post("/v1/runs", body, self._name("create"))
         if "links" not in call.document:
-            raise CaseStoppedError(f"no run was created: {call.said()}")
+            raise CaseStoppedError(f"no run was created: {call.said()}", by_engine=True)
         self.run = call.document
 
     def settle(self, step: str) -> dict[str, Any]:
@@ -104,7 +104,7 @@ class Visit:
         call = self._client.get(self.run["links"]["interaction"], self._name(step))
         pending = call.document.get("pending")
         if not pending:
-            raise CaseStoppedError(f"the run asks nothing: {self._standing()}")
+            raise CaseStoppedError(f"the run asks nothing: {self._standing()}", by_engine=True)
         return str(pending["interaction_id"])
 
     def reply(self, step: str, question: str, prompt: Prompt, key: str | None = None) -> Call:
@@ -130,7 +130,8 @@ class Visit:
         while not any(nonce in each.nonces for each in self.lab.sandbox.backend.exchanges()):
             self.lab.interrupt.wait(_FIRST_LOOK)
             if time.monotonic() > deadline:
-                raise CaseStoppedError(f"the model was asked nothing in {TURN_LIMIT} s: {self._standing()}")
+                what = f"the model was asked nothing in {TURN_LIMIT} s: {self._standing()}"
+                raise CaseStoppedError(what, by_engine=True)
 
     def cancel(self, step: str) -> Call:
         """Cancel the run."""

@@ -15,6 +15,7 @@ from turngate_probes.cases import Case
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.machine import machine
 from turngate_probes.observe import Sight, Turn
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.play import Stage
 from turngate_probes.record.render import rendered, to_yaml
 from turngate_probes.sandbox import Sandbox, claimed
@@ -53,13 +54,13 @@ class _Recorder:
     def ended(
         self,
         case: Case,
-        why_early: str | None,
+        why_early: Obstacle | None,
         hosts: set[str],  # noqa: ARG002 - as the stage calls it
         unknown: frozenset[str] = frozenset(),  # noqa: ARG002 - likewise
     ) -> None:
         with self._lock:
             if why_early is not None:
-                self.early[case.name] = why_early
+                self.early[case.name] = why_early.text
             turns, known = self.turns[case.name], self._places.get(case.name, {})
         for turn, (name, files) in zip(turns, rendered(self.release.contract, case.name, turns, known), strict=True):
             folder = self.into / name

@@ -12,7 +12,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.load import first_error
 from turngate.verdict import Verdict
 from turngate_probes.journal import read
-from turngate_probes.report.build import INTERRUPTED_CODE, Report, build, code_of
+from turngate_probes.report.build import Report, build, code_of
 from turngate_probes.report.wording import failures
 
 MOST_BYTES = 256 * 1024 * 1024
@@ -66,7 +66,7 @@ def joined(reports: Sequence[Report], names: Sequence[Path]) -> Report:
         "interrupted": interrupted,
         "seconds": sum(r["seconds"] for r in reports),
         "engine_seconds": sum(r["engine_seconds"] for r in reports),
-        "exit_code": INTERRUPTED_CODE if interrupted else code_of(listed, strict=strict),
+        "exit_code": code_of(listed, strict=strict, interrupted=interrupted),
         "releases": listed,
     }
 
@@ -96,7 +96,7 @@ def told_otherwise(report: Report) -> str | None:
     for release, clause in failures(report):
         if clause["severity"] == Severity.BREAKING and release["verdict"] != Verdict.BROKEN:
             return f"{release['release']} is called {release['verdict']} although {clause['id']} failed"
-    code = INTERRUPTED_CODE if report["interrupted"] else code_of(report["releases"], strict=report["strict"])
+    code = code_of(report["releases"], strict=report["strict"], interrupted=report["interrupted"])
     if report["exit_code"] != code:
         return f"its exit code is {report['exit_code']}, but its releases make it {code}"
     names = [release["release"] for release in report["releases"]]

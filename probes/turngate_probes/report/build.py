@@ -9,12 +9,14 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from turngate.clauses import Clause, Result, Severity
+from turngate.clauses import Clause, Reason, Result, Severity
 from turngate.errors import EnvironmentFailed
 from turngate.load import catalogue
 from turngate.plain import bounded
-from turngate.verdict import ClauseResult, Verdict, capability, exit_code, profile, verdict
+from turngate.verdict import ClauseResult, Verdict, capability, exit_code, profile, unexplained, verdict
+from turngate_probes.events import clause_event
 from turngate_probes.journal import Event
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.price import price
 
 SCHEMA = "turngate.probe-report/1"
@@ -23,16 +25,21 @@ LEVELS = {
     "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
     "orchestrated": ("orchestrated",), "gate": ("gate",),
 }  # fmt: skip
-INTERRUPTED_CODE = 130
+INTERRUPTED_CODE, CRASHED_CODE = 130, 3
+
+BUG = "not run, and turngate can't say why: that is a bug of turngate, and says nothing about the engine"
 
 EXCERPT = 4000
 WORD = 1000
 MOST_REQUESTS = 20
 
 KEPT_OF_PLAN = ("release", "engine", "version", "executable", "source", "contract_version", "note")
-KEPT_OF_CLAUSE = ("id", "level", "severity", "result", "detail", "stale")
+KEPT_OF_CLAUSE = ("id", "level", "severity", "result", "detail", "stale", "needs", "reason")
 KEPT_OF_CALL = ("method", "path", "status", "sent", "answer")
 KEPT_OF_REQUEST = ("method", "protocol", "model", "nonces", "tools", "bytes", "reply")
+
+# a journal that says that it came to its end was written by a turngate that did not know the clause
+_NOT_ASKED = Obstacle("not reported", Reason.NOT_ASKED)
 
 Report = dict[str, Any]
 
@@ -63,7 +70,7 @@ def build(events: Iterable[Event]) -> Report:
         "interrupted": interrupted,
         "seconds": totals["seconds"],
         "engine_seconds": totals["engine_seconds"],
-        "exit_code": INTERRUPTED_CODE if interrupted else code_of(releases, strict=started["strict"]),
+        "exit_code": code_of(releases, strict=started["strict"], interrupted=interrupted),
         "releases": releases,
     }
 
@@ -79,12 +86,15 @@ def _release(plan: Event, events: list[Event], wanted: list[Clause]) -> Report:
     failed = _only("release.failed", events)
     finished = _only("release.finished", events)
     found = [e for e in events if e["event"] == "clause"]
-    clauses = list(_in_order(found, wanted, "not reported" if finished else _why_missing(failed)))
+    clauses = list(_in_order(found, wanted, _NOT_ASKED if finished else _why_missing(failed)))
+    for clause in clauses:
+        if clause["id"] in bugs({"clauses": clauses}):
+            clause["detail"] = f"{clause['detail']}: {BUG}"
     return {
         **{key: plan[key] for key in KEPT_OF_PLAN},
         **_worth(clauses, finished),
         **_counted(events, turns, finished),
-        "failed": failed and {key: failed[key] for key in ("what", "hint")},
+        "failed": failed and {key: failed[key] for key in ("reason", "what", "hint")},
         "price": price(events),
         "clauses": [_clause(each, by_name) for each in clauses],
     }
@@ -104,7 +114,7 @@ def _counted(events: list[Event], turns: list[Event], finished: Event | None) ->
 def _worth(clauses: list[Event], finished: Event | None) -> Report:
     if finished:
         return {key: finished[key] for key in ("verdict", "profile", "capability", "handle")}
-    results = [_result(each) for each in clauses]
+    results = [result_of(each) for each in clauses]
     able = capability(results)
     # a release that was not asked to the end is never good
     found = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED
@@ -116,7 +126,7 @@ def _worth(clauses: list[Event], finished: Event | None) -> Report:
     }
 
 
-def _in_order(found: list[Event], wanted: list[Clause], why_missing: str) -> Iterator[Event]:
+def _in_order(found: list[Event], wanted: list[Clause], why_missing: Obstacle) -> Iterator[Event]:
     # in the order of the catalogue; clauses that only a newer or older catalogue knows come last
     by_id = {each["id"]: each for each in found}
     for clause in wanted:
@@ -124,18 +134,27 @@ def _in_order(found: list[Event], wanted: list[Clause], why_missing: str) -> Ite
     yield from by_id.values()
 
 
-def _missing(clause: Clause, why: str) -> Event:
-    kept = {"id": clause.id, "level": clause.level, "severity": clause.severity.value}
-    return kept | {"result": Result.NOT_RUN.value, "detail": why, "stale": False, "evidence": []}
+def _missing(clause: Clause, why: Obstacle) -> Event:
+    return clause_event(ClauseResult(clause, Result.NOT_RUN, why.text, reason=why.reason))
 
 
-def _why_missing(failed: Event | None) -> str:
-    return f"could not be asked: {failed['what']}" if failed else "interrupted"
+def _why_missing(failed: Event | None) -> Obstacle:
+    if failed is None:
+        return Obstacle("interrupted", Reason.INTERRUPTED)
+    return Obstacle(f"could not be asked: {failed['what']}", Reason(failed["reason"]))
 
 
-def _result(event: Event) -> ClauseResult:
-    clause = Clause(event["id"], "", "", event["level"], Severity(event["severity"]))
-    return ClauseResult(clause, Result(event["result"]), event["detail"], (), event["stale"])
+def result_of(clause: Mapping[str, Any]) -> ClauseResult:
+    """Return the result of a clause that an event or a report tells of, without its evidence."""
+    known = Clause(clause["id"], "", "", clause["level"], Severity(clause["severity"]))
+    reason = Reason(clause["reason"]) if clause["reason"] else None
+    result, needs = Result(clause["result"]), tuple(clause["needs"])
+    return ClauseResult(known, result, clause["detail"], (), clause["stale"], needs, reason)
+
+
+def bugs(release: Mapping[str, Any]) -> list[str]:
+    """List the clauses of a release that were not run for no reason: turngate itself failed there."""
+    return [each.clause.id for each in unexplained(map(result_of, release["clauses"]))]
 
 
 def _clause(event: Event, seen: Mapping[str, Event]) -> Report:
@@ -174,8 +193,12 @@ def _request(request: Mapping[str, Any]) -> Report:
     }
 
 
-def code_of(releases: list[Report], *, strict: bool) -> int:
-    """Give the exit code of what is said of these releases."""
+def code_of(releases: list[Report], *, strict: bool, interrupted: bool) -> int:
+    """Give the exit code of what is said of these releases; that of a crash if turngate failed to say it."""
+    if any(map(bugs, releases)):
+        return CRASHED_CODE
+    if interrupted:
+        return INTERRUPTED_CODE
     stale = any(clause["stale"] for release in releases for clause in release["clauses"])
     return exit_code([Verdict(release["verdict"]) for release in releases], strict=strict, stale=stale)
 

@@ -28,6 +28,7 @@ MEANING = {
     0: "no release is broken and none is left unanswered",
     1: "a release is broken",
     2: "a question is left unanswered",
+    3: "turngate itself failed: it can't say why a clause was not run; please report it",
     130: "interrupted",
 }
 STRICT = "a release is broken, or degraded or stale under --strict"

@@ -52,7 +52,7 @@ def test_a_backend_that_was_not_seen_leaves_the_clause_open() -> None:
     """In a real run all four must have been seen."""
     with pytest.raises(NotSeenError, match="backend-cut/first was not seen"):
         t.found("backend.failure-told", *TOLD[:3])
-    with pytest.raises(NotSeenError, match="no turn with a failing backend"):
+    with pytest.raises(NotSeenError, match="backend-401/first was not seen"):
         t.found("backend.failure-told", t.turn("main/first"))
 
 

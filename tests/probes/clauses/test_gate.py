@@ -7,6 +7,7 @@ import pytest
 from tests.probes import turns as t
 from turngate.runtime import Ended
 from turngate.verdict import Finding
+from turngate_probes.clauses.registry import SkippedError
 
 FIRST, AGAIN, THIRD = (f"crossing/{step}" for step in ("old-first", "new-again", "old-third"))
 
@@ -22,6 +23,12 @@ def test_a_session_that_is_carried_over_passes() -> None:
     assert upgraded().ok
     back = t.turn("crossing/new-first"), t.resumed("crossing/old-again", "crossing/new-first")
     assert t.found("rollback.resume", *back).ok
+
+
+def test_an_older_release_without_sessions_has_none_to_carry_over() -> None:
+    """There is nothing to lose: the clause is unsupported, whatever the newer release would do."""
+    with pytest.raises(SkippedError, match="began no session"):
+        t.found("upgrade.resume", t.turn(FIRST, t.printed(None)))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ import json
 import pytest
 
 from tests.probes import turns as t
+from turngate.clauses import Reason
 from turngate_probes.observe import NotSeenError
+from turngate_probes.obstacle import Obstacle
 
 LATE = b'{"type":"turn.started"}\n' + t.printed()
 RENAMED = t.printed().replace(b"thread_id", b"session_id")
@@ -79,4 +81,4 @@ def test_a_shapeless_id_fails_its_shape() -> None:
 def test_without_a_first_turn_nothing_is_said(clause: str) -> None:
     """A first turn that was not seen is no failure of the engine, and the reason is told."""
     with pytest.raises(NotSeenError, match="main/first was not seen: no disk"):
-        t.found(clause, stopped={"main": "no disk"})
+        t.found(clause, stopped={"main": Obstacle("no disk", Reason.MACHINE)})

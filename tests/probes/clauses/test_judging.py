@@ -3,7 +3,7 @@
 import pytest
 
 from tests.probes import turns as t
-from turngate.clauses import Result
+from turngate.clauses import Reason, Result
 from turngate.load import catalogue
 from turngate.runtime import Ended
 from turngate.verdict import ClauseResult
@@ -13,6 +13,7 @@ from turngate_probes.clauses.gate import CASE
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.observe import Seen, Turn
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.orchestrated.resident import SERVED
 
 LEVELS = ("static", "hermetic")
@@ -60,7 +61,7 @@ def test_levels_choose_the_clauses() -> None:
 
 def test_a_failed_need_is_no_failure_of_its_own() -> None:
     """What needs the id is not run when there is none, and says why."""
-    results = judged(t.seen(t.turn("main/first", RENAMED)), "main")
+    results = judged(t.seen(t.turn("main/first", RENAMED)), "main", "bad-handles", "auto")
     assert results["handle.present"].result is Result.FAIL
     assert results["resume.accepted"].result is Result.NOT_RUN
     assert results["resume.accepted"].detail == "needs handle.present, which is fail"
@@ -68,9 +69,11 @@ def test_a_failed_need_is_no_failure_of_its_own() -> None:
 
 
 def test_what_was_not_seen_is_not_run() -> None:
-    """The reason why a case stopped becomes the detail."""
-    found = judged(t.seen(stopped={"main": "interrupted"}), "main")["handle.present"]
+    """What of the environment stopped a case becomes the detail, and the reason."""
+    stopped = {"main": Obstacle("interrupted", Reason.INTERRUPTED)}
+    found = judged(t.seen(stopped=stopped), "main")["handle.present"]
     assert (found.result, found.detail) == (Result.NOT_RUN, "main/first was not seen: interrupted")
+    assert found.reason is Reason.INTERRUPTED
 
 
 def test_a_declared_symptom_deviates() -> None:

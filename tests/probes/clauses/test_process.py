@@ -48,7 +48,7 @@ def test_recordings_say_little_of_processes() -> None:
         t.found("process.clean-exit", t.turn("main/first", exit_seconds=None))
     with pytest.raises(NotSeenError, match="recordings do not show"):
         t.found("process.clean-exit", t.turn("main/first", requests=None))
-    with pytest.raises(NotSeenError, match="no turn was seen"):
+    with pytest.raises(NotSeenError, match="main/first was not seen"):
         t.found("process.clean-exit")
 
 

@@ -13,7 +13,7 @@ def clause(clause_id: str, result: str = "pass", detail: str = "as expected", **
     """One clause of a release."""
     known = catalogue()[clause_id]
     usual = {"id": clause_id, "level": known.level, "severity": known.severity.value, "result": result}
-    return usual | {"detail": detail, "stale": False, "evidence": []} | more
+    return usual | {"detail": detail, "stale": False, "evidence": [], "needs": [], "reason": None} | more
 
 
 def release(name: str, *clauses: dict[str, Any], **more: Any) -> dict[str, Any]:

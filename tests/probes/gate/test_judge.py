@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.probes.gate.sides import clause, release
 from turngate_probes.gate.baseline import UNASKED, Entry
 from turngate_probes.gate.classify import Difference, Impact
@@ -77,8 +79,8 @@ def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
 
 def test_what_was_not_answered_is_unanswered() -> None:
     """A release that can't be had, or a breaking clause without an answer, on either side, is no pass."""
-    failed = {"what": "no such version", "hint": ""}
-    lost = clause("resume.isolation", "not_run", "interrupted")
+    failed = {"reason": "no_executable", "what": "no such version", "hint": ""}
+    lost = clause("resume.isolation", "not_run", "interrupted", reason="interrupted")
     assert ruled(failed=failed).code == 2
     assert ruled(old=release("codex@0.160.0", failed=failed)).code == 2
     assert ruled(lost).code == 2
@@ -88,8 +90,21 @@ def test_what_was_not_answered_is_unanswered() -> None:
 
 def test_a_clause_that_fell_with_another_is_answered() -> None:
     """What can't be asked since a need failed leaves no question open."""
-    fallen = clause("handle.present", "fail"), clause("handle.place", "not_run"), clause("handle.shape", "not_run")
+    fallen = [clause("handle.present", "fail")]
+    fallen += [clause(f"handle.{name}", "not_run", needs=["handle.present"]) for name in ("place", "shape")]
     assert [reason.about for reason in ruled(*fallen).reasons] == ["handle.present"]
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool) -> None:
+    """On either side it is a bug of turngate, whatever else fails, and the reason says so."""
+    lost = clause("resume.isolation", "not_run", "nobody knows")
+    for found in (
+        ruled(lost, FAILS, interrupted=interrupted),
+        ruled(old=release("codex@0.160.0", lost), interrupted=interrupted),
+    ):
+        assert (found.outcome, found.code) == ("crashed", 3)
+        assert "resume.isolation: not run, and turngate can't say why" in found.sentences[0]
 
 
 def test_an_interrupt_is_no_outcome() -> None:

@@ -9,12 +9,13 @@ import pytest
 from tests.probes import engines
 from tests.probes import turns as t
 from tests.probes.simulate.played import at_known_release
-from turngate.clauses import Result
+from turngate.clauses import Reason, Result
 from turngate.load import catalogue
 from turngate_probes.cases import ANSWER, QUESTION, Case
 from turngate_probes.clauses.registry import CHECKS
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.observe import Sight
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.orchestrated.cases import ORCHESTRATED, RACERS, REPEATS
 from turngate_probes.orchestrated.resident import RESIDENT
 from turngate_probes.play import Stage
@@ -140,4 +141,4 @@ def test_an_interrupt_in_the_middle_leaves_nothing(folder: Path) -> None:
     Stage.of(folder / "impatient" / "sandboxes", 1, interrupt).play(t.CODEX, executable, cancel, spectator)
     assert began[0] >= 2  # the server, and the engine below it
     assert not below()
-    assert spectator.seen.stopped == {"cancel": "interrupted"}
+    assert spectator.seen.stopped == {"cancel": Obstacle("interrupted", Reason.INTERRUPTED)}

@@ -98,6 +98,7 @@ def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0",
     known = catalogue()[clause_id]
     usual = {"release": release, "id": clause_id, "level": known.level, "severity": known.severity.value}
     seen = {"result": result, "detail": "as expected", "stale": False, "evidence": ["main/first"]}
+    seen |= {"needs": [], "reason": None}
     return _event("clause", usual | seen | fields)
 
 
@@ -125,7 +126,8 @@ def finished(release: str = "codex@0.169.0", verdict: str = "compatible", **fiel
 
 def failed(release: str = "codex@0.169.0", **fields: Any) -> Event:
     """A release about which the question could not be asked."""
-    return _event("release.failed", {"release": release, "what": "npm is absent", "hint": "install Node.js"} | fields)
+    why = {"reason": "no_executable", "what": "npm is absent", "hint": "install Node.js"}
+    return _event("release.failed", {"release": release} | why | fields)
 
 
 def ended(**fields: Any) -> Event:

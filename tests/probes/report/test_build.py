@@ -127,9 +127,35 @@ def test_a_release_that_could_not_be_asked_says_why() -> None:
     )
     (release,) = report["releases"]
     assert release["verdict"] == "unanswered"
-    assert release["failed"] == {"what": "npm is absent", "hint": "install Node.js"}
+    assert release["failed"] == {"reason": "no_executable", "what": "npm is absent", "hint": "install Node.js"}
+    assert {c["reason"] for c in release["clauses"]} == {"no_executable"}
     assert {c["detail"] for c in release["clauses"]} == {"could not be asked: npm is absent"}
     assert report["exit_code"] == 2
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool) -> None:
+    """Neither its needs nor the environment say why: that is a bug of turngate, told as such, and no verdict's code."""
+    held = j.clause("handle.present"), j.clause("resume.accepted", "fail")
+    lost = j.clause("handle.place", "not_run", detail="nobody knows", needs=["handle.present"])
+    report = built(
+        j.started(), j.planned(), *held, lost, j.finished(verdict="broken"), j.ended(interrupted=interrupted)
+    )
+    told = {clause["id"]: clause["detail"] for clause in report["releases"][0]["clauses"]}
+    assert report["exit_code"] == 3
+    assert told["handle.place"].startswith("nobody knows: not run, and turngate can't say why: that is a bug")
+    assert "bug" not in told["resume.accepted"]
+
+
+@pytest.mark.parametrize("need", ["fail", "deviates", "unsupported"])
+def test_a_clause_that_was_not_run_since_another_fell_is_none(need: str) -> None:
+    """It names what it needs, over others if need be, and the exit code is that of the verdict."""
+    lost = [
+        j.clause("handle.present", need), j.clause("handle.place", "not_run", needs=["handle.present"]),
+        j.clause("handle.shape", "not_run", needs=["handle.place"]),
+        j.clause("resume.accepted", "not_run", reason="machine"),
+    ]  # fmt: skip
+    assert built(j.started(), j.planned(), *lost, j.finished(verdict="broken"), j.ended())["exit_code"] == 1
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,17 @@ def degraded(release: str = "gemini@0.61.0") -> list[Event]:
 
 def broken(release: str = "codex@0.169.0") -> list[Event]:
     """A release without a session id, so that much else could not run."""
-    needs: dict[str, Any] = {"detail": "needs handle.present, which is fail", "evidence": []}
+    needs: dict[str, Any] = {
+        "detail": "needs handle.present, which is fail",
+        "needs": ["handle.present"],
+        "evidence": [],
+    }
+    carried: dict[str, Any] = {"detail": "needs resume.context-carried", "needs": ["resume.accepted"]}
     changed = {
         "handle_present": j.clause("handle.present", "fail", detail="no thread_id in the first event [absent]"),
         "handle_place": j.clause("handle.place", "not_run", **needs),
         "resume_accepted": j.clause("resume.accepted", "not_run", **needs),
-        "resume_isolation": j.clause("resume.isolation", "not_run", detail="needs resume.context-carried"),
+        "resume_isolation": j.clause("resume.isolation", "not_run", **carried),
         "stdin_open": j.clause("stdin.open", "fail", detail="hung for 30 s", evidence=["open/first", "gone/first"]),
     }
     hung: dict[str, Any] = {
