@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
 from itertools import combinations
 from typing import Any
 
@@ -10,7 +11,7 @@ from turngate.errors import ContractError
 from turngate.load import ALL_OF, ONE_OF, Document, Path_, claim_range
 
 _RECORDING = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)/(?P<version>[^/]+)/(?P<turn>[^/]+)")
-_KINDS = ("clause: ", "recording: ", "observed: ")
+_KINDS = ("clause", "recording", "observed")
 
 
 def claims(document: Document) -> Iterator[tuple[Path_, dict[str, Any]]]:
@@ -23,8 +24,10 @@ def claims(document: Document) -> Iterator[tuple[Path_, dict[str, Any]]]:
 def about(document: Document, clause_id: str, version: str | None) -> list[Path_]:
     """Find the claims on a release that a clause shows, or excuses; else those of the section that it is called by."""
     covering = [(path, claim) for path, claim in claims(document) if _covers(claim, version)]
-    named = f"clause: {clause_id}"
-    shown = [p for p, claim in covering if claim.get("clause") == clause_id or named in claim.get("evidence", ())]
+    shown = [
+        path for path, claim in covering
+        if clause_id in (claim.get("clause"), *(each.get("clause") for each in claim.get("evidence", ())))
+    ]  # fmt: skip
     return shown or [path for path, _ in covering if path[0] == clause_id.partition(".")[0]]
 
 
@@ -43,21 +46,24 @@ def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:
     """Give the recordings that are evidence, as `engine/version/case-step`, with their place."""
     for path, claim in claims(document):
         for k, evidence in enumerate(claim.get("evidence", ())):
-            kind, _, rest = evidence.partition(": ")
-            if kind == "recording":
-                yield (*path, "evidence", k), rest
+            if "recording" in evidence:
+                yield (*path, "evidence", k), evidence["recording"]
 
 
-def _wrong_evidence(evidence: str, engine: str, known: set[str]) -> tuple[str, str] | None:
-    kind, _, rest = evidence.partition(": ")
-    if not evidence.startswith(_KINDS) or not rest.strip():
-        return "shows nothing", f"write one of {', '.join(_KINDS).rstrip()} and what it is"
-    if kind == "clause" and rest not in known:
-        return f"there is no clause {rest!r}", "see clauses.yaml"
-    if kind == "recording":
-        found = _RECORDING.fullmatch(rest)
+def _wrong_evidence(evidence: Mapping[str, Any], engine: str, known: set[str]) -> tuple[str, str] | None:
+    kinds = [kind for kind in _KINDS if kind in evidence]
+    if len(kinds) != 1:
+        return f"has {' and '.join(kinds) or 'no evidence'}", f"write one of {', '.join(_KINDS)} in each entry"
+    if "releases" in evidence and "observed" not in evidence:
+        return f"a {kinds[0]} takes no releases", "name the releases with what was `observed`"
+    if "clause" in evidence and evidence["clause"] not in known:
+        near = get_close_matches(evidence["clause"], known, 1)
+        return f"there is no clause {evidence['clause']!r}", f"did you mean {near[0]}?" if near else "see clauses.yaml"
+    if "recording" in evidence:
+        found = _RECORDING.fullmatch(evidence["recording"])
         if not found or found["engine"] != engine:
-            return f"{rest!r} names no recording of {engine}", f"write {engine}/<version>/<case>-<step>"
+            hint = f"write {engine}/<version>/<case>-<step>"
+            return f"{evidence['recording']!r} names no recording of {engine}", hint
     return None
 
 

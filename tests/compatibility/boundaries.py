@@ -55,7 +55,7 @@ def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[s
 
 def _was_asked(found: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
     """Say whether a release was run, and if for single clauses, for one that shows the claim."""
-    showing = {claim.get("clause"), *(each.removeprefix("clause: ") for each in claim.get("evidence", ()))}
+    showing = {claim.get("clause"), *(each.get("clause") for each in claim.get("evidence", ()))}
     return "lost" not in found and ("asked" not in found or not showing.isdisjoint(found["asked"]))
 
 

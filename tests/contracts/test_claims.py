@@ -9,7 +9,7 @@ from turngate.claims import about, claim_errors, recordings_named
 from turngate.load import Document, catalogue, dotted
 
 CODEX = (Path(load.__file__).parent / "engines/codex.yaml").read_text()
-OBSERVED = ["observed: it was so"]
+OBSERVED = [{"observed": "it was so"}]
 
 
 def document(**sections: Any) -> Document:
@@ -30,14 +30,15 @@ def test_the_packaged_contracts_are_clean(engine: str) -> None:
 
 
 @pytest.mark.parametrize("evidence, message", [
-    ("I saw it", "shows nothing"),
-    ("observed:  ", "shows nothing"),
-    ("hearsay: a friend said so", "shows nothing"),
-    ("clause: handle.presence", "there is no clause 'handle.presence'"),
-    ("recording: gemini/0.61.0/main-first", "'gemini/0.61.0/main-first' names no recording of codex"),
-    ("recording: codex/main-first", "'codex/main-first' names no recording of codex"),
+    ({}, "has no evidence"),
+    ({"releases": ["1.0.0"]}, "has no evidence"),
+    ({"observed": "a", "clause": "handle.present"}, "has clause and observed"),
+    ({"clause": "handle.present", "releases": ["1.0.0"]}, "a clause takes no releases"),
+    ({"clause": "handle.presence"}, "there is no clause 'handle.presence'"),
+    ({"recording": "gemini/0.61.0/main-first"}, "'gemini/0.61.0/main-first' names no recording of codex"),
+    ({"recording": "codex/main-first"}, "'codex/main-first' names no recording of codex"),
 ])  # fmt: skip
-def test_evidence_that_shows_nothing_is_found(evidence: str, message: str) -> None:
+def test_evidence_that_shows_nothing_is_found(evidence: dict[str, Any], message: str) -> None:
     """At its own place, beside evidence that does."""
     volatile = [{"pattern": "a", "placeholder": "b", "evidence": [*OBSERVED, evidence]}]
     assert wrong(volatile=volatile) == [f"$.volatile[0].evidence[1]: {message}"]
@@ -82,7 +83,7 @@ def test_the_claims_that_a_clause_shows_are_found() -> None:
     """By their evidence, by the deviation that excuses it, else by the section that it is called by; in their range."""
     mine = document(
         deviations=[{"clause": "stdin.open", "symptom": "s", "since": "2.0.0"}],
-        volatile=[{"pattern": "a", "evidence": ["clause: prompt.large"]}],
+        volatile=[{"pattern": "a", "evidence": [{"clause": "prompt.large"}]}],
     )
     assert [dotted(path) for path in about(mine, "prompt.large", "1.0.0")] == ["$.volatile[0]"]
     assert [dotted(path) for path in about(mine, "stdin.open", "2.0.0")] == ["$.deviations[0]"]
@@ -93,6 +94,6 @@ def test_the_claims_that_a_clause_shows_are_found() -> None:
 
 def test_recordings_that_are_evidence_are_listed() -> None:
     """With their place."""
-    volatile = [{"pattern": "a", "evidence": [*OBSERVED, "recording: codex/1.0.0/main-first"]}]
+    volatile = [{"pattern": "a", "evidence": [*OBSERVED, {"recording": "codex/1.0.0/main-first"}]}]
     found = {dotted(path): name for path, name in recordings_named(document(volatile=volatile))}
     assert found["$.volatile[0].evidence[1]"] == "codex/1.0.0/main-first"

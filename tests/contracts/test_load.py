@@ -42,7 +42,7 @@ launch:
     prompt: [{via: stdin, tokens: ["-"]}]
     auto: [--auto]
     model: []
-    evidence: ["clause: resume.accepted"]
+    evidence: [{clause: resume.accepted}]
 options:
   - {flag: --auto, value: none, unverified: true}
   - {flag: --late, value: none, since: 0.140.0, unverified: true}

@@ -18,8 +18,10 @@ from tests.contracts.test_load import SMALL, found
         ("shape: 's[0-9]{8}'", "shape: 's[0-9{8}'", ["unterminated character set", "(write a regular expression"]),
         ("title: Small", "title: [Small]", ["is not of type 'string' (write text)"]),
         ("{stream: stdout, field: text, unverified: true}", "{stream: stdout}", ["has no evidence (give `evidence`"]),
-        ("clause: resume.accepted", "clause: resume.acepted", ["no clause 'resume.acepted' (see clauses.yaml)"]),
-        ("clause: resume.accepted", "heard: it works", ["$.launch[1].evidence[0]"]),
+        ("clause: resume.accepted", "clause: resume.acepted", ["(did you mean resume.accepted?)"]),
+        ("clause: resume.accepted", "heard: it works", ["unknown key 'heard' (known keys: clause, observed, "]),
+        ("clause: resume.accepted", "observed: it works, releases: [v1]", ["evidence[0].releases[0]: 'v1' does not"]),
+        ("{clause: resume.accepted}", "it works", ["$.launch[1].evidence[0]: 'it works' is not of type 'object'"]),
         ("clause: resume.accepted", "recording: other/1.0.0/main-first", ["names no recording of small (write small/"]),
     ],
 )  # fmt: skip

@@ -6,7 +6,7 @@ NONE = "  - {transport: none, unverified: true}\n"
 KEPT = """\
   - {transport: acp, argv: [--acp, "{options}"], options: [--auto], interactive: {mode: default},
      asks: [x/ask], once: {allow: allow_once, deny: reject_once}, same_id: true, own_store: false,
-     evidence: ["clause: resume.accepted"]}
+     evidence: [{clause: resume.accepted}]}
 """
 
 

@@ -88,7 +88,7 @@ def test_a_deviation_that_a_recording_refutes_is_found(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """At the deviation itself."""
-    entry = '{clause: resume.other-cwd, symptom: made-up, compensation: stay, evidence: ["observed: once"]}'
+    entry = "{clause: resume.other-cwd, symptom: made-up, compensation: stay, evidence: [{observed: once}]}"
     file = changed(tmp_path, ("\ndeviations:\n", f"\ndeviations:\n  - {entry}\n"))
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
     line = 1 + file.read_text().partition(entry)[0].count("\n")

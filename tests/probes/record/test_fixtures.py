@@ -149,5 +149,5 @@ def test_they_are_small() -> None:
 def test_recordings_named_as_evidence_exist(engine: str) -> None:
     """What a contract points at is there."""
     text = load.contract(engine).document
-    named = set(re.findall(r"recording: ([\w./-]+)", str(text.data)))
+    named = set(re.findall(r"'recording': '([\w./-]+)'", str(text.data)))
     assert [each for each in named if not (FIXTURES / each / "recording.yaml").is_file()] == []

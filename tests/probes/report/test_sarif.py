@@ -60,7 +60,7 @@ def test_a_result_stands_at_the_claim_of_the_contract() -> None:
     document = load.contract("codex").document
     ((section, number),) = {path for path in document.marks if document.marks[path][0] == place["region"]["startLine"]
                             and len(path) == 2 and isinstance(path[1], int)}  # fmt: skip
-    assert "clause: resume.accepted" in document.data[section][number]["evidence"]
+    assert {"clause": "resume.accepted"} in document.data[section][number]["evidence"]
     assert lines[place["region"]["startLine"] - 1].lstrip().startswith("- ")
 
 

@@ -100,7 +100,7 @@ def _set(text: str, claim: Path_, key: str, value: str) -> str:
 def _evidence(text: str, claim: Path_, observed: str) -> str:
     """Put an observation before a claim's other evidence; one that has none stays without."""
     document = parsed(text)
-    mark, shown = document.marks.get((*claim, "evidence")), _written(f"observed: {observed}")
+    mark, shown = document.marks.get((*claim, "evidence")), _written({"observed": observed})
     if mark is None:
         return text
     at = _offset(text, mark)
@@ -154,6 +154,8 @@ def _written(value: object) -> str:
     """Write a value in YAML's flow style; only plain words go without quotes."""
     if isinstance(value, str):
         return value if _PLAIN.fullmatch(value) and load.parse(value, "").data == value else _quoted(value)
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_written(each)}' for key, each in value.items())}}}"
     return f"[{', '.join(map(_written, value))}]" if isinstance(value, (list, tuple)) else json.dumps(value)
 
 

@@ -91,7 +91,7 @@ def _new_deviations(
             fields = (
                 ("clause", clause_id), ("since", newer), ("symptom", symptom),
                 ("compensation", compensations.get((clause_id, symptom), TO_BE_WRITTEN)),
-                ("evidence", [f"observed: {_seen(clause, older, newer)}"]),
+                ("evidence", [{"observed": _seen(clause, older, newer)}]),
             )  # fmt: skip
             yield Change(f"deviations: {clause_id} {symptom} begins with {newer}", _adding(fields))
 

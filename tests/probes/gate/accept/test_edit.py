@@ -23,12 +23,12 @@ CUT = [(engine, path) for engine, path in OPEN if path[0] in ("help", "options",
 SMALL = """# a contract
 options:
   # the model
-  - {flag: --model, value: required, evidence: ["clause: resume.accepted"]}  # said twice
+  - {flag: --model, value: required, evidence: [{clause: resume.accepted}]}  # said twice
   - flag: --block
     since: 0.2.0   # since then
     value: none
     evidence:
-      - "clause: auto.flags-accepted"
+      - {clause: auto.flags-accepted}
 
 events:
   - names: [one, two]
@@ -58,7 +58,7 @@ def test_every_claim_of_every_contract_can_be_closed(engine: str, path: Path_) -
     claim = expected[path[0]][path[1]]
     claim["until"] = FAR
     if "evidence" in claim:
-        claim["evidence"] = ["observed: it ended", *claim["evidence"]]
+        claim["evidence"] = [{"observed": "it ended"}, *claim["evidence"]]
     assert edit.parsed(after).data == expected
     assert comments(after) == comments(before)
     grown = set(before.splitlines()) - set(after.splitlines())
@@ -88,10 +88,10 @@ def test_small_texts_are_edited_as_a_person_would() -> None:
     text = edit.close(SMALL, ("options", 0), "0.9.0", "gone")
     text = edit.close(text, ("options", 1), "0.9.0", "gone")
     assert (
-        '  - {flag: --model, value: required, until: 0.9.0, evidence: ["observed: gone", "clause: resume.accepted"]}'
+        "  - {flag: --model, value: required, until: 0.9.0, evidence: [{observed: gone}, {clause: resume.accepted}]}"
         "  # said twice\n"
     ) in text
-    block = '    until: 0.9.0\n    value: none\n    evidence:\n      - "observed: gone"\n'
+    block = "    until: 0.9.0\n    value: none\n    evidence:\n      - {observed: gone}\n"
     assert f"    since: 0.2.0   # since then\n{block}" in text
     assert edit.close(text, ("options", 1), "0.8.0", "gone before").count("until: 0.8.0") == 1
 
@@ -110,10 +110,10 @@ def test_words_come_and_go() -> None:
 
 def test_a_claim_is_added_after_the_last_one() -> None:
     """With what stands between the sections left where it is; a section that is not there is made."""
-    fields = (("flag", "--new"), ("evidence", ["observed: it is there"]))
+    fields = (("flag", "--new"), ("evidence", [{"observed": "it is there"}]))
     text = edit.add_claim(SMALL, "options", fields)
-    assert '  - flag: --new\n    evidence: ["observed: it is there"]\n\nevents:' in text
-    assert edit.parsed(text).data["options"][2] == {"flag": "--new", "evidence": ["observed: it is there"]}
+    assert '  - flag: --new\n    evidence: [{observed: "it is there"}]\n\nevents:' in text
+    assert edit.parsed(text).data["options"][2] == {"flag": "--new", "evidence": [{"observed": "it is there"}]}
     made = edit.add_claim(SMALL, "volatile", (("pattern", "x y"),))
     assert edit.parsed(made).data["volatile"] == [{"pattern": "x y"}]
     with pytest.raises(ValueError, match="empty"):

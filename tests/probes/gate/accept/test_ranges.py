@@ -45,7 +45,7 @@ def test_a_deviation_that_did_not_occur_any_more_ends() -> None:
     for version, there in ((OLD, True), (NEW, False)):
         declared = {each.clause for each in at(found.text, version).deviations}
         assert ("resume.malformed-handle" in declared) is there
-    assert f'"observed: {OLD} deviates, {NEW} does not"' in found.text
+    assert f'{{observed: "{OLD} deviates, {NEW} does not"}}' in found.text
 
 
 def test_a_deviation_that_did_not_occur_before_either_is_left() -> None:
