@@ -1,7 +1,7 @@
 """What the claims of a contract rest on, and whether two of them speak of the same thing at the same release."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from itertools import combinations
 from typing import Any
@@ -15,7 +15,11 @@ _KINDS = ("clause", "recording", "observed")
 
 
 def claims(document: Document) -> Iterator[tuple[Path_, dict[str, Any]]]:
-    """Yield every claim with its path."""
+    """Yield every claim with its path; a simulation is one, and each of its changes."""
+    if document.data.get("schema") == "turngate.simulation/1":
+        yield (), document.data
+        yield from ((("changes", i), change) for i, change in enumerate(document.data.get("changes", ())))
+        return
     for section in (*ONE_OF, *ALL_OF):
         for i, claim in enumerate(document.data.get(section, ())):
             yield (section, i), claim
@@ -33,13 +37,20 @@ def about(document: Document, clause_id: str, version: str | None) -> list[Path_
 
 def claim_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
     """Find useless evidence, and entries of lists that overlap."""
+    yield from evidence_errors(document, claims(document), clauses)
+    for section in ALL_OF:
+        yield from _said_twice(document, section)
+
+
+def evidence_errors(
+    document: Document, held: Iterable[tuple[Path_, Mapping[str, Any]]], clauses: Catalogue
+) -> Iterator[ContractError]:
+    """Find useless evidence of these claims."""
     known = {clause.id for clause in clauses.clauses}
-    for path, claim in claims(document):
+    for path, claim in held:
         for k, evidence in enumerate(claim.get("evidence", ())):
             if wrong := _wrong_evidence(evidence, document.data["engine"], known):
                 yield document.error((*path, "evidence", k), *wrong)
-    for section in ALL_OF:
-        yield from _said_twice(document, section)
 
 
 def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:

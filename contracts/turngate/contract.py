@@ -334,7 +334,7 @@ class Simulation(Struct, frozen=True):
 
     `started` comes before the model is asked, `called` with each tool call, `answered` at the end of a good turn;
     `retrying` when a backend fails, `unanswered` when that passes for a success. `ids` are forms of ids, made once
-    a turn; `told` is what the model is told of the approval in force; `hangs` are failing backends beside the
+    a turn; `system_prompt` tells the model of the approval in force; `hangs` are failing backends beside the
     declared deviations at which it hangs; `signals` are exit codes by signal, absent where the signal kills.
     """
 
@@ -342,14 +342,14 @@ class Simulation(Struct, frozen=True):
     handle: str
     answered: tuple[Line, ...]
     failed: Ending
-    dead: Ending
+    nonexistent_id: Ending
     usage: Ending
     started: tuple[Line, ...] = ()
     called: tuple[Line, ...] = ()
     retrying: tuple[Line, ...] = ()
     unanswered: tuple[Line, ...] = ()
     ids: Mapping[str, str] = field(default_factory=dict)
-    told: Mapping[str, str] = field(default_factory=dict)
+    system_prompt: Mapping[str, str] = field(default_factory=dict)
     hangs: tuple[str, ...] = ()
     signals: Mapping[str, int] = field(default_factory=dict)
     sticky: StickySimulation = StickySimulation()
@@ -394,7 +394,6 @@ class EngineContract(Struct, frozen=True):
     volatile: tuple[Volatile, ...] = ()
     approval_signs: tuple[ApprovalSign, ...] = ()
     tools_lost: tuple[LostTools, ...] = ()
-    simulation: Simulation | None = None
 
     def stream(self, name: Stream) -> Framed:
         """Give the framing of one stream."""

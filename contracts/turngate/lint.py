@@ -2,28 +2,33 @@
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from itertools import combinations
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from turngate.claims import claim_errors
+from turngate.claims import claim_errors, claims, evidence_errors
 from turngate.clauses import Catalogue
 from turngate.errors import ContractError
 from turngate.extract import numbered_like
 from turngate.launch_lint import launch_errors
-from turngate.load import ALL_OF, ONE_OF, OPTIONAL, Document, beside, catalogue, claim_range, read, schema_errors
+from turngate.load import ALL_OF, ONE_OF, OPTIONAL, Document, Path_, beside, catalogue, claim_range, read, schema_errors
 from turngate.overlay import use_overlay
 from turngate.session_paths import names_in
+from turngate.versions import parse
 
 _LASTING = re.compile(r"always|session|amendment", re.IGNORECASE)
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
+SIMULATION = "turngate.simulation/1"
 _IN_CHECKS = {"HOME", "handle", "cwd"}
 
 
 def problems(document: Document) -> Iterator[ContractError]:
     """Find every mistake in a contract: what its schema refuses, and what the sections that it accepts mean."""
+    if isinstance(document.data, dict) and document.data.get("schema") == SIMULATION:
+        yield from _simulation_errors(document)
+        return
     wrong = list(schema_errors(document, "engine"))
     yield from wrong
     if isinstance(document.data, dict):
@@ -32,11 +37,29 @@ def problems(document: Document) -> Iterator[ContractError]:
         yield from meaning_errors(replace(document, data=sound), catalogue(), refused)
 
 
+def _simulation_errors(document: Document) -> Iterator[ContractError]:
+    wrong = list(schema_errors(document, "simulation"))
+    yield from wrong or evidence_errors(document, claims(document), catalogue())
+    if not wrong:
+        for path, claim in claims(document):
+            yield from _evidence_or_doubt(document, path, claim)
+        yield from _order_errors(document)
+
+
+def _order_errors(document: Document) -> Iterator[ContractError]:
+    """Changes stand in the order of the releases that they begin with."""
+    marks = [document.data.get("since"), *(change["since"] for change in document.data.get("changes", ()))]
+    for i, (before, since) in enumerate(pairwise(marks)):
+        if before and parse(before) >= parse(since):
+            message, hint = f"{since} is not after {before}", "write changes in the order of their releases"
+            yield document.error(("changes", i, "since"), message, hint)
+
+
 def lay_over(folder: Path) -> list[ContractError]:
     """Use the contracts in a folder before the packaged ones, from now on; return their mistakes."""
     use_overlay(folder)
     found = list[ContractError]()
-    for file in sorted(folder.glob("engines/*.yaml")):
+    for file in sorted([*folder.glob("engines/*.yaml"), *folder.glob("simulations/*.yaml")]):
         try:
             found += problems(read(file))
         except ContractError as unreadable:
@@ -63,11 +86,15 @@ def _claim_errors(document: Document, section: str) -> Iterator[ContractError]:
         if since and until and not claim_range(claim).covers(since):
             hint = "`until` is the first release that the claim no longer holds for"
             yield document.error((section, i, "until"), f"{until} is not after {since}", hint)
-        if ("evidence" in claim) == ("unverified" in claim):
-            message = "has evidence, and is unverified" if "evidence" in claim else "has no evidence"
-            yield document.error((section, i), message, "give `evidence`, or say `unverified: true`")
+        yield from _evidence_or_doubt(document, (section, i), claim)
     if section in ONE_OF:
         yield from _overlaps(document, section, claims)
+
+
+def _evidence_or_doubt(document: Document, path: Path_, claim: Mapping[str, Any]) -> Iterator[ContractError]:
+    if ("evidence" in claim) == ("unverified" in claim):
+        message = "has evidence, and is unverified" if "evidence" in claim else "has no evidence"
+        yield document.error(path, message, "give `evidence`, or say `unverified: true`")
 
 
 def _overlaps(document: Document, section: str, claims: list[dict[str, Any]]) -> Iterator[ContractError]:

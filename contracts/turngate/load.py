@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
+from turngate.changes import bare
 from turngate.contract import EngineContract
 from turngate.errors import ContractError, NotCoveredError, NoVersionError
 from turngate.mistakes import mistakes
@@ -26,11 +27,10 @@ if TYPE_CHECKING:
 
 ONE_OF = (
     "version", "help", "launch", "streams", "events", "handle", "end", "final", "store", "environment", "resume_probe",
-    "hermetic", "resident", "simulation",
+    "hermetic", "resident",
 )  # fmt: skip
-OPTIONAL = ("store", "simulation")
+OPTIONAL = ("store",)
 ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost")
-_CLAIM_KEYS = ("since", "until", "evidence", "unverified", "note")
 # not importlib.resources, which takes longer to import than a contract to read
 _FOLDER = Path(__file__).parent
 Path_ = tuple[str | int, ...]
@@ -73,7 +73,7 @@ class Contract(msgspec.Struct, frozen=True):
         chosen: dict[str, Any] = {key: self._one(key, version) for key in ONE_OF}
         chosen |= {key: [c for c in data.get(key, ()) if claim_range(c).covers(version)] for key in ALL_OF}
         unverified = tuple(k for k, claims in chosen.items() if any("unverified" in c for c in _listed(claims)))
-        plain = {key: [_bare(c) for c in v] if isinstance(v, list) else v and _bare(v) for key, v in chosen.items()}
+        plain = {key: [bare(c) for c in v] if isinstance(v, list) else v and bare(v) for key, v in chosen.items()}
         identity = {
             key: data[key] for key in ("engine", "title", "vendor", "contract_version", "lifecycle", "executable")
         }
@@ -253,10 +253,6 @@ def beside(document: Document, section: str, claim: Mapping[str, Any]) -> list[d
 def dotted(path: Path_) -> str:
     """Render a path as `$.launch[0].resume`."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-
-
-def _bare(claim: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in claim.items() if key not in _CLAIM_KEYS}
 
 
 def _listed(claims: Any) -> list[Any]:

@@ -8,7 +8,7 @@ _in_use: list[Path] = []
 
 
 def use_overlay(folder: Path | None) -> None:
-    """Have `engines/*.yaml` in a folder replace or join the packaged contracts, from now on; None: no longer."""
+    """Use `engines` and `simulations` of a folder before those of the package, from now on; None: no longer."""
     _in_use[:] = [folder] if folder else []
     contract_files.cache_clear()
 
@@ -20,12 +20,20 @@ def overlay() -> Path | None:
 
 @cache
 def contract_files() -> dict[str, Path]:
-    """Give the file of each engine's contract."""
-    folders = [_PACKAGED, *_in_use]
-    found = {file.stem: file for folder in folders for file in folder.glob("engines/*.yaml")}
+    """Return the file of each engine's contract."""
+    return _files("engines")
+
+
+def simulation_files() -> dict[str, Path]:
+    """Return the file of each engine that can be simulated."""
+    return _files("simulations")
+
+
+def _files(kind: str) -> dict[str, Path]:
+    found = {file.stem: file for folder in (_PACKAGED, *_in_use) for file in folder.glob(f"{kind}/*.yaml")}
     return dict(sorted(found.items()))
 
 
 def name_of(file: Path) -> str:
     """Name a contract file for messages: a packaged one as it stands in the package."""
-    return f"engines/{file.name}" if file.parent.parent == _PACKAGED else str(file)
+    return f"{file.parent.name}/{file.name}" if file.parent.parent == _PACKAGED else str(file)

@@ -167,12 +167,14 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
     """
     from turngate import load  # noqa: PLC0415 - as above
     from turngate.errors import ContractError  # noqa: PLC0415
-    from turngate.overlay import contract_files, name_of  # noqa: PLC0415
+    from turngate.overlay import contract_files, name_of, simulation_files  # noqa: PLC0415
     from turngate_probes import lint  # noqa: PLC0415
     from turngate_probes.record.beside import beside  # noqa: PLC0415
 
     wrong = 0
-    for name, file in [(str(f), f) for f in files] or [(name_of(f), f) for f in contract_files().values()]:
+    for name, file in [(str(f), f) for f in files] or [
+        (name_of(f), f) for f in (*contract_files().values(), *simulation_files().values())
+    ]:
         try:
             document = load.read(file, name)
             found = list(lint.findings(document, beside(file, fixtures), broken))

@@ -29,6 +29,7 @@ def findings(document: Document, beside: Beside | None, broken: Collection[str])
     yield from wrong
     if beside is not None and not wrong:
         yield from _absent(document, beside)
+    if beside is not None and not wrong and document.data["schema"] != lint.SIMULATION:
         yield from _contradicted(document, beside, {*broken, *beside.broken(document.data["engine"])})
 
 

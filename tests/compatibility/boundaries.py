@@ -8,8 +8,6 @@ from turngate import load
 from turngate.claims import claims
 from turngate.versions import parse
 
-# how releases are simulated is no claim that an orchestrator relies on
-LEFT_OUT = ("simulation",)
 USABLE = ("compatible", "degraded")
 
 
@@ -33,7 +31,7 @@ def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
     for (section, _), claim in claims(contract.document):
         for edge in ("since", "until"):
             # where chance begins to decide no single run can tell
-            if edge in claim and section not in LEFT_OUT and "by_chance" not in claim:
+            if edge in claim and "by_chance" not in claim:
                 yield _boundary(_named(str(section), claim), edge, claim, engine)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from turngate.contract import Ending, EngineContract, Line, Simulation
 from turngate.errors import EnvironmentFailed
-from turngate_probes.simulate import arguments
+from turngate_probes.simulate import arguments, described
 from turngate_probes.simulate.arguments import Asked, UsageProblem
 from turngate_probes.simulate.backend import Answer, Called, Failed, Message, Said
 from turngate_probes.simulate.model import Acted, Model
@@ -36,9 +36,9 @@ PLAYED = frozenset(
 
 def run(contract: EngineContract, argv: tuple[str, ...], world: World) -> int:
     """Run the simulated release and give its exit code; EnvironmentFailed if the contract does not describe it."""
-    simulation = contract.simulation
+    simulation = described.simulation(contract)
     if simulation is None:
-        hint = "a contract describes it in its section `simulation`"
+        hint = f"describe it in simulations/{contract.engine}.yaml"
         raise EnvironmentFailed(f"nobody described how {contract.engine} {contract.version} prints", hint)
     if argv == contract.version_query.argv:
         said = fill(simulation.version, {"version": contract.version or "0.0.0"})
@@ -118,9 +118,9 @@ class _Call:
         if symptom == "hang":
             self.world.hang()
         if symptom == "quiet":
-            self._print(self.simulation.dead.lines)
+            self._print(self.simulation.nonexistent_id.lines)
             return 0
-        return self._end(self.simulation.dead)
+        return self._end(self.simulation.nonexistent_id)
 
     def _found(self, handle: str) -> Session | None:
         """Look for a session, which some releases lose when they are asked for it in a later minute."""

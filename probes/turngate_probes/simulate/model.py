@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from turngate.contract import EngineContract
 from turngate_probes.simulate.backend import Answer, Backend, Called, Message, Request
+from turngate_probes.simulate.described import simulation
 
 MAX_CALLS = 20
 OFFERED = "read_file"
@@ -47,7 +48,7 @@ class Model:
     def _request(self, messages: Sequence[Message]) -> Request:
         """Show on the wire what approval is in force, as far as the contract knows signs of it."""
         widened = [tool for sign in self.contract.approval_signs for tool in sign.tools] if self.auto else []
-        told = self.contract.simulation.told if self.contract.simulation else {}
-        said = told.get("auto" if self.auto else "interactive")
+        described = simulation(self.contract)
+        said = (described.system_prompt if described else {}).get("auto" if self.auto else "interactive")
         system = [{"role": "system", "content": said}] if said else []
         return Request(self.name, [*system, *messages], [*self.tools, *widened])

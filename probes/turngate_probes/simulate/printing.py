@@ -57,7 +57,7 @@ def _value(found: re.Match[str], slots: Slots) -> str | int:
     if name == "millis":
         return int(time.time() * 1000)
     if name not in _ALPHABETS:
-        raise ContractError(f"the simulation uses an unknown slot {found[0]}", path="$.simulation")
+        raise ContractError(f"the simulation uses an unknown slot {found[0]}")
     return "".join(random.choices(_ALPHABETS[name], k=width))  # noqa: S311 - ids of a simulation guard nothing
 
 

@@ -13,6 +13,7 @@ from turngate.contract import EngineContract, Stream, ToolUse
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate_probes.simulate.arguments import is_sticky
 from turngate_probes.simulate.backend import backend
+from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run
 from turngate_probes.simulate.sticky import faults
 from turngate_probes.simulate.world import World
@@ -84,7 +85,8 @@ def _tool(contract: EngineContract, work: Path) -> ToolUse | None:
 
 def _heed_signals(contract: EngineContract) -> None:
     """End at once on SIGINT and SIGTERM: by the signal itself, or with the exit code that the contract says."""
-    codes = contract.simulation.signals if contract.simulation else {}
+    described = simulation(contract)
+    codes = described.signals if described else {}
     for name in ("SIGINT", "SIGTERM"):
         code = codes.get(name)
         signal.signal(signal.Signals[name], signal.SIG_DFL if code is None else lambda *_, code=code: os._exit(code))

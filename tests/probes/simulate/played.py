@@ -13,6 +13,7 @@ from turngate.turn import TurnReading, read_turn
 from turngate_probes import recordings
 from turngate_probes.releases import pinned_version
 from turngate_probes.simulate.backend import Answer, Request, Said
+from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run
 from turngate_probes.simulate.world import Input, World
 
@@ -110,7 +111,7 @@ def hang() -> NoReturn:
 
 def simulated() -> list[EngineContract]:
     """Give the contract of every engine that can be simulated, at its pinned or newest recorded release."""
-    return [contract for name in load.engines() if (contract := at_known_release(name)).simulation]
+    return [contract for name in load.engines() if simulation(contract := at_known_release(name))]
 
 
 def at_known_release(engine: str) -> EngineContract:

@@ -220,6 +220,6 @@ def test_requests_show_the_approval_in_force(contract: EngineContract, tmp_path:
 
 
 def test_a_release_that_nobody_described_is_no_crash(tmp_path: Path) -> None:
-    """Without a simulation in its contract an engine can't be simulated, and the error says so."""
-    with pytest.raises(EnvironmentFailed, match="codex"):
-        Machine(tmp_path).call(replace(_deviating(), simulation=None), ["--version"])
+    """An engine that no file describes can't be simulated, and the error says so."""
+    with pytest.raises(EnvironmentFailed, match="nobody"):
+        Machine(tmp_path).call(replace(_deviating(), engine="nobody"), ["--version"])

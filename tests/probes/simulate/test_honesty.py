@@ -21,6 +21,7 @@ from turngate_probes import recordings
 from turngate_probes.cases import MALFORMED
 from turngate_probes.observe import Turn
 from turngate_probes.simulate.backend import Answer, Called, Failed, Said
+from turngate_probes.simulate.described import simulation
 
 MINUTE = 60.0
 # releases (or turns of one) that behave in no way a contract could describe, and why
@@ -88,12 +89,12 @@ def test_there_are_recordings() -> None:
 def test_signals_end_it_with_the_recorded_exit_code() -> None:
     """Where the recorded engine was signalled, the simulation would end with the same exit code."""
     for recorded in DESCRIBED:
-        simulation, turn = recorded.contract.simulation, recorded.turn
+        described, turn = simulation(recorded.contract), recorded.turn
         if turn.signal is None:
             continue
-        assert simulation is not None
+        assert described is not None
         number = Signals[turn.signal]
-        assert simulation.signals.get(number.name, -number) == turn.exit_code, recorded.name
+        assert described.signals.get(number.name, -number) == turn.exit_code, recorded.name
 
 
 def _both_shapes(recorded: Recorded, root: Path) -> tuple[dict[str, object], dict[str, object]]:

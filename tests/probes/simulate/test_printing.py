@@ -5,6 +5,7 @@ import pytest
 
 from turngate.contract import EngineContract, Line
 from turngate.errors import ContractError
+from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.printing import fill, fill_all, rendered
 
 
@@ -35,9 +36,10 @@ def test_lines_wait_for_all_their_conditions(contract: EngineContract) -> None:
 
 def test_every_id_has_the_shape_that_the_contract_asks_for(contract: EngineContract) -> None:
     """New session ids match the shape, and none is the id of no session."""
-    assert contract.simulation is not None
+    described = simulation(contract)
+    assert described is not None
     for _ in range(50):
-        made = str(fill(contract.simulation.handle, {}))
+        made = str(fill(described.handle, {}))
         assert re.fullmatch(contract.handle.shape, made)
         assert made != contract.handle.dead
 

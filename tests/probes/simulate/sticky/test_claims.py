@@ -10,6 +10,7 @@ from tests.probes.simulate.played import Machine, at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, Client, calls
 from turngate.contract import Stance
 from turngate_probes.simulate.backend import Failed, Said
+from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.sticky.process import configuration
 
 every_engine = pytest.mark.parametrize("engine", ENGINES)
@@ -107,8 +108,9 @@ def test_what_the_contract_lets_hang_hangs(tmp_path: Path) -> None:
 def test_options_that_it_does_not_take_are_refused(engine: str, tmp_path: Path) -> None:
     """As the engine refuses them headlessly, before it says a word."""
     run = client(engine, tmp_path)
-    assert run.contract.simulation
-    assert run.run("--no-such-option") == run.contract.simulation.usage.exit_code
+    described = simulation(run.contract)
+    assert described
+    assert run.run("--no-such-option") == described.usage.exit_code
     assert run.said == []
 
 

@@ -1,0 +1,24 @@
+"""What a simulated release prints, from the file that describes its engine in `simulations/`."""
+
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from turngate import load
+from turngate.changes import bare, stretches
+from turngate.contract import EngineContract, Simulation
+from turngate.overlay import simulation_files
+
+
+def simulation(contract: EngineContract) -> Simulation | None:
+    """Return how the contract's release is simulated; None if no file describes it."""
+    file = simulation_files().get(contract.engine)
+    return _read(file, contract.version) if file else None
+
+
+@cache
+def _read(file: Path, version: str | None) -> Simulation | None:
+    claims = stretches(load.parse(file.read_text("utf-8"), str(file), ours=True).data)
+    found = next((claim for claim in claims if load.claim_range(claim).covers(version)), None)
+    return msgspec.convert(bare(found), Simulation) if found else None
