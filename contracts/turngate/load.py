@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from turngate.changes import bare
 from turngate.contract import EngineContract
 from turngate.errors import ContractError, NotCoveredError, NoVersionError
 from turngate.mistakes import mistakes
 from turngate.overlay import contract_files, name_of
-from turngate.versions import Range
+from turngate.versions import Range, bare
 from turngate.versions import parse as parse_version
 
 if TYPE_CHECKING:

@@ -1,9 +1,13 @@
-"""Release versions and the ranges that claims hold for (Semantic Versioning 2.0.0)."""
+"""Release versions, the ranges that claims hold for, and claims that change (Semantic Versioning 2.0.0)."""
 
+from collections.abc import Mapping
 from functools import cache
+from typing import Any
 
 from msgspec import Struct
 from semver import Version
+
+_OF_CLAIM = ("since", "until", "evidence", "unverified", "note")
 
 
 @cache
@@ -40,3 +44,25 @@ class Range(Struct, frozen=True):
 
 def _before(start: str | None, end: str | None) -> bool:
     return start is None or end is None or parse(start) < parse(end)
+
+
+def stretches(claim: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the whole claim for each stretch of releases over which it stays the same, the oldest first.
+
+    A change replaces the keys under its `set`, and removes those that are null there. Its evidence and note replace
+    those before it.
+    """
+    found = [{key: value for key, value in claim.items() if key != "changes"}]
+    for change in claim.get("changes", ()):
+        before = found[-1]
+        kept = {key: value for key, value in before.items() if key not in _OF_CLAIM}
+        changed = {key: value for key, value in (kept | change.get("set", {})).items() if value is not None}
+        about = {key: change[key] for key in _OF_CLAIM if key in change}
+        found.append(changed | about | ({"until": before["until"]} if "until" in before else {}))
+        before["until"] = change["since"]
+    return found
+
+
+def bare(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a claim says, without its range, evidence and note."""
+    return {key: value for key, value in claim.items() if key not in _OF_CLAIM}

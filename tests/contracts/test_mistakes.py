@@ -3,6 +3,8 @@
 import pytest
 
 from tests.contracts.test_load import SMALL, found
+from turngate import lint, load
+from turngate.overlay import simulation_files
 
 
 @pytest.mark.parametrize(
@@ -51,3 +53,23 @@ def test_all_mistakes_are_found_at_once() -> None:
     lines = broken.splitlines()
     assert "colour" in lines[int(told[0].partition(":")[0]) - 1]
     assert "record: last" in lines[int(told[1].partition(":")[0]) - 1]
+
+
+def test_mistakes_in_a_simulation_are_all_reported() -> None:
+    """Wrong keys and values; then wrong evidence and order."""
+    text = simulation_files()["codex"].read_text()
+    told = []
+    for old, new in (
+        ("since: 0.104.0", "since: 0.98.0"),
+        ("    set:\n      hangs: null", "    set:\n      hang: null"),
+        ("recording: codex/0.99.0/main-first", "recording: gemini/0.99.0/main-first"),
+        ('    evidence: [{observed: "0.117.0 to 0.139.0 do not print it", releases: [0.117.0 to 0.139.0]}]\n', ""),
+        ("usage:\n  exit_code: 2", "usage:\n  exit_code: two"),
+    ):  # fmt: skip
+        assert old in text
+        errors = list(lint.problems(load.parse(text.replace(old, new, 1), "codex.yaml")))
+        assert all(error.line and error.hint for error in errors)
+        told.append([f"{error.path}: {error.message}"[:70] for error in errors])
+    assert [each[0].partition(": ")[0] for each in told] == [
+        "$.changes[1].since", "$.changes[0].set.hang", "$.changes[0].evidence[0]", "$.changes[2]", "$.usage.exit_code",
+    ]  # fmt: skip

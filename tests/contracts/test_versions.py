@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.versions import Range, parse
+from turngate.versions import Range, bare, parse, stretches
 
 VERSIONS = st.builds("{}.{}.{}".format, *[st.integers(0, 3)] * 3)
 EDGES = st.none() | VERSIONS
@@ -66,3 +66,23 @@ def test_overlap_is_a_shared_version(one: Range, other: Range) -> None:
 def test_range_is_told_in_words(held: Range, said: str) -> None:
     """A range reads as a person would say it."""
     assert str(held) == said
+
+
+CLAIM = {
+    "a": 1, "b": 2, "until": "9.0.0", "note": "old", "evidence": [1],
+    "changes": [
+        {"since": "1.0.0", "set": {"b": None, "c": 3}, "evidence": [2]},
+        {"since": "2.0.0", "unverified": True},
+    ],
+}  # fmt: skip
+
+
+def test_a_change_replaces_adds_and_removes_keys() -> None:
+    """Each stretch ends where the next begins, the last where the claim ends; evidence and note are its own."""
+    assert stretches(CLAIM) == [
+        {"a": 1, "b": 2, "note": "old", "evidence": [1], "until": "1.0.0"},
+        {"a": 1, "c": 3, "since": "1.0.0", "evidence": [2], "until": "2.0.0"},
+        {"a": 1, "c": 3, "since": "2.0.0", "unverified": True, "until": "9.0.0"},
+    ]
+    assert bare(stretches(CLAIM)[1]) == {"a": 1, "c": 3}
+    assert stretches({"a": 1}) == [{"a": 1}]

@@ -6,9 +6,9 @@ from pathlib import Path
 import msgspec
 
 from turngate import load
-from turngate.changes import bare, stretches
 from turngate.contract import EngineContract, Simulation
 from turngate.overlay import simulation_files
+from turngate.versions import bare, stretches
 
 
 def simulation(contract: EngineContract) -> Simulation | None:
