@@ -37,7 +37,7 @@ def test_every_exit_code_is_in_the_table_and_no_other() -> None:
     others = {cli.UNANSWERED, cli.CRASHED, cli.INTERRUPTED, cli.READER_GONE, OTHER_SESSION}
     assert set(coded(CODES)) == verdicts | others
     reported = {*load.schema("probe-report")["properties"]["exit_code"]["enum"]}
-    assert reported == {*MEANING} == verdicts | {INTERRUPTED_CODE}
+    assert reported == {*MEANING} == verdicts | {cli.CRASHED, INTERRUPTED_CODE}
     assert INTERRUPTED_CODE == cli.INTERRUPTED
 
 
