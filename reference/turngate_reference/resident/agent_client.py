@@ -12,6 +12,7 @@ from turngate_reference.resident.speech import Permission, SpeechError, Surround
 _NOTHING_OFFERED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 _CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
 _WELL = "end_turn"
+_SET_MODEL = "session/set_model"  # not of version 1, and known to agents that offer no option for a model
 CONFIRM_SECONDS = 2.0
 
 
@@ -41,7 +42,7 @@ class AgentClient:
         self.session_id = session["sessionId"]
         model = self._around.session_model
         if model is not None and not await self._choose(session, "model", model):
-            raise SpeechError(f"asked for model {model}, it offers no choice of a model")
+            await self._set_model(model)
         if self._around.stance.mode is not None:
             await self._set_mode(session, self._around.stance.mode)
 
@@ -74,6 +75,15 @@ class AgentClient:
             raise SpeechError(f"asked for {category} {value}, {in_force} is in force")
         return True
 
+    async def _set_model(self, model: str) -> None:
+        """Set a model for which there is no option: an agent may know a request of its own, which must confirm it."""
+        try:
+            told = await self._rpc.call(_SET_MODEL, {"sessionId": self.session_id, "modelId": model})
+        except SpeechError:
+            raise SpeechError(f"asked for model {model}, it offers no choice of a model") from None
+        if told.get("currentModelId") != model:
+            raise SpeechError(f"asked for model {model}, it can't be confirmed that it is in force")
+
     async def _set_mode(self, session: Message, mode: str) -> None:
         """Set the mode unless it is in force, since one engine tells of a change in the agent's own voice."""
         modes = session.get("modes") or {}
@@ -87,12 +97,15 @@ class AgentClient:
         self._mode = mode
 
     async def _set_told_mode(self, modes: Message, mode: str) -> None:
-        """Set a mode for which there is no option: the answer is empty, so that the agent must tell of the change."""
+        """Set a mode for which there is no option: the agent must tell of the change, in its answer or after it."""
         if mode not in [each.get("id") for each in modes.get("availableModes", ())]:
             raise SpeechError(f"it offers no mode {mode}")
-        await self._rpc.call(AGENT_METHODS["session_set_mode"], {"sessionId": self.session_id, "modeId": mode})
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._tells.wait(), CONFIRM_SECONDS)
+        asked = {"sessionId": self.session_id, "modeId": mode}
+        told = await self._rpc.call(AGENT_METHODS["session_set_mode"], asked)
+        self._told = told.get("currentModeId", self._told)
+        if self._told is None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._tells.wait(), CONFIRM_SECONDS)
         if self._told is None:
             raise SpeechError(f"asked for mode {mode}, it can't be confirmed that it is in force")
 

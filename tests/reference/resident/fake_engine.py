@@ -2,7 +2,8 @@
 
 `FAKE_FLAWS` holds, separated by blanks, what it does wrong from the start: `banner`, `deaf-to-mode`, `widened`,
 `no-session`, `config-allows`, `no-options` (modes are set, and told, without them), `mute` (they are not told),
-`contrary` (another one is told).
+`contrary` (another one is told), `answers` (the answer to a request says what is in force), `one-model` (no request
+sets another model).
 """
 
 import signal

@@ -21,6 +21,9 @@ class Acp(Engine):
                 result = {} if "no-session" in FLAWS else self.session()
             case "session/set_mode":
                 self.set_mode(params["modeId"])
+                result = {"success": True, "currentModeId": self.mode} if "answers" in FLAWS else {}
+            case "session/set_model" if "one-model" not in FLAWS:
+                result = {"currentModelId": params["modelId"]} if "answers" in FLAWS else {}
             case "session/set_config_option":
                 self.set_mode(params["value"])
                 result = {"configOptions": [{"id": "m", "category": "mode", "currentValue": self.mode}]}
@@ -32,6 +35,9 @@ class Acp(Engine):
                 self.say(said[:3])
                 self.say(said[3:])
                 result = {"stopReason": "end_turn"}
+            case "session/set_model":
+                put({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "unknown"}})
+                return
         put({"jsonrpc": "2.0", "id": message["id"], "result": result})
 
     def session(self) -> Message:
@@ -43,7 +49,7 @@ class Acp(Engine):
     def set_mode(self, mode: str) -> None:
         """Set the mode, and tell of it."""
         self.mode = self.mode if "deaf-to-mode" in FLAWS else mode
-        if "no-options" in FLAWS and "mute" not in FLAWS:
+        if "no-options" in FLAWS and not {"mute", "answers"} & set(FLAWS):
             self.update({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
         if "contrary" in FLAWS:
             self.drift()

@@ -131,6 +131,7 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
         ("acp", "contrary", "asked for mode default, yolo is in force"),
         ("acp", "no-options contrary", "asked for mode default, yolo is in force"),
         ("acp", "no-options mute", "asked for mode default, it can't be confirmed"),
+        ("acp", "no-options answers deaf-to-mode", "asked for mode default, yolo is in force"),
     ],
 )
 def test_asking_that_does_not_hold_is_a_loss(stage: Stage, transport: str, flaw: str, told: str) -> None:
@@ -143,9 +144,10 @@ def test_asking_that_does_not_hold_is_a_loss(stage: Stage, transport: str, flaw:
     assert '"ask"' not in (stage.folder / "run/protocol").read_text()
 
 
-def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage) -> None:
-    """Where the answer is empty, the update of the mode counts."""
-    heard = stage.open(contract("acp"), flaws="no-options")
+@pytest.mark.parametrize("flaws", ["no-options", "no-options answers"])
+def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, flaws: str) -> None:
+    """What the answer says is in force counts; where it is empty, the update of the mode does."""
+    heard = stage.open(contract("acp"), flaws=flaws)
     heard.until(Opened)
     assert stage.turn(heard, "go on").failure is None
 

@@ -81,13 +81,29 @@ def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
     assert refused.until(Gone).exit_code is None
 
 
-def test_a_model_that_a_session_does_not_offer_is_a_loss(stage: Stage) -> None:
+@pytest.mark.parametrize(
+    "flaws, told",
+    [("one-model", "it offers no choice of a model"), ("", "it can't be confirmed that it is in force")],
+)
+def test_a_model_that_a_session_does_not_confirm_is_a_loss(stage: Stage, flaws: str, told: str) -> None:
     """An engine that would silently run on another model than the one asked for is ended before the first prompt."""
+    assert f"asked for model m-1, {told}" in _with_session_model(stage, flaws).until(Lost).detail
+
+
+def test_a_model_of_a_session_is_confirmed_by_the_answer(stage: Stage) -> None:
+    """An engine whose answer names the model that was asked for runs its turns."""
+    heard = _with_session_model(stage, "answers")
+    heard.until(Opened)
+    assert stage.turn(heard, "go on").failure is None
+
+
+def _with_session_model(stage: Stage, flaws: str) -> Heard:
+    """Open a process, asking its session for a model."""
     heard, known = Heard(), contract("acp")
     known = replace(known, resident=replace(known.resident, model="session"))
-    request = stage.request(known, "run", Mode.INTERACTIVE, {})
+    request = stage.request(known, "run", Mode.INTERACTIVE, {"FAKE_FLAWS": flaws})
     stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
-    assert "asked for model m-1" in heard.until(Lost).detail
+    return heard
 
 
 def test_the_command_is_kept_and_logged(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
