@@ -222,7 +222,10 @@ class ToolUse(Struct, frozen=True):
 
 
 class Hermetic(Struct, frozen=True):
-    """What makes an engine talk to the stub model backend and to nothing else."""
+    """What makes an engine talk to the stub model backend and to nothing else.
+
+    `failure_deadline` is in seconds; None means that of the clause.
+    """
 
     env: Mapping[str, str]
     files: tuple[SetupFile, ...]
@@ -230,6 +233,7 @@ class Hermetic(Struct, frozen=True):
     options: tuple[str, ...] = ()
     egress: tuple[str, ...] = ()
     tool_call: ToolUse | None = None
+    failure_deadline: float | None = None
 
 
 class Volatile(Struct, frozen=True):
@@ -321,11 +325,12 @@ class StickySimulation(Struct, frozen=True):
     """How a simulated process that is kept over several turns differs from others on its transport.
 
     `starts_in` is the session mode that it starts in (None: that of mode interactive); modes are set by an `option`
-    of the session or by a `request` of their own; after a refused action the agent `answers`, or the turn `ends`.
+    of the session, by a `request` of their own, or by one whose `answer` confirms them, as it then does for the model;
+    after a refused action the agent `answers`, or the turn `ends`.
     """
 
     starts_in: str | None = None
-    modes: Literal["option", "request"] = "request"
+    modes: Literal["option", "request", "answer"] = "request"
     after_refusal: Literal["answers", "ends"] = "answers"
 
 
@@ -335,7 +340,8 @@ class Simulation(Struct, frozen=True):
     `started` comes before the model is asked, `called` with each tool call, `answered` at the end of a good turn;
     `retrying` when a backend fails, `unanswered` when that passes for a success. `ids` are forms of ids, made once
     a turn; `system_prompt` tells the model of the approval in force; `hangs` are failing backends beside the
-    declared deviations at which it hangs; `signals` are exit codes by signal, absent where the signal kills.
+    declared deviations at which it hangs; `signals` are exit codes by signal, None where it is ignored, absent where
+    it kills.
     """
 
     version: str
@@ -351,7 +357,7 @@ class Simulation(Struct, frozen=True):
     ids: Mapping[str, str] = field(default_factory=dict)
     system_prompt: Mapping[str, str] = field(default_factory=dict)
     hangs: tuple[str, ...] = ()
-    signals: Mapping[str, int] = field(default_factory=dict)
+    signals: Mapping[str, int | None] = field(default_factory=dict)
     sticky: StickySimulation = StickySimulation()
 
 

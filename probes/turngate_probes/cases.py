@@ -13,7 +13,7 @@ from turngate.clauses import Reason
 from turngate.model import Mode
 from turngate_probes.interrupt import CaseStoppedError
 from turngate_probes.lab import Ask, Lab
-from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, ToolCall, new_nonce
+from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
 
 QUESTION = json.dumps(
     {
@@ -123,7 +123,7 @@ def _imitation(lab: Lab) -> None:
 
 def _failing(reply: Reply) -> Callable[[Lab], None]:
     def play(lab: Lab) -> None:
-        lab.start("first", replace(ask(reply), patience=_deadline("backend.failure-told")))
+        lab.start("first", replace(ask(reply), patience=_failure_deadline(lab)))
 
     return play
 
@@ -134,18 +134,16 @@ def _final(lab: Lab) -> None:
 
 def _signalled(number: Signals) -> Callable[[Lab], None]:
     def play(lab: Lab) -> None:
-        lab.start("first", replace(ask(Hang()), patience=_deadline("backend.failure-told"), signal=number))
+        lab.start("first", replace(ask(Hang()), patience=_failure_deadline(lab), signal=number))
 
     return play
 
 
 def _tool_call(modes: Mapping[str, Mode]) -> Callable[[Lab], None]:
     def play(lab: Lab) -> None:
-        asked = lab.contract.hermetic.tool_call
-        if asked is None:
+        call = lab.tool_call()
+        if call is None:
             raise CaseStoppedError("the contract names no tool that the model could ask for", Reason.CONTRACT)
-        filled = {k: lab.sandbox.fill(each) if isinstance(each, str) else each for k, each in asked.arguments.items()}
-        call = ToolCall(asked.name, filled)
         for step, mode in modes.items():
             lab.start(step, replace(ask(FINAL, mode=mode), tool_call=call, patience=TOOL_PATIENCE))
 
@@ -161,6 +159,10 @@ def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> 
 
 def _deadline(clause_id: str) -> float | None:
     return load.catalogue()[clause_id].deadline
+
+
+def _failure_deadline(lab: Lab) -> float | None:
+    return lab.contract.hermetic.failure_deadline or _deadline("backend.failure-told")
 
 
 # what may wait longest comes first
@@ -192,7 +194,7 @@ RECORDED_ONLY = (
 # what a call does when nobody need be asked is the price's matter alone: it tells nothing of streams
 _CALLED_ONCE = Case("tool-call", _tool_call({"first": Mode.INTERACTIVE}), 1)
 RECORDED = (
-    *(_CALLED_ONCE if case.name == _CALLED_ONCE.name else case for case in CASES if case.level == "hermetic"),
+    *(_CALLED_ONCE if case.name == _CALLED_ONCE.name else case for case in CASES),
     *RECORDED_ONLY,
 )
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

@@ -89,6 +89,14 @@ class Lab:
         """Wait until the clock shows a later minute than it did at `since` (seconds since the epoch)."""
         self.interrupt.wait((since // 60 + 1) * 60 + 1 - time.time())
 
+    def tool_call(self) -> ToolCall | None:
+        """Return the tool that the model can ask for, its arguments filled; None if the contract names none."""
+        tool = self.contract.hermetic.tool_call
+        if tool is None:
+            return None
+        filled = {k: self.sandbox.fill(each) if isinstance(each, str) else each for k, each in tool.arguments.items()}
+        return ToolCall(tool.name, filled)
+
     def _options(self) -> tuple[str, ...]:
         return tuple(self.sandbox.fill(token) for token in self.contract.hermetic.options)
 

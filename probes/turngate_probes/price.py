@@ -93,7 +93,8 @@ def _offered(turn: Event | None) -> list[str] | None:
 def _call(turn: Event | None) -> Price | None:
     requests = (turn or {}).get("requests")
     asked = [each["reply"].partition(" ")[2] for each in requests or () if each["reply"].startswith("tool_call ")]
-    if turn is None or not asked:
+    # of a recording nobody knows whether the tool has acted
+    if turn is None or not asked or "acted" not in turn:
         return None
     return {
         "tool": asked[0], "outcome": _outcome(turn), "exit_code": turn["exit_code"], "seconds": turn["seconds"],

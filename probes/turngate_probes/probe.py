@@ -20,7 +20,7 @@ from turngate_probes import recordings
 from turngate_probes.cases import CASES, Case
 from turngate_probes.clauses import CHECKS, judge_all, with_needs
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.events import clause_event, sight_event, turn_event
+from turngate_probes.events import clause_event, sight_event
 from turngate_probes.fingerprint import difference, fingerprint
 from turngate_probes.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.journal import SCHEMA, Journal
@@ -206,8 +206,10 @@ class ReleaseProbe:
             self.seen.absent = Obstacle("there is no executable to run", Reason.NO_EXECUTABLE)
             return
         self.seen = recordings.replay(self.release.contract)
-        for turn in self.seen.turns.values():
-            self._journal("turn", **turn_event(turn, {}))
+        seen: list[Sight] = [*self.seen.pages.values(), *self.seen.turns.values()]
+        for item in seen:
+            kind, told = sight_event(item, {})
+            self._journal(kind, **told)
 
     def _judge(self, done: set[str]) -> None:
         levels = LEVELS[self.probe.settings.level]

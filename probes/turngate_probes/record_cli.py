@@ -15,8 +15,9 @@ import click
     metavar="DIR",
     help="Where recordings go.  [default: the fixtures of the checkout]",
 )
-def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None) -> int:
-    """Record real releases, one turn a folder, for tests that need no engine.
+@click.option("--note", default="", metavar="TEXT", help="Add a note to the provenance of each recording.")
+def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
+    """Record real releases, one turn or help page a folder, for tests that need no engine.
 
     TARGET is as for `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so
     that recording the same release again changes nothing but the provenance. Requests are kept without the texts
@@ -49,12 +50,12 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
             try:
                 with interrupt.covering() as stop:
                     release = resolve(target, lambda text: click.echo(text, err=True), stop)
-                done = record_release(release, cases, stage, fixtures, interrupt)
+                done = record_release(release, cases, stage, fixtures, interrupt, note)
             except TurngateError as error:
                 click.echo(f"{target}: {error}", err=True)
                 failed += 1
                 continue
-            click.echo(f"{release.name}: {done.turns} turns in {done.folder}")
+            click.echo(f"{release.name}: {done.written} turns and pages in {done.folder}")
             for case, why in sorted(done.early.items()):
                 click.echo(f"  {case} ended early: {why}")
     return 2 if failed else 0

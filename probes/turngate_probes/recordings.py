@@ -1,7 +1,7 @@
 """Reads recordings, and replays them into what a probe would have seen.
 
-A recording is one turn: a folder `<engine>/<version>/<case>-<step>/` with `recording.yaml`, `provenance.yaml`,
-`stdout`, `stderr` and, where somebody watched, `requests.ndjson`.
+A recording is one turn, or one page such as a help text: a folder `<engine>/<version>/<case>-<step>/` with
+`recording.yaml`, `provenance.yaml`, `stdout`, `stderr` and, where somebody watched, `requests.ndjson`.
 """
 
 import os
@@ -13,12 +13,14 @@ from semver import Version
 from turngate import load
 from turngate.clauses import Reason
 from turngate.contract import EngineContract
+from turngate.load import Document
 from turngate.model import Mode
 from turngate.runtime import Ended, Leftover
 from turngate.turn import read_turn
-from turngate_probes.observe import Seen, Turn
+from turngate_probes.observe import Page, Seen, Turn
 from turngate_probes.obstacle import Obstacle
 from turngate_probes.record.long import lengthened
+from turngate_probes.record.render import PAGE_SCHEMA
 from turngate_probes.record.requests import read_requests
 
 
@@ -53,19 +55,30 @@ def replay(contract: EngineContract, root: Path | None = None) -> Seen:
     seen = Seen(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
     root = root or folder()
     for case in sorted((root / contract.engine / str(contract.version)).iterdir()) if root else ():
-        turn = _turn(contract, case)
-        seen.turns[turn.name] = turn
+        seen.note(_read(contract, case))
     return seen
 
 
-def _turn(contract: EngineContract, case: Path) -> Turn:
+def _read(contract: EngineContract, case: Path) -> Turn | Page:
+    """Read a recording of either kind; ContractError if it is none."""
     file = case / "recording.yaml"
     document = load.parse(file.read_text("utf-8"), str(file), ours=True)
-    for error in load.schema_errors(document, "recording"):
+    is_page = isinstance(document.data, dict) and document.data.get("schema") == PAGE_SCHEMA
+    key, schema = ("page", "recorded-page") if is_page else ("turn", "recording")
+    for error in load.schema_errors(document, schema):
         raise error
+    if case.name != document.data[key].replace("/", "-"):
+        raise document.error((key,), f"lies in a folder {case.name}", f"a folder is named as its {key}")
+    return _page(document.data, case) if is_page else _turn(contract, document, case)
+
+
+def _page(data: dict[str, Any], case: Path) -> Page:
+    stdout, stderr = (case / "stdout").read_bytes(), (case / "stderr").read_bytes()
+    return Page(data["page"], tuple(data["argv"]), data["exit_code"], Ended(data["ended"]), stdout, stderr)
+
+
+def _turn(contract: EngineContract, document: Document, case: Path) -> Turn:
     data: dict[str, Any] = document.data
-    if case.name != data["turn"].replace("/", "-"):
-        raise document.error(("turn",), f"lies in a folder {case.name}", "a folder is named as its turn")
     stdout, stderr = (case / "stdout").read_bytes(), (case / "stderr").read_bytes()
     mode, ended = Mode(data["mode"]), Ended(data["ended"])
     arguments = tuple(data["argv"][1:])

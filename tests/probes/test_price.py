@@ -89,6 +89,12 @@ def test_without_a_call_there_is_no_table() -> None:
     assert price([event(requests=None)]) is None
 
 
+def test_what_became_of_a_recorded_call_is_unknown() -> None:
+    """Recordings show that the model asked for a tool, and not what the tool did."""
+    recorded = {key: value for key, value in event().items() if key not in {"acted", "told"}}
+    assert price([recorded]) == {"interactive": {"tools": ["exec_command"], "call": None}, "auto": None}
+
+
 def offered(interactive: list[str] | None, auto: list[str] | None) -> dict[str, Any]:
     """A price by the tools of each mode."""
     call = {"tool": "write", "outcome": "denied", "exit_code": 0, "seconds": 1.0, "told": "no"}

@@ -6,7 +6,6 @@ from turngate_probes.cases import ASK, FINAL, Case
 from turngate_probes.orchestrated.cases import ORCHESTRATED
 from turngate_probes.orchestrated.stay import Stay, staying
 from turngate_probes.orchestrated.witness import Prompt
-from turngate_probes.stub_model import ToolCall
 
 NO_OPTION = "perhaps"
 SPARE, SPARE_TURNS = 8, 3  # seconds, and times what a turn took
@@ -17,11 +16,11 @@ def _kept(stay: Stay) -> None:
     stay.waits("asked")
     question = stay.question("question")
     stay.note_turn("turn-1", 1, 0)
-    tool, second = stay.lab.contract.hermetic.tool_call, Prompt.of("blue", ASK)
-    if tool is None:
+    call, second = stay.lab.tool_call(), Prompt.of("blue", ASK)
+    if call is None:
         stay.reply("reply", question, second)
     else:
-        stay.act("reply", question, second, ToolCall(tool.name, tool.arguments))
+        stay.act("reply", question, second, call)
         _decline(stay)
     stay.waits("asked-again")
     question = stay.question("question-again")

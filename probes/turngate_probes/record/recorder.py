@@ -1,4 +1,4 @@
-"""Plays every case on a release and keeps its turns as recordings."""
+"""Plays every case on a release and keeps its turns and pages as recordings."""
 
 import shutil
 import threading
@@ -14,7 +14,7 @@ from turngate.errors import EnvironmentFailed
 from turngate_probes.cases import Case
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.machine import machine
-from turngate_probes.observe import Sight, Turn
+from turngate_probes.observe import Page, Sight, Turn
 from turngate_probes.obstacle import Obstacle
 from turngate_probes.play import Stage
 from turngate_probes.record.render import rendered, to_yaml
@@ -24,9 +24,12 @@ from turngate_probes.targets import Release
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What came of recording a release: how many turns, which cases ended early and why, and where it lies."""
+    """The number of recorded turns and pages, the cases that ended early, and the folder.
 
-    turns: int
+    `early` maps the name of a case to the reason.
+    """
+
+    written: int
     early: dict[str, str]
     folder: Path
 
@@ -37,7 +40,8 @@ class _Recorder:
 
     release: Release
     into: Path
-    turns: dict[str, list[Turn]] = field(default_factory=lambda: defaultdict(list))
+    note: str = ""
+    seen: dict[str, list[Turn | Page]] = field(default_factory=lambda: defaultdict(list))
     early: dict[str, str] = field(default_factory=dict)
     written: int = 0
     _places: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -47,8 +51,8 @@ class _Recorder:
     def saw(self, item: Sight, box: Sandbox) -> None:
         case = item.name.partition("/")[0]
         with self._lock:
-            if isinstance(item, Turn):
-                self.turns[case].append(item)
+            if isinstance(item, Turn | Page):
+                self.seen[case].append(item)
                 self._places[case] = places(self.release, box)
 
     def ended(
@@ -61,31 +65,36 @@ class _Recorder:
         with self._lock:
             if why_early is not None:
                 self.early[case.name] = why_early.text
-            turns, known = self.turns[case.name], self._places.get(case.name, {})
-        for turn, (name, files) in zip(turns, rendered(self.release.contract, case.name, turns, known), strict=True):
+            seen, known = self.seen[case.name], self._places.get(case.name, {})
+        for item, (name, files) in zip(seen, rendered(self.release.contract, case.name, seen, known), strict=True):
             folder = self.into / name
             folder.mkdir(parents=True)
-            for file, content in (files | {"provenance.yaml": to_yaml(self._provenance(turn))}).items():
+            for file, content in (files | {"provenance.yaml": to_yaml(self._provenance(item))}).items():
                 (folder / file).write_bytes(content)
         with self._lock:
-            self.written += len(turns)
+            self.written += len(seen)
 
-    def _provenance(self, turn: Turn) -> dict[str, Any]:
+    def _provenance(self, item: Turn | Page) -> dict[str, Any]:
+        at = item.finished_at if isinstance(item, Turn) else time.time()
         return {
             "release": f"{self.release.engine} {self.release.version}",
             "how": "the real release in a sandbox, against the stub model backend",
-            "recorded": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(turn.finished_at)),
-            "seconds": round(turn.seconds, 3),
-            "cpu_seconds": round(turn.cpu_seconds, 3),
+            **({"note": self.note} if self.note else {}),
+            "recorded": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
+            **({"seconds": round(item.seconds, 3)} if isinstance(item, Turn) else {}),
+            "cpu_seconds": round(item.cpu_seconds, 3),
             "machine": self._machine,
             "contract_version": self.release.contract.contract_version,
             "turngate": metadata.version("turngate"),
         }
 
 
-def record(release: Release, cases: Sequence[Case], stage: Stage, fixtures: Path, interrupt: Interrupt) -> Recorded:
+def record(
+    release: Release, cases: Sequence[Case], stage: Stage, fixtures: Path, interrupt: Interrupt, note: str = ""
+) -> Recorded:
     """Record a release into `fixtures/<engine>/<version>`, in place of what is there of these cases.
 
+    `note` is kept in the provenance of each recording.
     Nothing there is touched before all cases have ended. Raises EnvironmentFailed if the release has no
     executable or no version, or if the recording was interrupted.
     """
@@ -93,7 +102,7 @@ def record(release: Release, cases: Sequence[Case], stage: Stage, fixtures: Path
         raise EnvironmentFailed(f"{release.name} can't be recorded", "name a release that has an executable")
     folder = fixtures / release.engine / release.version
     with claimed(stage.sandboxes, "recording-") as unfinished:
-        recorder = _Recorder(release, unfinished)
+        recorder = _Recorder(release, unfinished, note)
         stage.play(release.contract, release.executable, cases, recorder)
         if interrupt.is_set():
             raise EnvironmentFailed("the recording was interrupted", "nothing was changed; start it again")

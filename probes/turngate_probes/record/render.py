@@ -1,4 +1,4 @@
-"""Turns what was seen of a case into the files of its recordings. Pure: turns in, bytes out."""
+"""Turns what was seen of a case into the files of its recordings. Pure: turns and pages in, bytes out."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import yaml
 from msgspec.structs import replace
 
 from turngate.contract import EngineContract
-from turngate_probes.observe import Turn
+from turngate_probes.observe import Page, Turn
 from turngate_probes.record.long import shortened
 from turngate_probes.record.replace import Replacer, fixed_ids
 from turngate_probes.record.requests import (
@@ -24,6 +24,8 @@ from turngate_probes.record.requests import (
 from turngate_probes.stub_model import Exchange
 
 SCHEMA = "turngate.recording/1"
+PAGE_SCHEMA = "turngate.recorded-page/1"
+
 
 Files = dict[str, bytes]
 
@@ -42,19 +44,20 @@ class _Case:
 
 
 def rendered(
-    contract: EngineContract, case: str, turns: Iterable[Turn], places: Mapping[str, str]
+    contract: EngineContract, case: str, seen: Iterable[Turn | Page], places: Mapping[str, str]
 ) -> Iterator[tuple[str, Files]]:
-    """Give the folder name and the files of each turn of one case, all but the provenance."""
-    turns = tuple(turns)
+    """Return the folder name and the files of each turn and page of one case, all but the provenance."""
+    seen = tuple(seen)
+    turns = [item for item in seen if isinstance(item, Turn)]
     kept = {each for turn in turns for each in fixed_ids(turn.scripted)}
     replacer, measure = (Replacer(contract, case, places, kept) for _ in range(2))
     shared = _Case(replacer, measure, frozenset(turn.prompt for turn in turns), contract)
-    for turn in turns:
-        yield folder_name(turn.name), _files(turn, shared)
+    for item in seen:
+        yield folder_name(item.name), _files(item, shared) if isinstance(item, Turn) else _page_files(item, replacer)
 
 
 def folder_name(turn: str) -> str:
-    """Name the folder of a turn `case/step`."""
+    """Return the folder of a turn or page `case/step`."""
     return turn.replace("/", "-")
 
 
@@ -75,6 +78,16 @@ def _files(turn: Turn, case: _Case) -> Files:
     if requests is not None:
         files[REQUESTS] = msgspec.json.Encoder().encode_lines(requests)
     return files
+
+
+def _page_files(page: Page, replacer: Replacer) -> Files:
+    argv = [replacer(token) for token in page.argv]
+    streams = {"stdout": replacer.bytes(page.stdout), "stderr": replacer.bytes(page.stderr)}
+    described = {
+        "schema": PAGE_SCHEMA, "page": page.name, "argv": argv, "exit_code": page.exit_code, "ended": page.ended.value,
+        "replaced": replacer.used,
+    }  # fmt: skip
+    return {"recording.yaml": to_yaml(described), **streams}
 
 
 def _described(turn: Turn, replacer: Replacer) -> dict[str, Any]:

@@ -84,12 +84,12 @@ def _tool(contract: EngineContract, work: Path) -> ToolUse | None:
 
 
 def _heed_signals(contract: EngineContract) -> None:
-    """End at once on SIGINT and SIGTERM: by the signal itself, or with the exit code that the contract says."""
+    """Take SIGINT and SIGTERM as the contract says: end with an exit code, or ignore them; else they kill."""
     described = simulation(contract)
     codes = described.signals if described else {}
     for name in ("SIGINT", "SIGTERM"):
-        code = codes.get(name)
-        signal.signal(signal.Signals[name], signal.SIG_DFL if code is None else lambda *_, code=code: os._exit(code))
+        code, otherwise = codes.get(name), signal.SIG_IGN if name in codes else signal.SIG_DFL
+        signal.signal(signal.Signals[name], otherwise if code is None else lambda *_, code=code: os._exit(code))
 
 
 def _write(stream: Stream, data: bytes) -> None:

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes import engines
 from tests.probes import turns as t
@@ -139,5 +140,7 @@ def test_every_clause_can_fail() -> None:
 
 def test_without_a_tool_call_asking_is_left_open() -> None:
     """A contract that names no tool leaves nothing to ask for."""
+    known = load.contract("codex").at("0.169.0")
+    without = replace(known, hermetic=replace(known.hermetic, tool_call=None))
     with pytest.raises(NotSeenError, match="names no tool"):
-        t.found("resident.permission-asked", *good(), contract=load.contract("iflow").at())
+        t.found("resident.permission-asked", *good(), contract=without)

@@ -29,12 +29,14 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
 
 
-def recorded(folder: Path, cases: Sequence[Case], *lies: str, interrupt: Interrupt | None = None) -> Recorded:
+def recorded(
+    folder: Path, cases: Sequence[Case], *lies: str, interrupt: Interrupt | None = None, note: str = ""
+) -> Recorded:
     """Record cases of the fake engine into `folder/fixtures`."""
     release = Release("codex", "0.169.0", engines.install(folder / "engine", *lies), "path", CODEX, "")
     interrupt = interrupt or Interrupt()
     stage = Stage.of(folder / "sandboxes", 3, interrupt)
-    return record(release, cases, stage, folder / "fixtures", interrupt)
+    return record(release, cases, stage, folder / "fixtures", interrupt, note)
 
 
 def named(*names: str) -> list[Case]:
@@ -52,7 +54,9 @@ def test_recording_again_changes_nothing_but_the_provenance(tmp_path: Path) -> N
     """Two recordings of a release, in other folders and at other ports, are byte-identical."""
     first, second = (files(recorded(tmp_path / each, QUICK).folder) for each in ("one", "two"))
     assert first == second
-    assert len({name.partition("/")[0] for name in first}) == sum(case.steps for case in QUICK)
+    assert len({name.partition("/")[0] for name in first}) == sum(case.steps for case in QUICK) + 1 + len(
+        CODEX.help.pages
+    )
 
 
 def test_nothing_of_this_machine_is_kept(tmp_path: Path) -> None:
@@ -76,6 +80,16 @@ def test_a_recording_replays_as_the_turn_that_was_seen(tmp_path: Path, monkeypat
     assert "CODEX_HOME" in first.env
     assert len(large.prompt) > 200_000
     assert large.watched[0].user_texts[-1] == large.prompt
+
+
+def test_pages_and_a_note_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What plain commands print is read back as it was, and each recording's provenance says what the caller adds."""
+    done = recorded(tmp_path, named("static"), note="from a build of our own")
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
+    page = recordings.replay(CODEX).page("static/version")
+    assert (page.argv, page.stdout, page.exit_code) == (("codex", "--version"), b"codex-cli 0.169.0\n", 0)
+    notes = [load.parse(path.read_text(), path.name).data["note"] for path in done.folder.rglob("provenance.yaml")]
+    assert notes == ["from a build of our own"] * done.written
 
 
 def test_a_long_prompt_takes_little_room(tmp_path: Path) -> None:

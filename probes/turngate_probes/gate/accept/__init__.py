@@ -85,7 +85,7 @@ def _tell(console: Console, rewritten: Rewritten, recording: Recording, *, pinne
     told = [] if pinned else ["not pinned: it does not come from npm"]
     told += list(rewritten.done) or ["the contract holds as it is: no claim changed"]
     told += [f"left to you: {each}" for each in rewritten.left]
-    told.append(f"recorded {recording.done.turns} turns in {recording.folder}")
+    told.append(f"recorded {recording.done.written} turns and pages in {recording.folder}")
     told += [f"  {case} ended early: {why}" for case, why in sorted(recording.done.early.items())]
     for line in told:
         console.print(Text(visible(line)), soft_wrap=True)

@@ -16,6 +16,7 @@ class Acp(Rpc):
         begins, declared = engine.simulation.sticky.starts_in, [each.mode for each in stances if each.mode]
         self._modes = list(dict.fromkeys([*([begins] if begins else []), *declared]))
         engine.mode = self._modes[0] if self._modes else None
+        self._answers = engine.simulation.sticky.modes == "answer"
 
     def hear(self, method: str, params: Message, message: Message) -> None:
         """Answer what a client asks; a cancellation outside of a turn has nothing to cancel."""
@@ -32,8 +33,13 @@ class Acp(Rpc):
                 self.reply(message, {"sessionId": self.engine.open(params.get("cwd")).handle, **self._choices()})
             case "session/set_mode":
                 self._set_mode(params.get("modeId"))
-                self.reply(message, {})
-                self._update({"sessionUpdate": "current_mode_update", "currentModeId": self.engine.mode})
+                told: Message = {"currentModeId": self.engine.mode}
+                self.reply(message, told if self._answers else {})
+                if not self._answers:
+                    self._update({"sessionUpdate": "current_mode_update", **told})
+            case "session/set_model" if self._answers and isinstance(params.get("modelId"), str):
+                self.engine.model = params["modelId"]
+                self.reply(message, {"currentModelId": self.engine.model})
             case "session/set_config_option":
                 self._set_option(params.get("configId"), params.get("value"))
                 self.reply(message, {"configOptions": self._options()})
@@ -54,7 +60,7 @@ class Acp(Rpc):
         options = []
         if self._modes and self.engine.simulation.sticky.modes == "option":
             options.append(_option("mode", self.engine.mode, self._modes))
-        if self.engine.contract.resident.model == "session":
+        if self.engine.contract.resident.model == "session" and not self._answers:
             options.append(_option("model", self.engine.model, [self.engine.model]))
         return options
 
