@@ -62,7 +62,7 @@ WIDENING: dict[str, tuple[tuple[str, ...], ...]] = {
         ("--policy", "all.toml"),
         ("--adminPolicy", "all.toml"),
     ),
-    "iflow": (("--yolo",), ("-y",), ("--y",), ("--yolo=true",), ("--approval-mode", "yolo"), ("--approvalMode=yolo",)),
+    "iflow": (("--yolo",), ("-y",), ("--y",), ("--yolo=true",), ("--autoEdit",), ("--auto-edit",)),
     "opencode": (
         ("--auto",),
         ("--auto=true",),
@@ -100,6 +100,6 @@ SAFE: dict[str, tuple[tuple[str, ...], ...]] = {
         ("-s",),
         ("-e", "yolo"),
     ),
-    "iflow": (("--model", "yolo"), ("-m=y",)),
+    "iflow": (("--model", "yolo"), ("-m=y",), ("--default",), ("--include-directories", "/w/y")),
     "opencode": (("--model", "stub/auto"), ("--agent", "build"), ("--thinking",), ("--title=--auto",)),
 }

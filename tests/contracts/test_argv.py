@@ -4,6 +4,7 @@ from typing import Literal
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.contracts.releases import IDS, NEWEST, RELEASES, name_of, session_of
 from tests.contracts.spellings import SAFE, WIDENING
@@ -16,6 +17,8 @@ from turngate.model import Mode
 
 AUTO, INTERACTIVE = Mode.AUTO, Mode.INTERACTIVE
 CODEX, GEMINI, IFLOW, OPENCODE = (NEWEST[name] for name in ("codex", "gemini", "iflow", "opencode"))
+_BY_ARGUMENT = tuple(channel for channel in IFLOW.launch.prompt if channel.via == "argument")
+ARGUMENT_ONLY = replace(IFLOW, launch=replace(IFLOW.launch, prompt=_BY_ARGUMENT))
 HARD = (
     "-",
     "--",
@@ -125,9 +128,9 @@ def test_large_prompt_travels_by_standard_input(contract: EngineContract) -> Non
 
 def test_prompt_too_long_for_an_argument_is_refused() -> None:
     """Where an argument is the only way its bytes, not its characters, are bounded."""
-    assert carried(start(IFLOW, "é" * 65_000, INTERACTIVE)) == "é" * 65_000
+    assert carried(start(ARGUMENT_ONLY, "é" * 65_000, INTERACTIVE)) == "é" * 65_000
     with pytest.raises(RefusedError, match="131002 bytes are more than the 131000"):
-        start(IFLOW, "é" * 65_501, INTERACTIVE)
+        start(ARGUMENT_ONLY, "é" * 65_501, INTERACTIVE)
 
 
 @pytest.mark.parametrize(
@@ -142,10 +145,11 @@ def test_prompt_too_long_for_an_argument_is_refused() -> None:
         (GEMINI, " @file", "leading @"),
         (GEMINI, "-y", None),
         (OPENCODE, "\t", "takes no empty prompt"),
-        (IFLOW, "", "interactive picker"),
-        (IFLOW, "-p", "begins with a dash"),
-        (IFLOW, "a\0b", "NUL"),
-        (IFLOW, "-\0", "begins with a dash"),
+        (IFLOW, "", "refuses an empty prompt"),
+        (IFLOW, " /help", "leading slash"),
+        (IFLOW, "-p", None),
+        (ARGUMENT_ONLY, "-p", None),
+        (ARGUMENT_ONLY, "a\0b", "NUL"),
         (CODEX, "\ud800", "not valid Unicode"),
         (GEMINI, "ok \udcff", "not valid Unicode"),
         (IFLOW, "\udfff" * 3, "not valid Unicode"),
@@ -177,7 +181,7 @@ def test_dash_is_never_codex_argument() -> None:
 def test_channel_that_the_engine_lacks_is_refused() -> None:
     """Asking for standard input where prompts travel by argument alone says so."""
     with pytest.raises(RefusedError, match="do not travel by stdin"):
-        start(IFLOW, "hello", INTERACTIVE, via="stdin")
+        start(ARGUMENT_ONLY, "hello", INTERACTIVE, via="stdin")
 
 
 @every_engine
@@ -390,7 +394,7 @@ def test_refused_handle_is_told_in_part_with_the_shape_that_is_meant() -> None:
 
 def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
     """Each way says why it does not do, once a way, and an argument holds exactly what it is bounded to."""
-    assert carried(start(IFLOW, "x" * 131_000, INTERACTIVE)) == "x" * 131_000
+    assert carried(start(ARGUMENT_ONLY, "x" * 131_000, INTERACTIVE)) == "x" * 131_000
     with pytest.raises(RefusedError) as refused:
         start(OPENCODE, " ", INTERACTIVE)
     empty = "opencode takes no empty prompt"

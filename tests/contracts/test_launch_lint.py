@@ -2,6 +2,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 
 import pytest
+from msgspec.structs import replace
 
 from tests.contracts.releases import IDS
 from tests.contracts.test_load import SMALL, found
@@ -90,6 +91,8 @@ def test_a_flag_that_widens_at_other_releases_alone_is_none() -> None:
 @pytest.mark.parametrize("key", ["start", "resume"])
 def test_a_prompt_that_has_no_place_is_never_left_out(key: str) -> None:
     """Where the prompt is an argument, a template without a place for it is not filled."""
-    contract: EngineContract = launched("iflow", key, ["{options}", "--resume", "{handle}"]).at()
+    known = launched("iflow", key, ["{options}", "--resume", "{handle}"]).at()
+    by_argument = tuple(channel for channel in known.launch.prompt if channel.via == "argument")
+    contract: EngineContract = replace(known, launch=replace(known.launch, prompt=by_argument))
     with pytest.raises(ContractError, match="the template of iflow has no place for the prompt"):
         resume(contract, "hello", Mode.AUTO, IDS["iflow"]) if key == "resume" else start(contract, "hello", Mode.AUTO)

@@ -61,12 +61,12 @@ def test_the_newest_is_found_by_version(first: Path) -> None:
 
 
 def test_a_turn_is_read_as_it_was_recorded(first: Path, contract: EngineContract) -> None:
-    """Streams, argv, id and outcome are those of the recorded turn; nobody watched its requests."""
+    """Streams, argv, id, outcome and requests are those of the recorded turn."""
     turn = recordings.replay(contract).turn("main/first")
     assert turn.stdout == (first / "stdout").read_bytes()
-    assert turn.argv == ("iflow", "-p", turn.prompt)
-    assert turn.own_arguments == ("-p",)
-    assert (turn.exit_code, turn.ended, turn.requests) == (0, Ended.EXIT, None)
+    assert turn.argv == ("iflow", *turn.own_arguments)
+    assert (turn.exit_code, turn.ended, turn.stdin) == (0, Ended.EXIT, "prompt")
+    assert [each.user_texts[-1] for each in turn.sent()] == [turn.prompt]
     assert turn.session is not None
     assert turn.session.startswith("session-")
     assert turn.scripted in turn.stdout.decode()
@@ -87,7 +87,7 @@ def test_a_turn_that_was_ended_is_a_timeout(first: Path, contract: EngineContrac
         ("mode: interactive", "mode: dreaming"),
         ("turn: main/first", "turn: main"),
         ("exit_code: 0\n", ""),
-        ("prompt_at:\n- 1", "prompt_at:\n- 7"),
+        ("prompt_at: []", "prompt_at: [7]"),
     ],
     ids=["no mode", "no step", "key missing", "beyond argv"],
 )
@@ -99,6 +99,21 @@ def test_a_recording_that_breaks_its_schema_is_refused(
     with pytest.raises(ContractError) as told:
         recordings.replay(contract)
     assert "recording.yaml" in str(told.value)
+
+
+def test_a_page_is_read_as_it_was_recorded(first: Path, contract: EngineContract) -> None:
+    """What a plain command printed comes back as it was, and one that breaks its schema is refused."""
+    place = first.with_name("static-version")
+    shutil.copytree(SHIPPED / "iflow" / VERSION / place.name, place)
+    page = recordings.replay(contract).page("static/version")
+    assert (page.argv, page.exit_code, page.ended) == (("iflow", "--version"), 0, Ended.EXIT)
+    assert (page.stdout, page.stderr) == (b"0.5.19\n", b"")
+    edit(place, "page: static/version", "page: static/help-1")
+    with pytest.raises(ContractError, match="lies in a folder static-version"):
+        recordings.replay(contract)
+    edit(place, "exit_code: 0\n", "")
+    with pytest.raises(ContractError, match="'exit_code' is a required property"):
+        recordings.replay(contract)
 
 
 def test_shipped_recordings_of_the_withdrawn_engine_are_read(

@@ -19,6 +19,7 @@ PLAYER = Path(__file__).with_name("player.py")
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 OTHER = "01a20033-ee25-73a3-a8df-000000000000"
 OPENCODE_SESSION = "ses_0123456789abAAAAAAAAAAAAAA"
+IFLOW_SESSION = "session-00000000-0000-4000-8000-000008276001"  # of the recording main-first
 VERSIONS = {"codex": "codex-cli 0.169.0", "gemini": "0.61.0", "opencode": "1.18.33", "iflow": "0.5.19"}
 Step = list[Any]
 Play = list[Step]

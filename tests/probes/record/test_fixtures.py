@@ -1,6 +1,7 @@
 """The recordings of real releases: clean, small, complete, and judged as their contracts say."""
 
 import re
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from itertools import groupby
@@ -24,10 +25,10 @@ from turngate_probes.lab import Ask, Lab
 from turngate_probes.observe import Seen
 from turngate_probes.record.beside import BROKEN
 from turngate_probes.record.replace import Replacer, fixed_ids
+from turngate_probes.stub_model import ToolCall
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 RELEASES = sorted(f"{path.parent.name}@{path.name}" for path in FIXTURES.glob("*/*") if any(path.iterdir()))
-CONVERTED = ("iflow",)  # recorded by others, and not by these cases
 MACHINE = re.compile(r"(?<![\w>.-])/(?:root|work|Users|home/(?!runner)|tmp|var/tmp|mnt)/")
 # releases that miss a baseline, and all that fails because of it
 NO_ID = {"handle.present"}
@@ -72,6 +73,14 @@ class Script:
             raise CaseStoppedError("the turn before reported no session id")
         return self.start(step, ask)
 
+    def tool_call(self) -> ToolCall | None:
+        """Return the tool of the contract, its arguments as they stand there."""
+        tool = self.contract.hermetic.tool_call
+        return ToolCall(tool.name, tool.arguments) if tool else None
+
+    def page(self, step: str, arguments: Sequence[str]) -> None:
+        """Note nothing: few releases have recorded pages."""
+
     def until_later_minute(self, since: float) -> None:
         """Go on at once."""
 
@@ -104,7 +113,7 @@ def test_what_is_listed_as_broken_is_what_misses_a_baseline() -> None:
     assert set(load.parse((FIXTURES / BROKEN).read_text("utf-8"), BROKEN).data) == set(FAILING)
 
 
-@pytest.mark.parametrize("release", [each for each in RELEASES if not each.startswith(CONVERTED)])
+@pytest.mark.parametrize("release", RELEASES)
 def test_every_step_was_recorded(release: str) -> None:
     """Each step of each case left a turn and each turn its requests, as far as the release has sessions to resume."""
     turns = seen(release).turns.values()
@@ -112,7 +121,7 @@ def test_every_step_was_recorded(release: str) -> None:
     assert all(turn.requests is not None for turn in turns)
 
 
-@pytest.mark.parametrize("release", [each for each in RELEASES if not each.startswith(CONVERTED)])
+@pytest.mark.parametrize("release", RELEASES)
 def test_nothing_volatile_is_left(release: str) -> None:
     """Replacing what is volatile in a recording once more changes nothing."""
     contract = seen(release).contract
@@ -122,6 +131,20 @@ def test_nothing_volatile_is_left(release: str) -> None:
             replacer = Replacer(contract, case, {}, fixed_ids(turn.scripted))
             for stream in (turn.stdout, turn.stderr):
                 assert _without_numbers(replacer.bytes(stream)) == _without_numbers(stream), turn.name
+
+
+def test_a_release_without_an_executable_has_its_pages_recorded() -> None:
+    """What a sealed engine says of its version and its options is judged by recordings, as its turns are."""
+    results = judged("iflow@0.5.19")
+    assert {name: results[name].result for name in ("version.readable", "help.surface")} == {
+        "version.readable": Result.PASS, "help.surface": Result.PASS
+    }  # fmt: skip
+
+
+def test_iflow_is_judged_on_every_clause_that_recordings_can_answer() -> None:
+    """Nobody watches the network, the executable or the clock where nothing runs; all else has an answer."""
+    unanswered = {name for name, found in judged("iflow@0.5.19").items() if found.result is Result.NOT_RUN}
+    assert unanswered == {"network.loopback-only", "executable.unchanged", "process.clean-exit"}
 
 
 def _without_numbers(stream: bytes) -> bytes:

@@ -29,7 +29,7 @@ __all__ = [
 ]
 
 
-@pytest.fixture(name="kept", params=["codex", "gemini", "opencode", "claude", "qwen"])
+@pytest.fixture(name="kept", params=["codex", "gemini", "opencode", "claude", "qwen", "iflow"])
 def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     """Simulate the release that is known best, and open a host for it."""
     engine = str(request.param)

@@ -1,6 +1,7 @@
 """`turngate resume`: all else from the record, the engine's own resume, and what is refused."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -22,7 +23,7 @@ REFUSED = {
     "codex": set[str](),
     "gemini": {"", "@file", "/quit"},
     "opencode": {""},
-    "iflow": {*FLAGS, "", LONG},
+    "iflow": {"", "/quit"},
 }
 
 
@@ -99,7 +100,7 @@ def test_json_before_the_handle_is_ours_and_after_it_the_message(desk: Desk) -> 
         ("codex", ["exec", "--json", "--skip-git-repo-check", "resume", d.SESSION, "-"]),
         ("gemini", ["--output-format", "json", "--skip-trust", "--resume", d.SESSION]),
         ("opencode", ["run", "--format", "json", "--session", d.OPENCODE_SESSION]),
-        ("iflow", ["--resume", "session-cf7e9398-dd11-4461-91bd-ff80d2cdea7e", "-p", "go on"]),
+        ("iflow", ["--default", "--resume", d.IFLOW_SESSION]),
     ],
 )
 def test_the_engines_own_resume_is_executed_in_the_same_directory(desk: Desk, engine: str, argv: list[str]) -> None:
@@ -197,7 +198,8 @@ def test_iflow_begins_afresh_with_exit_code_0_and_is_found_out(desk: Desk) -> No
     assert desk.type("resume", handle, "blue").code == 0
     said = desk.type("resume", handle, "blue")
     assert said.code == 4
-    assert "session-c8c34205-081a-43e7-807d-292bc025467c came back" in said.err
+    (fresh,) = re.findall(r"session-[0-9a-f]{8}[0-9a-f-]+", str(d.recorded("bad-handles-dead")))
+    assert f"{fresh} came back" in said.err
     assert desk.record(handle)["session"] == alive
 
 

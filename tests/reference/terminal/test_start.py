@@ -290,7 +290,7 @@ def test_a_turn_that_only_looks_well_is_told(desk: Desk, play: Play, why: str) -
     [
         ("codex", d.codex("hi"), "thread_id", d.SESSION),
         ("gemini", d.gemini("hi"), "session_id", d.SESSION),
-        ("iflow", d.recorded("main-first"), "session-id", "session-cf7e9398-dd11-4461-91bd-ff80d2cdea7e"),
+        ("iflow", d.recorded("main-first"), "session-id", d.IFLOW_SESSION),
         ("opencode", d.opencode("hi"), "sessionID", d.OPENCODE_SESSION),
     ],
 )
