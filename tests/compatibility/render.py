@@ -5,6 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from tests.compatibility.boundaries import USABLE, Boundary, boundaries, disagreeing
+from tests.compatibility.recorded import Recorded, withdrawn
 from turngate import load
 from turngate.claims import claims
 from turngate.clauses import Severity
@@ -20,17 +21,20 @@ Kept = Mapping[str, Any]
 def summary(kept: Kept) -> str:
     """Render the table of the README."""
     head = ("engine", "run, of all published", *VERDICTS, "usable since", "newest that was run")
-    return table(head, (_summed(name, engine) for name, engine in kept["engines"].items()))
+    run = (_summed(name, engine) for name, engine in kept["engines"].items())
+    return table(head, (*run, *map(_replayed, withdrawn())))
 
 
 def page(kept: Kept) -> str:
     """Render the whole page."""
     parts = [_part(name, engine) for name, engine in kept["engines"].items()]
+    parts += map(_recorded_part, withdrawn())
     return (
         "# Which releases were run, and what they showed\n\n"
         "Made by `make compatibility` of `compatibility.json` beside it. A range is exact where the release in which\n"
         "it begins or ends and the one published before it were both run; *published* are the stable releases that\n"
-        f"the package registry lists.\n\n{''.join(parts)}"
+        "the package registry lists. An engine that its vendor withdrew is judged by its recordings alone, on the\n"
+        f"clauses that recordings can answer.\n\n{''.join(parts)}"
     ).rstrip() + "\n"
 
 
@@ -93,6 +97,26 @@ def _part(name: str, engine: Kept) -> str:
     return (
         f"## {title}\n\n{counted}{partly_told}, on {engine['machine']}.\n\n{outcome}\n"
         f"### Deviations of {title}\n\n{deviating}\n### Ranges of {title}\n\n{edges}\n"
+    )
+
+
+def _replayed(release: Recorded) -> Iterator[str]:
+    yield load.contract(release.engine).at().title
+    yield "1, from recordings"
+    yield from ("1" if release.verdict == each else "0" for each in VERDICTS)
+    yield release.version if release.verdict in USABLE else ABSENT
+    yield f"{release.version}: {release.verdict}, from recordings"
+
+
+def _recorded_part(release: Recorded) -> str:
+    contract = load.contract(release.engine).at(release.version)
+    told = "; ".join(_told(clause, each) for clause, each in _worst_first(release.found)) or "nothing"
+    row = (release.version, "from recordings", release.verdict, release.profile, told)
+    outcome = table(("release", "run", "verdict", "profile", "what did not simply hold"), [row])
+    deviating = table(("clause", "symptom", "releases", "an orchestrator must"), _deviations(release.engine))
+    return (
+        f"## {contract.title}\n\n{contract.lifecycle.note}\n\n{outcome}\n"
+        f"### Deviations of {contract.title}\n\n{deviating}\n"
     )
 
 

@@ -9,6 +9,7 @@ from turngate.clauses import Result
 from turngate.plain import bounded, visible
 from turngate_probes.price import rows as price_rows
 from turngate_probes.report.build import Report
+from turngate_probes.report.text import basis
 from turngate_probes.report.wording import evidence_text, failures, gist, known, verdicts
 
 MOST_BYTES = 1024 * 1024  # a longer summary is not shown at all
@@ -55,7 +56,7 @@ def _table(report: Report) -> Iterator[str]:
         results = [clause["result"] for clause in release["clauses"]]
         others = [f"{results.count(r)} {r.replace('_', ' ')}" for r in _OTHERS if r in results]
         told = escaped(release["failed"]["what"]) if release["failed"] else ", ".join(others)
-        verdict = f"{SIGNS[release['verdict']]} {release['verdict']}"
+        verdict = f"{SIGNS[release['verdict']]} {release['verdict']}{basis(release)}"
         yield (
             f"| {escaped(release['release'])} | {verdict} | {release['profile']['kind'].replace('_', ' ')} "
             f"| {results.count(Result.PASS)} | {results.count(Result.FAIL)} | {told} |"

@@ -81,7 +81,7 @@ def result(release: Report, rule: str, about: str, text: str, place: tuple[str, 
         "locations": [] if place is None else [_location(*place)],
         # the first is what GitHub knows an alert by
         "partialFingerprints": {"primaryLocationLineHash": f"{identity}:1", "turngateReleaseClause/v1": identity},
-        "properties": {"release": name_of(release), "verdict": release["verdict"]},
+        "properties": {"release": name_of(release), "verdict": release["verdict"], "source": release["source"]},
     }
 
 

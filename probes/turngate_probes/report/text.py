@@ -91,7 +91,12 @@ def _counted(release: Report) -> str:
     found = Counter(clause["result"] for clause in release["clauses"])
     run = found[Result.PASS] + found[Result.FAIL] + found[Result.DEVIATES]
     apart = f", {found[Result.DEVIATES]} deviating" if found[Result.DEVIATES] else ""
-    return f"{found[Result.PASS]} of {run} clauses passed{apart}"
+    return f"{found[Result.PASS]} of {run} clauses passed{apart}{basis(release)}"
+
+
+def basis(release: Report) -> str:
+    """Return what is added to a verdict that rests on recordings, empty where the release was run."""
+    return ", from recordings" if release["source"] == "recordings" else ""
 
 
 def _release(release: Report) -> Iterator[tuple[int, Text]]:

@@ -10,7 +10,7 @@ from turngate.load import catalogue
 from turngate.plain import visible
 from turngate.verdict import Verdict
 from turngate_probes.report.build import Report
-from turngate_probes.report.text import INDENT, evidence_lines
+from turngate_probes.report.text import INDENT, basis, evidence_lines
 
 WORST_FIRST = (Verdict.BROKEN, Verdict.UNANSWERED, Verdict.DEGRADED, Verdict.COMPATIBLE)
 SEVEREST_FIRST = (Severity.BREAKING, Severity.DEGRADED, Severity.INFORMATIVE)
@@ -56,7 +56,7 @@ def gist(report: Report) -> str:
         return "Nothing was probed"
     if len(releases) == 1:
         (only,) = releases
-        return f"{name_of(only)} is {only['verdict']}"
+        return f"{name_of(only)} is {only['verdict']}{basis(only)}"
     worst, count = next((each, n) for each, n in verdicts(report).items() if n)
     if count == len(releases):
         return f"All {count} releases are {worst}"

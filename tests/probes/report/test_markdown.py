@@ -58,6 +58,15 @@ def test_it_tells_the_gist_each_verdict_and_each_failure() -> None:
     assert [tag for tag, _ in found.elements].count("details") == 2
 
 
+def test_a_verdict_that_rests_on_recordings_says_so() -> None:
+    """In the heading and in its row, and nowhere where the release was run."""
+    replayed = samples.whole(release="iflow@0.5.19", source="recordings", executable=None)
+    found = read(samples.of(replayed))
+    assert found.texts["h2"] == ["✅ iflow@0.5.19 is compatible, from recordings"]
+    assert found.texts["td"][1] == "✅ compatible, from recordings"
+    assert "recordings" not in markdown(samples.mixed())
+
+
 def test_nothing_that_an_engine_wrote_is_markup() -> None:
     """Neither HTML nor Markdown gets out of its cell, line or block."""
     found = read(samples.hostile())

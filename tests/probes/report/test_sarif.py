@@ -51,6 +51,7 @@ def test_only_what_failed_is_a_result() -> None:
         ("resume.accepted", "error"),
         ("help.surface", "warning"),
     ]
+    assert {each["properties"]["source"] for each in results} == {"path"}
 
 
 def test_a_result_stands_at_the_claim_of_the_contract() -> None:

@@ -1,0 +1,52 @@
+"""Judges the engines that have no published release any more, from their recordings alone."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tests.compatibility import kept
+from turngate import load
+from turngate.clauses import Result
+from turngate.verdict import ClauseResult, capability, profile, verdict
+from turngate_probes import recordings
+from turngate_probes.cases import CASES
+from turngate_probes.clauses import judge_all
+from turngate_probes.clauses.process import EVERYTHING
+
+FIXTURES = kept.ROOT / "fixtures"
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """A release as its recordings show it; `found` are the clauses that did not simply hold."""
+
+    engine: str
+    version: str
+    verdict: str
+    profile: str
+    found: dict[str, dict[str, Any]]
+
+
+def withdrawn() -> Iterator[Recorded]:
+    """Return each recorded release of each sealed engine."""
+    for engine in load.engines():
+        if load.contract(engine).at().lifecycle.status == "sealed":
+            for version in recordings.versions(engine, FIXTURES):
+                yield _judged(engine, version)
+
+
+@cache
+def _judged(engine: str, version: str) -> Recorded:
+    results: dict[str, ClauseResult] = {}
+    seen = recordings.replay(load.contract(engine).at(version), FIXTURES)
+    judge_all(seen, results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
+    judged = tuple(results.values())
+    kind = profile(capability(judged)).kind
+    found = {each.clause.id: _told(each) for each in judged if each.result is not Result.PASS}
+    return Recorded(engine, version, verdict(judged, recordings_only=True).value, kind, found)
+
+
+def _told(each: ClauseResult) -> dict[str, Any]:
+    detail = {"detail": each.detail} if each.result is Result.NOT_RUN else {}
+    return {"result": each.result.value, **detail}
