@@ -3,7 +3,7 @@
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -48,10 +48,14 @@ def catalogue(
 
 
 @pytest.fixture(name="engines")
-def _engines(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engines:
-    """A catalogue of what is on the desk's PATH."""
+def _engines(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engines]:
+    """A catalogue of what is on the desk's PATH, which leaves no engine running."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
-    return catalogue(desk)
+    stop = Stop()
+    engines = catalogue(desk, stop)
+    yield engines
+    stop.set()
+    engines.collect()
 
 
 def asked(desk: Desk, word: str, engine: str = "codex") -> int:
