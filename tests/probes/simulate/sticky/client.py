@@ -15,7 +15,7 @@ from turngate_probes.simulate.engine import run
 from turngate_probes.simulate.world import World
 
 Message = dict[str, Any]
-ENGINES = ("codex", "gemini", "opencode", "claude", "qwen")
+ENGINES = ("codex", "gemini", "opencode", "claude", "qwen", "iflow")
 
 
 def calls(contract: EngineContract, tool: str | None = None) -> Called:
@@ -154,8 +154,11 @@ class Client:
         yield {"id": 1, "method": "session/new", "params": {"cwd": str(self.work), "mcpServers": []}}
         session = self.said[-1]["result"]
         if self._stance.mode and self._stance.mode != session["modes"]["currentModeId"]:
-            params: Mapping[str, str] = {"configId": "mode", "value": self._stance.mode}
-            yield {"id": 2, "method": "session/set_config_option", "params": params}
+            if "configOptions" in session:
+                params: Mapping[str, str] = {"configId": "mode", "value": self._stance.mode}
+                yield {"id": 2, "method": "session/set_config_option", "params": params}
+            else:
+                yield {"id": 2, "method": "session/set_mode", "params": {"modeId": self._stance.mode}}
         for number, prompt in enumerate(self.prompts, 3):
             params = {"sessionId": session["sessionId"]}
             yield {

@@ -10,7 +10,14 @@ from turngate import cli
 from turngate_probes.simulate.backend import Said
 from turngate_probes.simulate.sticky import faults
 
-ENDS = {"codex": "turn/completed", "gemini": "answer", "opencode": "answer", "qwen": "answer", "claude": "result"}
+ENDS = {
+    "codex": "turn/completed",
+    "gemini": "answer",
+    "opencode": "answer",
+    "qwen": "answer",
+    "iflow": "answer",
+    "claude": "result",
+}
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
