@@ -10,14 +10,7 @@ from turngate import cli
 from turngate_probes.simulate.backend import Said
 from turngate_probes.simulate.sticky import faults
 
-ENDS = {
-    "codex": "turn/completed",
-    "gemini": "answer",
-    "opencode": "answer",
-    "qwen": "answer",
-    "iflow": "answer",
-    "claude": "result",
-}
+ENDS = {"app_server": "turn/completed", "acp": "answer", "stream_json": "result"}
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
@@ -43,7 +36,7 @@ def test_it_dies_after_a_turn(engine: str, tmp_path: Path) -> None:
     """The client is told of the end of the turn first."""
     run = client(engine, tmp_path, faults.DIES_AFTER_TURN)
     assert run.run() == 1
-    assert run.kinds()[-1] == ENDS[engine]
+    assert run.kinds()[-1] == ENDS[run.contract.resident.transport]
     assert "".join(run.texts()) == "one"
     assert b"died after its first turn" in run.stderr
 
