@@ -59,6 +59,13 @@ def replay(contract: EngineContract, root: Path | None = None) -> Seen:
     return seen
 
 
+def _exit_seconds(case: Path) -> float | None:
+    """Read how long the engine stayed after its terminal event; None of a recording from before it was measured."""
+    file = case / "provenance.yaml"
+    measured = load.parse(file.read_text("utf-8"), str(file), ours=True).data.get("exit_seconds")
+    return None if measured is None else float(measured)
+
+
 def _read(contract: EngineContract, case: Path) -> Turn | Page:
     """Read a recording of either kind; ContractError if it is none."""
     file = case / "recording.yaml"
@@ -99,5 +106,5 @@ def _turn(contract: EngineContract, document: Document, case: Path) -> Turn:
         leftovers=tuple(Leftover(0, tuple(argv), survived=False) for argv in data["leftovers"]),
         requests=None if requests is None else tuple(each.exchange(prompt) for each in requests),
         reading=reading, turn_index=data["turn_index"], stdin=data["stdin"], env=tuple(data["env"]),
-        signal=data["signal"], exit_seconds=data.get("exit_seconds"),
+        signal=data["signal"], exit_seconds=_exit_seconds(case),
     )  # fmt: skip

@@ -23,8 +23,9 @@ _SHORT = re.compile(
 def surface(item: Sight, contract: EngineContract) -> dict[str, Any]:
     """Give the fields that the journal adds to a turn or a page; nothing for anything else."""
     if isinstance(item, Turn):
-        records = _records(item, contract)
         kinds = list(item.reading.census)
+        # a process that is kept prints a protocol, of which the contract's framing knows nothing
+        records = _records(item, contract) if kinds else []
         return {"kinds": kinds[:MOST], "paths": sorted(set(_paths(records, contract.events.field)))[:MOST]}
     if isinstance(item, Page):
         return {"names": names(item, contract)}

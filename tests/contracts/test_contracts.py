@@ -67,6 +67,8 @@ BREAKING = (
 )
 RESIDENT = {
     "resident.one-process",
+    "resident.framing",
+    "resident.ends-when-told",
     "resident.context-carried",
     "resident.permission-asked",
     "resident.wait-timeout",
@@ -96,6 +98,7 @@ SYMPTOMS = {
     "resume.malformed-handle": LOUD,
     "stdin.open": {"hang"},
     "process.clean-exit": {"left-running", "lingers"},
+    "resident.ends-when-told": {"killed"},
     "upgrade.resume": CROSSING,
     "rollback.resume": CROSSING,
     "rollback.touched": CROSSING,

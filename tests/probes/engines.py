@@ -9,7 +9,7 @@ from turngate.clauses import Result
 from turngate.contract import EngineContract
 from turngate.verdict import ClauseResult
 from turngate_probes.cases import CASES, Case
-from turngate_probes.clauses import judge_all
+from turngate_probes.clauses import CHECKS, judge_all
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.observe import Seen, Sight
 from turngate_probes.obstacle import Obstacle
@@ -63,7 +63,11 @@ class Spectator:
     def judged(self, *more: str) -> dict[str, ClauseResult]:
         """Judge every clause whose cases were played; `more` counts as played too."""
         results: dict[str, ClauseResult] = {}
-        judge_all(self.seen, results, ("static", "hermetic", "orchestrated"), self.done | set(more))
+        levels, done = ("static", "hermetic", "orchestrated"), self.done | set(more)
+        asked = (clause.id for clause in load.catalogue().at_level(*levels))
+        judge_all(
+            self.seen, results, levels, done, frozenset(name for name in asked if done >= set(CHECKS[name].cases))
+        )
         return results
 
 

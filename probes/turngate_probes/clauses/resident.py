@@ -1,12 +1,13 @@
 """Checks of a process that the reference server keeps over the turns of a run."""
 
 import json
+from signal import SIGKILL
 
 from turngate.flags import auto_flags_in
 from turngate.verdict import Finding
 from turngate_probes.clauses.orchestrated import ACCEPTED, FINAL_DATA, failed_as, standing
-from turngate_probes.clauses.registry import SkippedError, check, failed, passed
-from turngate_probes.observe import Seen
+from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, failed, passed
+from turngate_probes.observe import NotSeenError, Seen
 
 UNPROCESSABLE = 422
 _LASTING = ("always", "session", "forever", "never")
@@ -42,6 +43,30 @@ def context_carried(seen: Seen) -> Finding:
     if not any(first.nonce in request.nonces for request in third.sent()):
         return failed(f"no request of the third turn holds {first.nonce}", first, third)
     return passed(f"{first.nonce} was sent again in the third turn", first, third)
+
+
+@check("resident.framing", "resident", blames=("resident.one-process",))
+def framing(seen: Seen) -> Finding:
+    """Every line on standard output was a JSON object."""
+    _must_be_kept(seen)
+    seen.turn("resident/turn-1")
+    turns = [turn for name, turn in seen.turns.items() if name.startswith("resident/turn-")]
+    for line in turns[-1].stdout.splitlines():
+        if line.strip() and not _is_message(line):
+            return failed(f"a line is no message: {line[:EXCERPT].decode('utf-8', 'backslashreplace')!r}", turns[-1])
+    return passed(f"{len(turns[-1].stdout.splitlines())} messages", *turns)
+
+
+@check("resident.ends-when-told", "resident", blames=("resident.one-process",))
+def ends_when_told(seen: Seen) -> Finding:
+    """When the run had ended its process ended at the end of its input or by SIGTERM, and was not killed."""
+    _must_be_kept(seen)
+    turn = seen.turn("resident/turn-3")
+    if turn.exit_code == -SIGKILL:
+        return failed("the run had ended, and it had to be killed", turn, symptom="killed")
+    if turn.exit_code is None:
+        raise NotSeenError("the server does not say how the process ended")
+    return passed(f"it ended with {turn.exit_code}", turn)
 
 
 @check("resident.permission-asked", "resident", blames=("resident.one-process",))
@@ -102,6 +127,13 @@ def _lost(seen: Seen, step: str, code: str) -> Finding:
         left = _listed({each.pid for each in turn.leftovers})
         return failed(f"the run has failed as {code}, and {left} still run", ended, turn)
     return found
+
+
+def _is_message(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
 
 
 def _must_be_kept(seen: Seen) -> None:

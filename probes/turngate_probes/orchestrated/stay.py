@@ -18,7 +18,7 @@ from turngate_probes.lab import Lab
 from turngate_probes.observe import Call
 from turngate_probes.orchestrated.shim import Start, install
 from turngate_probes.orchestrated.visit import TURN_LIMIT, Visit
-from turngate_probes.orchestrated.witness import Prompt, alive, turn_of
+from turngate_probes.orchestrated.witness import Prompt, alive, printed, trace, turn_of
 from turngate_probes.stub_model import Exchange, Reply, Rule, ToolCall
 
 GONE_WITHIN = 10.0
@@ -44,14 +44,21 @@ class Stay(Visit):
             raise CaseStoppedError(f"the run does not wait with its process: {self._standing()}", by_engine=True)
 
     def ends(self, step: str) -> float:
-        """Wait until the run has ended and nothing of its process is left, or for too long; gives the seconds."""
+        """Wait until the run has ended and nothing of its process is left, or for too long; gives the seconds.
+
+        The server knows a little later than the system that a process is gone, and how it ended.
+        """
         began = time.monotonic()
         self.follow(step, UNENDED)
         seconds = time.monotonic() - began
         tag, deadline = self.process.tag, time.monotonic() + GONE_WITHIN
-        while alive(tag) and time.monotonic() < deadline:
+        while (alive(tag) or not self._exit_is_known()) and time.monotonic() < deadline:
             self.lab.interrupt.wait(_LOOK)
         return seconds
+
+    def _exit_is_known(self) -> bool:
+        turns = self._client.get(self.run["links"]["turns"]).document.get("turns", [])
+        return not turns or turns[-1]["exit_code"] is not None
 
     @property
     def process(self) -> Start:
@@ -121,7 +128,10 @@ class Stay(Visit):
         # its streams are those of a protocol, of which only the server can say what it came to
         result = AdapterTurnResult(Outcome(said.get("outcome") or Outcome.ERROR))
         reading = structs.replace(turn.reading, result=result, session=None)
-        turn = replace(turn, name=self._name(step), own_arguments=start.arguments, resumed=None, reading=reading)
+        turn = replace(
+            turn, name=self._name(step), own_arguments=start.arguments, resumed=None, reading=reading,
+            stdout=printed(trace(self.lab.sandbox, self.run, 1, "protocol")),
+        )  # fmt: skip
         self.lab.note(turn)
 
     def _starts(self) -> list[Start]:

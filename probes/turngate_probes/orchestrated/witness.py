@@ -18,6 +18,7 @@ from turngate_probes.sandbox import Sandbox, inherited
 from turngate_probes.stub_model import Exchange, Reply, Text, new_nonce
 
 DATA = "data"
+_PARTS = 3  # of a line of a trace: the time, the direction, what was said
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def turn_of(
     """Put together one turn of a run: `run` and `told` are what the API says of the run and of the turn."""
     contract, sandbox = lab.contract, lab.sandbox
     session = (run.get("engine_session_handle") or {}).get("handle_value") if number > 1 else None
-    stdout, stderr = (_trace(sandbox, run, number, name) for name in ("stdout", "stderr"))
+    stdout, stderr = (trace(sandbox, run, number, name) for name in ("stdout", "stderr"))
     ended = _ended(run, told)
     return Turn(
         name=f"{lab.case}/turn-{number}", argv=(contract.executable, *start.arguments),
@@ -76,7 +77,13 @@ def _ended(run: Mapping[str, Any], told: Mapping[str, Any]) -> Ended:
     return Ended.LINGERED if went_well and told.get("exit_code") is None and not kept else Ended.EXIT
 
 
-def _trace(sandbox: Sandbox, run: Mapping[str, Any], number: int, stream: str) -> bytes:
+def printed(protocol: bytes) -> bytes:
+    """Return what a process that was kept has printed, out of the trace of all that was said."""
+    lines = (line.split(b" ", 2) for line in protocol.splitlines(keepends=True))
+    return b"".join(line[2] for line in lines if line[1:2] == [b"<"] and len(line) == _PARTS)
+
+
+def trace(sandbox: Sandbox, run: Mapping[str, Any], number: int, stream: str) -> bytes:
     """Give what the server kept of an engine's output; nothing if it kept none."""
     with suppress(OSError):
         folder = sandbox.root / DATA / "runs" / str(run["run_id"]) / ".turngate" / f"attempt-{number:03}"

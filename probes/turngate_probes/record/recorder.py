@@ -81,12 +81,18 @@ class _Recorder:
             "how": "the real release in a sandbox, against the stub model backend",
             **({"note": self.note} if self.note else {}),
             "recorded": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
-            **({"seconds": round(item.seconds, 3)} if isinstance(item, Turn) else {}),
+            **(_timed(item) if isinstance(item, Turn) else {}),
             "cpu_seconds": round(item.cpu_seconds, 3),
             "machine": self._machine,
             "contract_version": self.release.contract.contract_version,
             "turngate": metadata.version("turngate"),
         }
+
+
+def _timed(turn: Turn) -> dict[str, Any]:
+    """Tell how long a turn took, and how long its engine stayed after it."""
+    stayed = {} if turn.exit_seconds is None else {"exit_seconds": round(turn.exit_seconds, 3)}
+    return {"seconds": round(turn.seconds, 3), **stayed}
 
 
 def record(

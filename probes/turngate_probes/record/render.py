@@ -115,7 +115,6 @@ def _described(turn: Turn, replacer: Replacer) -> dict[str, Any]:
         "signal": turn.signal,
         "exit_code": turn.exit_code,
         "ended": turn.ended.value,
-        "exit_seconds": turn.exit_seconds and round(turn.exit_seconds, 3),
     }
 
 

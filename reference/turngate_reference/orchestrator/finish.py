@@ -112,6 +112,14 @@ def end_open_turn(connection: sqlite3.Connection, run: Run, decision: Decision, 
     return bool(is_open)
 
 
+def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | None) -> None:
+    """Note that nothing is left of the process of a sticky run, and with which exit code it ended its last turn."""
+    runs.change(connection, run_id, process=None)
+    last = "SELECT MAX(turn_index) FROM turns WHERE run_id = ?"
+    change = f"UPDATE turns SET exit_code = ? WHERE run_id = ? AND turn_index = ({last})"  # noqa: S608 - no value is in it
+    connection.execute(change, (exit_code, run_id, run_id))
+
+
 def _move(connection: sqlite3.Connection, run: Run, to: State, columns: dict[str, Any]) -> None:
     columns.setdefault("process", None)
     if to in ENDED:

@@ -172,7 +172,7 @@ class Sticky:
                 self._kept.pop(kept.run.run_id, None)
                 kept.clock_count += 1
                 with self._store.writing() as connection:
-                    runs.change(connection, kept.run.run_id, process=None)
+                    finish.end_process(connection, kept.run.run_id, event.exit_code)
                 self._release(kept.claimed)
 
     def _opened(self, kept: Kept, event: Opened) -> None:

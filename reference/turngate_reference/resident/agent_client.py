@@ -24,6 +24,8 @@ class AgentClient:
         self._around = around
         self._rpc = Rpc(around.wire, self._request, self._notification)
         self._texts: Texts | None = None
+        # another session in which the agent went on
+        self._elsewhere: set[str] = set()
         # the mode that must hold from now on, and the one that the agent told of last
         self._mode: str | None = None
         self._told: object = None
@@ -48,7 +50,7 @@ class AgentClient:
 
     async def turn(self, text: str) -> TurnEnd:
         """Prompt; the turn ends with the answer to it."""
-        self._texts = texts = Texts()
+        self._texts, self._elsewhere = (texts := Texts()), set()
         prompt = {"sessionId": self.session_id, "prompt": [{"type": "text", "text": text}]}
         try:
             ended = await self._rpc.call(AGENT_METHODS["session_prompt"], prompt)
@@ -56,6 +58,8 @@ class AgentClient:
             return TurnEnd(texts.final, str(failed))
         finally:
             self._texts = None
+        if texts.final is None and self._elsewhere:
+            return TurnEnd(None, f"it left session {self.session_id} for {self._elsewhere.pop()}")
         reason = ended.get("stopReason")
         return TurnEnd(texts.final, None if reason == _WELL else f"the turn stopped: {reason}")
 
@@ -112,6 +116,9 @@ class AgentClient:
     def _notification(self, method: str, params: Message) -> None:
         update = params.get("update")
         if method != CLIENT_METHODS["session_update"] or not isinstance(update, dict):
+            return
+        if params.get("sessionId") != self.session_id and self.session_id is not None:
+            self._elsewhere = {str(params.get("sessionId"))}
             return
         kind, content = update.get("sessionUpdate"), update.get("content")
         if kind == "agent_message_chunk" and isinstance(content, dict) and isinstance(content.get("text"), str):

@@ -9,6 +9,7 @@ from turngate_reference.resident.speech import Permission, SpeechError, Surround
 
 _CLIENT = {"clientInfo": {"name": "turngate", "title": "turngate", "version": "1"}}
 _WELL = "completed"
+MOST_ELSEWHERE = 1000
 
 
 class AppServer:
@@ -20,6 +21,9 @@ class AppServer:
         self._rpc = Rpc(around.wire, self._request, self._notification)
         self._texts = Texts()
         self._items: dict[object, Message] = {}
+        self._turn_id: object = None
+        # turns that were told of under other threads: those of the agent's helpers, unless one of them is ours
+        self._elsewhere: dict[object, object] = {}
         self._ended: asyncio.Future[Message] | None = None
 
     async def open(self) -> None:
@@ -42,12 +46,15 @@ class AppServer:
     async def turn(self, text: str) -> TurnEnd:
         """Start a turn and wait until it is completed."""
         self._texts, self._items = Texts(), {}
+        self._turn_id, self._elsewhere = None, {}
         self._ended = asyncio.get_running_loop().create_future()
         asked = {"threadId": self.session_id, "input": [{"type": "text", "text": text}]}
         try:
-            await self._rpc.call("turn/start", asked)
+            started = await self._rpc.call("turn/start", asked)
         except SpeechError as failed:
             return TurnEnd(None, str(failed))
+        self._turn_id = value_at(started, "turn.id")
+        self._look_elsewhere()
         turn = await self._ended
         if turn.get("status") == _WELL:
             return TurnEnd(self._texts.final, None)
@@ -60,6 +67,9 @@ class AppServer:
 
     def _notification(self, method: str, params: Message) -> None:
         if params.get("threadId") != self.session_id:
+            if len(self._elsewhere) < MOST_ELSEWHERE:
+                self._elsewhere[params.get("turnId") or value_at(params, "turn.id")] = params.get("threadId")
+            self._look_elsewhere()
             return
         item = params.get("item")
         item = item if isinstance(item, dict) else {}
@@ -71,6 +81,12 @@ class AppServer:
         elif method == "turn/completed" and self._ended and not self._ended.done():
             turn = params.get("turn")
             self._ended.set_result(turn if isinstance(turn, dict) else {})
+
+    def _look_elsewhere(self) -> None:
+        """End the turn badly if it goes on in another thread, where what was said before is not known."""
+        if self._turn_id in self._elsewhere and self._ended and not self._ended.done():
+            thread = self._elsewhere[self._turn_id]
+            self._ended.set_result({"error": {"message": f"it left session {self.session_id} for {thread}"}})
 
     async def _request(self, method: str, params: Message) -> Message | None:
         resident = self._around.contract.resident

@@ -47,8 +47,11 @@ class StreamJson:
         await self._ended
         self._reader = None
         reading = reader.finish(0)
-        if reading.session:
+        if reading.session and self.session_id is None:
             self.session_id = reading.session.handle_value
+        others = {sighting.value for sighting in reading.handle.sightings} - {self.session_id}
+        if self.session_id is not None and others:
+            return TurnEnd(None, f"it left session {self.session_id} for {others.pop()}")
         failure = reading.failures[0] if reading.failures else None if reading.ended else "nothing proves that it ended"
         return TurnEnd(reading.final_text, failure)
 

@@ -39,7 +39,8 @@ def test_equal_releases_differ_in_nothing() -> None:
 
 def test_a_clause_that_fails_now_is_told_with_those_that_need_it() -> None:
     """Both are breaking, and the detail is that of the newer release."""
-    fell = clause("resume.accepted", "fail", "exit code 2"), clause("resume.same-handle", "not_run", "needs it")
+    needing = clause("resume.same-handle", "not_run", "needs it", needs=["resume.accepted"])
+    fell = clause("resume.accepted", "fail", "exit code 2"), needing
     found = by_subject(old(), new(*fell))
     assert found.keys() == {"resume.accepted", "resume.same-handle"}
     assert {each.impact for each in found.values()} == {Impact.BREAKING}

@@ -72,7 +72,9 @@ def turn(text: str, history: list[Json]) -> None:
     if "forgets" in LIES:
         history.clear()
     if "starts-anew" in LIES and history:
-        subprocess.run([str(Path(os.environ["PATH"].split(":")[0]) / ME.name), "--version"], check=True)
+        subprocess.run(
+            [str(Path(os.environ["PATH"].split(":")[0]) / ME.name), "--version"], stdout=subprocess.DEVNULL, check=True
+        )
     history.append({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
     item = ask(history)
     if item["type"] == "function_call":

@@ -9,6 +9,7 @@ from turngate.load import catalogue
 from turngate_probes.cases import ANSWER
 from turngate_probes.clauses import CHECKS
 from turngate_probes.observe import NotSeenError, Sight
+from turngate_probes.obstacle import Obstacle
 from turngate_probes.orchestrated.cases import ORCHESTRATED, RACERS
 
 CLAUSES = [clause.id for clause in catalogue().at_level("orchestrated") if clause.id.startswith("orchestrated.")]
@@ -133,4 +134,4 @@ def test_no_step_of_a_case_is_missed_in_silence() -> None:
             if clause == "orchestrated.no-auto-flags" and case.name == "one-reply":
                 continue
             with pytest.raises(NotSeenError, match="it broke"):
-                t.found(clause, *seen, stopped={case.name: "it broke"})
+                t.found(clause, *seen, stopped={case.name: Obstacle("it broke")})

@@ -10,10 +10,12 @@ from tests.probes import engines
 from tests.probes import turns as t
 from tests.probes.orchestrated import visits as v
 from turngate import load
+from turngate.clauses import Result
 from turngate.load import catalogue
 from turngate.runtime import Leftover
 from turngate_probes.cases import ANSWER, QUESTION
-from turngate_probes.observe import NotSeenError, Sight, Turn
+from turngate_probes.clauses.registry import SkippedError
+from turngate_probes.observe import Sight, Turn
 from turngate_probes.orchestrated.resident import RESIDENT
 
 SOURCE = Path(__file__).with_name("resident_codex.py")
@@ -75,6 +77,9 @@ SPOILT: dict[str, tuple[str, Sight]] = {
     "its data is another": ("one-process", v.ended("resident/ended", data={"colour": "red"})),
     "it outlives its run": ("one-process", turn("turn-3", "turn-1", "turn-2")),
     "it forgets": ("context-carried", turn("turn-3", "turn-2")),
+    "it prints a banner": ("framing", turn("turn-3", "turn-1", text=ANSWER, runs=False, stdout=b"{}\nWelcome!\n")),
+    "it prints no object": ("framing", turn("turn-3", "turn-1", text=ANSWER, runs=False, stdout=b"[]\n")),
+    "it must be killed": ("ends-when-told", turn("turn-3", "turn-1", text=ANSWER, runs=False, exit_code=-9)),
     "it acts unasked": ("permission-asked", permission(kind="choose_one")),
     "it offers more than once": ("permission-asked", permission(options=["accept", "acceptForSession"])),
     "it offers nothing": ("permission-asked", permission(options=[])),
@@ -93,16 +98,23 @@ SPOILT: dict[str, tuple[str, Sight]] = {
 
 
 def test_every_clause_passes_through_the_server(tmp_path: Path) -> None:
-    """Three turns, a declined action, and three ends, also of a process that does not obey, come out well."""
-    played = engines.play(install(tmp_path / "engine"), tmp_path, KEPT)
-    ended = engines.play(install(tmp_path / "stays", "stays"), tmp_path / "ends", ENDS)
-    assert (played.seen.stopped, ended.seen.stopped) == ({}, {})
-    results = played.judged() | ended.judged()
+    """Three turns, a declined action, and three ends come out well."""
+    played = engines.play(install(tmp_path / "engine"), tmp_path, KEPT, ENDS)
+    assert played.seen.stopped == {}
+    results = played.judged()
     assert {name: found.result.value for name, found in results.items()} == dict.fromkeys(CLAUSES, "pass")
-    assert [name for name, seen in played.seen.turns.items() if seen.leftovers] == [
-        "resident/turn-1",
-        "resident/turn-2",
-    ]
+    left = {name for name, seen in played.seen.turns.items() if seen.leftovers}
+    assert left == {"resident/turn-1", "resident/turn-2"}
+
+
+def test_a_process_that_does_not_obey_is_ended_all_the_same(tmp_path: Path) -> None:
+    """It must be killed, which its clause tells; each of its ends comes out well."""
+    played = engines.play(install(tmp_path / "engine", "stays"), tmp_path, KEPT, ENDS)
+    results = played.judged()
+    assert engines.failing(results) == {"resident.ends-when-told"}
+    assert {name for name, found in results.items() if found.result is Result.PASS} == CLAUSES - engines.failing(
+        results
+    )
 
 
 @pytest.mark.parametrize(
@@ -142,5 +154,5 @@ def test_without_a_tool_call_asking_is_left_open() -> None:
     """A contract that names no tool leaves nothing to ask for."""
     known = load.contract("codex").at("0.169.0")
     without = replace(known, hermetic=replace(known.hermetic, tool_call=None))
-    with pytest.raises(NotSeenError, match="names no tool"):
+    with pytest.raises(SkippedError, match="names no tool"):
         t.found("resident.permission-asked", *good(), contract=without)

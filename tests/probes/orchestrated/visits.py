@@ -50,7 +50,7 @@ def turn(name: str, *carries: str, text: str = QUESTION, **changes: Any) -> Turn
     """Make a turn of the server's, a resumed one if it carries others."""
     usual: dict[str, Any] = {"argv": ("codex", *ARGV), "own_arguments": ARGV, "scripted": text}
     if carries:
-        return t.resumed(name, *carries, stdout=t.printed(text=text), **usual | changes)
+        return t.resumed(name, *carries, **{"stdout": t.printed(text=text)} | usual | changes)
     stdout = changes.pop("stdout", t.printed(text=text))
     return t.turn(name, stdout, **usual | changes)
 
