@@ -121,8 +121,8 @@ class ClauseTest(pytest.Item):
 def tests(session: pytest.Session, targets: Sequence[str], level: str) -> list[pytest.Item]:
     """Make the tests of all targets, by the contracts that the commands would go by."""
     try:
-        if own := os.environ.get(CONTRACTS):
-            lay_over(_folder(own))
+        if (own := os.environ.get(CONTRACTS)) and (mistakes := lay_over(_folder(own))):
+            raise mistakes[0]
         parsed = list(dict.fromkeys(map(parse_target, targets)))
     except TurngateError as wrong:
         raise pytest.UsageError(f"--turngate: {wrong}") from wrong

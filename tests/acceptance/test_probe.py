@@ -193,8 +193,8 @@ def test_the_orchestrated_level_asks_through_the_server(turngate: Command) -> No
     done = turngate.run("probe", f"codex={executable}", *asked, "--json", "-")
     assert done.code == 0, done.err
     assert first_error("probe-report", done.report) is None
-    assert done.clauses() == {"orchestrated.bad-envelope": "pass"}
-    assert (done.report["level"], done.report["releases"][0]["turns"]) == ("orchestrated", 1)
+    assert done.clauses() == {"orchestrated.waits": "pass", "orchestrated.bad-envelope": "pass"}
+    assert (done.report["level"], done.report["releases"][0]["turns"]) == ("orchestrated", 3)
 
 
 def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(turngate: Command) -> None:

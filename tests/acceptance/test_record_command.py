@@ -21,7 +21,7 @@ def test_a_release_is_recorded_where_it_is_asked(turngate: Command) -> None:
     executable = engines.install(turngate.folder / "engine")
     done = turngate.run("record", f"codex={executable}", "--case", "final", "--case", "bad-handles", "--into", "there")
     assert done.code == 0, done.err
-    assert "codex@0.169.0: 4 turns in there/codex/0.169.0" in done.out
+    assert "codex@0.169.0: 4 turns and pages in there/codex/0.169.0" in done.out
     folder = turngate.folder / "there/codex/0.169.0"
     assert sorted(path.name for path in folder.iterdir()) == [
         "bad-handles-dead", "bad-handles-first", "bad-handles-malformed", "final-first",

@@ -67,8 +67,10 @@ class AppServer:
 
     def _notification(self, method: str, params: Message) -> None:
         if params.get("threadId") != self.session_id:
-            if len(self._elsewhere) < MOST_ELSEWHERE:
-                self._elsewhere[params.get("turnId") or value_at(params, "turn.id")] = params.get("threadId")
+            turn = params.get("turnId") or value_at(params, "turn.id")
+            # what names no thread or no turn, such as news of the account, says nothing of where a turn goes on
+            if turn and params.get("threadId") and len(self._elsewhere) < MOST_ELSEWHERE:
+                self._elsewhere[turn] = params["threadId"]
             self._look_elsewhere()
             return
         item = params.get("item")

@@ -49,7 +49,7 @@ def test_a_tool_that_runs_unasked_may_be_excused_by_a_name_of_its_own(tmp_path: 
         ("0.172.0", "0.170.0", 5, "is not after"),
         ("0.172.0", "soon", 5, "does not match"),
         ("  reason: mended upstream\n", "", 2, "'reason' is a required property"),
-        ("  reason", "  reson: x\n  reason", 2, "'reson' was unexpected"),
+        ("  reason", "  reson: x\n  reason", 6, "unknown key 'reson'"),
     ],
 )
 def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:

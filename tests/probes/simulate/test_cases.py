@@ -25,12 +25,6 @@ STARTUP = 10.0
 # what waits for a later minute is played with a clock of the test's making instead
 PLAYED = tuple(case for case in CASES if case.name != "later-minute")
 UNPLAYED = {"resume.later-minute", "resume.isolation", "executable.unchanged"}
-UNANSWERED = {
-    "iflow": {
-        "prompt.not-a-flag": "its contract has no way for a prompt that begins with a dash",
-        "prompt.large": "its prompt travels as an argument alone",
-    }
-}
 
 
 @pytest.fixture(scope="module", name="played")
@@ -63,7 +57,6 @@ def test_the_simulator_keeps_its_contract(contract: EngineContract, played: Play
     results = played[contract.engine].result().judged("everything")
     expected = dict.fromkeys(results, Result.PASS)
     expected |= {each.clause: Result.DEVIATES for each in contract.deviations}
-    expected |= dict.fromkeys(UNANSWERED.get(contract.engine, ()), Result.NOT_RUN)
     wrong = {
         name: f"{found.result.value}: {found.detail}"
         for name, found in results.items()

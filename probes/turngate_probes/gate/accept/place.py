@@ -30,8 +30,8 @@ class Place:
 def place(contracts: Path | None, *, accept: bool) -> Place | None:
     """Lay the user's contracts over ours, and say where to write if asked to; EnvironmentFailed: there is no place."""
     folder = contracts.absolute() if contracts else overlay()
-    if contracts and folder:
-        lay_over(folder)
+    if contracts and folder and (mistakes := lay_over(folder)):
+        raise mistakes[0]
     if not accept:
         return None
     if folder:
