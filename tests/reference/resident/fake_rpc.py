@@ -91,6 +91,8 @@ class AppServer(Engine):
             sandbox = {"read-only": "readOnly", "workspace-write": "workspaceWrite"}[params["sandbox"]]
             result = {"thread": {"id": SESSION}, "approvalPolicy": policy, "approvalsReviewer": "user"}
             result["sandbox"] = {"type": sandbox}
+        if message["method"] == "turn/start" and "news" in FLAWS:
+            put({"method": "account/rateLimits/updated", "params": {"rateLimits": {}}})
         put({"id": message["id"], "result": result})
         if message["method"] == "turn/start":
             self.end(self.play(params["input"][0]["text"]))

@@ -37,6 +37,13 @@ def test_a_banner_is_passed_over(stage: Stage, transport: str) -> None:
     assert stage.turn(heard, "go on").failure is None
 
 
+def test_news_of_no_thread_ends_no_turn(stage: Stage) -> None:
+    """A notification without a thread or a turn, before the turn has an id, is passed over."""
+    heard = stage.open(contract("app_server"), flaws="news")
+    heard.until(Opened)
+    assert stage.turn(heard, "go on").failure is None
+
+
 @pytest.mark.parametrize("transport", TRANSPORTS)
 def test_a_failure_is_told_and_the_process_goes_on(stage: Stage, transport: str) -> None:
     """What the engine says went wrong ends the turn, and the next one runs."""
