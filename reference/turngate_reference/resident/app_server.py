@@ -21,9 +21,9 @@ class AppServer:
         self._rpc = Rpc(around.wire, self._request, self._notification)
         self._texts = Texts()
         self._items: dict[object, Message] = {}
-        self._turn_id: object = None
+        self._turn_id: str | None = None
         # turns that were told of under other threads: those of the agent's helpers, unless one of them is ours
-        self._elsewhere: dict[object, object] = {}
+        self._elsewhere: dict[str, str] = {}
         self._ended: asyncio.Future[Message] | None = None
 
     async def open(self) -> None:
@@ -53,7 +53,8 @@ class AppServer:
             started = await self._rpc.call("turn/start", asked)
         except SpeechError as failed:
             return TurnEnd(None, str(failed))
-        self._turn_id = value_at(started, "turn.id")
+        turn_id = value_at(started, "turn.id")
+        self._turn_id = turn_id if isinstance(turn_id, str) else None
         self._look_elsewhere()
         turn = await self._ended
         if turn.get("status") == _WELL:
@@ -67,11 +68,11 @@ class AppServer:
 
     def _notification(self, method: str, params: Message) -> None:
         if params.get("threadId") != self.session_id:
-            turn = params.get("turnId") or value_at(params, "turn.id")
+            thread, turn = params.get("threadId"), params.get("turnId") or value_at(params, "turn.id")
             # what names no thread or no turn, such as news of the account, says nothing of where a turn goes on
-            if turn and params.get("threadId") and len(self._elsewhere) < MOST_ELSEWHERE:
-                self._elsewhere[turn] = params["threadId"]
-            self._look_elsewhere()
+            if isinstance(thread, str) and isinstance(turn, str) and len(self._elsewhere) < MOST_ELSEWHERE:
+                self._elsewhere[turn] = thread
+                self._look_elsewhere()
             return
         item = params.get("item")
         item = item if isinstance(item, dict) else {}

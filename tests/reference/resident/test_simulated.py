@@ -85,3 +85,14 @@ def test_noise_is_passed_over(kept: Kept) -> None:
     faulty(kept, faults.PRINTS_NOISE)
     kept.open(Mode.INTERACTIVE)
     assert kept.turn("hello").final_text == "hello"
+
+
+def test_one_that_changes_its_session_fails_the_turn(kept: Kept) -> None:
+    """What was said before is not known there: the turn has no answer, and the failure names both sessions."""
+    faulty(kept, faults.CHANGES_SESSION)
+    opened = kept.open(Mode.INTERACTIVE)
+    first = kept.turn("hello")
+    assert (first.final_text, first.failure) == ("hello", None)
+    second = kept.turn("hello again")
+    assert second.final_text is None
+    assert f"it left session {opened.session_id or first.session_id} for " in str(second.failure)
