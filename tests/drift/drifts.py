@@ -2,6 +2,7 @@
 
 `recordings: codex` means the newest recordings of that engine. `executable: codex@0.169.0` is a fake that behaves as
 that release, `simulated: gemini@0.61.0` the simulation that its contract describes: both really run the `cases`.
+`fault` is what a simulated sticky process does wrong, by a name of `turngate simulate --fault`.
 """
 
 from collections.abc import Mapping
@@ -24,8 +25,9 @@ class Drift:
     name: str
     what: str
     why: str
-    changes: tuple[Change, ...]
     caught_by: str
+    changes: tuple[Change, ...] = ()
+    fault: str | None = None
     seen_in: str | None = None
     recordings: str | None = None
     executable: str | None = None
@@ -43,6 +45,8 @@ def _read(path: Path) -> Drift:
     bases = [name for name in ("recordings", "executable", "simulated") if name in fields]
     if len(bases) != 1 or ("recordings" in fields) == ("cases" in fields):
         raise ValueError(f"{path.name}: needs `recordings`, or else `cases` and one of `executable` and `simulated`")
+    if ("fault" in fields) == ("changes" in fields):
+        raise ValueError(f"{path.name}: needs `changes`, or else a `fault`")
     if strange := set(fields) - set(Drift.__slots__):
         raise ValueError(f"{path.name}: unknown {', '.join(sorted(strange))}")
     return msgspec.convert({"name": path.stem, **fields}, Drift)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from tests.drift.drifts import Drift
-from tests.drift.staged import play
+from tests.drift.staged import play, play_faulty
 from tests.drift.transform import drifted
 from turngate import load
 from turngate.clauses import Result
@@ -43,6 +43,8 @@ def judge_drift(drift: Drift) -> Judged:
     """Apply a drift and judge it."""
     if drift.recordings:
         return Judged(drift, judge(drifted(base(drift.recordings), drift.changes)))
+    if drift.fault:
+        return Judged(drift, play_faulty(drift))
     return Judged(drift, judge(play(drift)))
 
 

@@ -12,12 +12,14 @@ from tests.drift.drifts import Drift
 from tests.probes import engines
 from turngate import load
 from turngate.contract import EngineContract
+from turngate.verdict import ClauseResult
 from turngate_probes import cases, lab
 from turngate_probes.cases import CASES
 from turngate_probes.fingerprint import difference, fingerprint
 from turngate_probes.interrupt import Interrupt
 from turngate_probes.lab import Lab
 from turngate_probes.observe import Seen
+from turngate_probes.orchestrated.resident import RESIDENT
 from turngate_probes.play import Stage
 from turngate_probes.simulate import process
 
@@ -40,6 +42,17 @@ def play(drift: Drift) -> Seen:
     return spectator.seen
 
 
+def play_faulty(drift: Drift) -> dict[str, ClauseResult]:
+    """Play the drift's cases through the reference server, on a simulated engine with its fault, and judge them."""
+    engine, _, version = str(drift.simulated).partition("@")
+    contract = load.contract(engine).at(version)
+    with tempfile.TemporaryDirectory(prefix="drift-") as name:
+        folder = Path(name)
+        executable = process.install(contract, folder / "engine", (str(drift.fault),))
+        chosen = [case for case in RESIDENT if case.name in drift.cases]
+        return engines.play(executable, folder, *chosen, contract=contract).judged()
+
+
 def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
     """Make the wrapper an executable in `folder`, round the engine that the drift names."""
     inner = folder / "engine"
@@ -59,6 +72,7 @@ def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
 @contextmanager
 def without_waiting() -> Iterator[None]:
     """Let a later minute come at once, and patience end soon, while the block runs."""
+    load.prepare()  # here, since drifts are judged on many threads
     with (
         patch.object(Lab, "until_later_minute", lambda *_: None),
         patch.object(lab, "TURN_TIMEOUT", 12.0),

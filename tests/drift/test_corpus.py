@@ -24,14 +24,14 @@ BROKEN = (
 def test_the_corpus_is_large() -> None:
     """There are at least sixty drifts, each of which changes something in its own way."""
     assert len(CORPUS) >= 60
-    assert len({(str(drift.changes), drift.recordings, drift.simulated, drift.cases) for drift in CORPUS}) == len(
-        CORPUS
-    )
+    ways = {(str(each.changes), each.recordings, each.simulated, each.fault, each.cases) for each in CORPUS}
+    assert len(ways) == len(CORPUS)
 
 
 def test_every_clause_catches_a_drift() -> None:
     """No clause is there for nothing."""
-    assert {clause.id for clause in load.catalogue().at_level(*LEVELS)} == {drift.caught_by for drift in CORPUS}
+    hermetic = {drift.caught_by for drift in CORPUS if not drift.fault}
+    assert {clause.id for clause in load.catalogue().at_level(*LEVELS)} == hermetic
 
 
 def test_every_word_is_used() -> None:
