@@ -1,6 +1,7 @@
 """The corpus as a whole, and what it is held against: nothing fails where nothing drifts."""
 
 import re
+from itertools import product
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.drift.staged import play, without_waiting
 from turngate import load
 from turngate.versions import Range
 from turngate_probes import recordings
+from turngate_probes.simulate.sticky.faults import FAULTS
 
 CORPUS = corpus()
 # releases that miss a baseline, and which
@@ -32,6 +34,20 @@ def test_every_clause_catches_a_drift() -> None:
     """No clause is there for nothing."""
     hermetic = {drift.caught_by for drift in CORPUS if not drift.fault}
     assert {clause.id for clause in load.catalogue().at_level(*LEVELS)} == hermetic
+
+
+def test_each_fault_is_caught_on_every_protocol() -> None:
+    """What a simulated process does wrong, and the server can't make good, is in the corpus for each protocol."""
+    protocols = {load.contract(engine).at().resident.transport for engine in load.engines()} - {"none"}
+    # an action that is asked for twice is answered twice, and a process that dies in a turn is lost as well
+    faults = set(FAULTS) - {"asks-twice", "dies-in-turn"}
+    found = {
+        (drift.fault, load.contract(engine).at(version).resident.transport)
+        for drift in CORPUS
+        if drift.fault
+        for engine, _, version in [str(drift.simulated).partition("@")]
+    }
+    assert found == set(product(faults, protocols))
 
 
 def test_every_word_is_used() -> None:

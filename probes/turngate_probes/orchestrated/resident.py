@@ -5,6 +5,7 @@ import time
 from turngate_probes.cases import ASK, FINAL, Case
 from turngate_probes.orchestrated.cases import ORCHESTRATED
 from turngate_probes.orchestrated.stay import Stay, staying
+from turngate_probes.orchestrated.visit import TURN_LIMIT
 from turngate_probes.orchestrated.witness import Prompt
 
 NO_OPTION = "perhaps"
@@ -51,7 +52,7 @@ def _ends(stay: Stay) -> None:
     stay.kill_process()
     stay.note_turn("killed", 1, 0, stay.ends("killed-ended"))
     # the limit is that of the turn too, which must be over before it, on a busy machine as well
-    stay.keep(ASK, limit=int(SPARE + SPARE_TURNS * turn_took))
+    stay.keep(ASK, limit=min(int(SPARE + SPARE_TURNS * turn_took), TURN_LIMIT))
     stay.waits("late-asked")
     stay.ends("late-ended")
     stay.note_turn("late", 1, 1)
