@@ -6,12 +6,12 @@ HERE = Path(__file__).parent
 # what takes longest; a file goes to one worker, and none should be left with one of these when the others are done
 FIRST = (
     "drift/test_drifts.py",
-    "reference/terminal/test_resume.py",
-    "probes/test_play.py",
-    "probes/orchestrated/test_played.py",
+    "reference/conversations/test_resume.py",
+    "probes/harness/test_runner.py",
+    "probes/server_level/test_played.py",
     "acceptance/test_probe.py",
     "probes/simulate/test_cases.py",
-    "reference/terminal/test_start.py",
+    "reference/conversations/test_start.py",
     "packaging/test_distribution.py",
     "probes/simulate/test_honesty.py",
     "probes/record/test_recorder.py",
@@ -26,14 +26,14 @@ LONG = (
     "probes/matrix/test_joined.py",
     "probes/matrix/test_killed.py",
     "probes/matrix/test_matrix.py",
-    "probes/orchestrated",
-    "probes/test_play.py",
+    "probes/server_level",
+    "probes/harness/test_runner.py",
     "probes/record/test_recorder.py",
     "probes/simulate/test_cases.py",
     "probes/simulate/test_honesty.py",
     "probes/test_pytest_plugin.py",
-    "reference/test_serve.py",
-    "reference/web/test_docs.py",
+    "reference/server/test_cli.py",
+    "reference/server/web/test_docs.py",
 )
 _RANKS = {HERE / name: rank for rank, name in enumerate(FIRST)}
 

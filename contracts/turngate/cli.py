@@ -115,7 +115,7 @@ def _print_version(ctx: click.Context, _option: click.Parameter, asked: bool) ->
 def _lay_over(ctx: click.Context, _option: click.Parameter, folder: Path | None) -> None:
     if folder is None:
         return
-    from turngate.lint import lay_over  # noqa: PLC0415 - slow to import, and asked for by few
+    from turngate.contract.lint import lay_over  # noqa: PLC0415 - slow to import, and asked for by few
 
     if mistakes := lay_over(folder):
         for mistake in mistakes:

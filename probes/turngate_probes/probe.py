@@ -10,32 +10,29 @@ from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
 
-from turngate import load
-from turngate.clauses import Reason
+from turngate.contract import load
+from turngate.contract.clauses import Reason
+from turngate.contract.verdict import ClauseResult, capability, profile, verdict
 from turngate.errors import EnvironmentFailed, TurngateError
-from turngate.runtime import Stop
-from turngate.runtime.identity import identity
-from turngate.verdict import ClauseResult, capability, profile, verdict
-from turngate_probes import recordings
-from turngate_probes.cases import CASES, Case
+from turngate.process import Stop
+from turngate.process.executable import difference, fingerprint, identity
 from turngate_probes.clauses import CHECKS, judge_all, with_needs
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.events import clause_event, sight_event
-from turngate_probes.fingerprint import difference, fingerprint
-from turngate_probes.interrupt import CaseStoppedError, Interrupt
-from turngate_probes.journal import SCHEMA, Journal
-from turngate_probes.keep import keep_streams
-from turngate_probes.machine import machine
-from turngate_probes.observe import Call, Seen, Sight
-from turngate_probes.obstacle import Obstacle
-from turngate_probes.orchestrated.resident import SERVED
-from turngate_probes.play import Stage
-from turngate_probes.releases import Say, default_cache
-from turngate_probes.remember import remember
-from turngate_probes.report.build import LEVELS
-from turngate_probes.sandbox import Sandbox
-from turngate_probes.surface import surface
-from turngate_probes.targets import Release, Target, held
+from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.harness.cases import CASES, Case
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Obstacle
+from turngate_probes.harness.observations import Call, Seen, Sight
+from turngate_probes.harness.resource_usage import machine
+from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.sandbox import Sandbox, keep_streams
+from turngate_probes.journal.events import clause_event, sight_event
+from turngate_probes.journal.journal import SCHEMA, Journal
+from turngate_probes.journal.surface import surface
+from turngate_probes.record import replay
+from turngate_probes.releases.install import Say, default_cache
+from turngate_probes.releases.save_result import remember
+from turngate_probes.releases.targets import Release, Target, held
+from turngate_probes.server_level.sticky_cases import SERVED
 
 KEPT_JOURNALS = 20
 
@@ -205,7 +202,7 @@ class ReleaseProbe:
         if "orchestrated" in LEVELS[self.probe.settings.level]:
             self.seen.absent = Obstacle("there is no executable to run", Reason.NO_EXECUTABLE)
             return
-        self.seen = recordings.replay(self.release.contract)
+        self.seen = replay.replay(self.release.contract)
         seen: list[Sight] = [*self.seen.pages.values(), *self.seen.turns.values()]
         for item in seen:
             kind, told = sight_event(item, {})

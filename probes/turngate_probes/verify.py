@@ -9,23 +9,22 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
-from turngate.clauses import Result
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import ClauseResult, capability
 from turngate.files import default_cache
-from turngate.plain import bounded
-from turngate.runtime.identity import identity
-from turngate.runtime.probe_results import Verification, save_verification
-from turngate.verdict import ClauseResult, capability
-from turngate_probes.cases import ASK, FINAL, Case, ask
+from turngate.process.executable import identity
+from turngate.process.probe_results import Verification, save_verification
+from turngate.sanitize import bounded
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.registry import how_it_ended, went_well
-from turngate_probes.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
-from turngate_probes.lab import Lab
-from turngate_probes.observe import Seen, Sight
-from turngate_probes.obstacle import Obstacle
-from turngate_probes.play import Stage
+from turngate_probes.harness.cases import ASK, FINAL, Case, ask
+from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, Obstacle
+from turngate_probes.harness.observations import Seen, Sight
+from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.probe import sandboxes_path
-from turngate_probes.sandbox import Sandbox
-from turngate_probes.targets import Release
+from turngate_probes.releases.targets import Release
 
 DEADLINE = 180.0
 DECIDING = frozenset(

@@ -10,7 +10,7 @@ from typing import Any
 
 REAL = "from turngate.cli import main; main()"
 # the case of the later minute is played in the same one
-HURRIED = "from turngate_probes.lab import Lab; Lab.until_later_minute = lambda *_: None; " + REAL
+HURRIED = "from turngate_probes.harness.driver import Lab; Lab.until_later_minute = lambda *_: None; " + REAL
 CRASHING = (
     "from turngate_probes.clauses.registry import CHECKS, Check; from turngate_probes import clauses; "
     "CHECKS['help.surface'] = Check(('static',), lambda seen: 1 / 0); "

@@ -16,11 +16,11 @@ from urllib.error import HTTPError
 
 import pytest
 
-from turngate import load
-from turngate.contract import EngineContract
-from turngate_probes.cases import QUESTION
-from turngate_probes.releases import default_cache, install, pinned_version
-from turngate_probes.sandbox import Sandbox, sandbox
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate_probes.harness.cases import QUESTION
+from turngate_probes.harness.sandbox import Sandbox, sandbox
+from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.stub_model import Rule, Text, new_nonce
 
 pytestmark = pytest.mark.engines

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from turngate import cli
-from turngate.load import first_error
+from turngate.contract.load import first_error
 
 pytestmark = pytest.mark.engines
 

@@ -13,8 +13,8 @@ import pytest
 from tests.acceptance.command import CRASHING, HURRIED, Command, Done
 from tests.probes import engines
 from tests.probes.turns import CODEX
-from turngate.load import catalogue, first_error
-from turngate_probes.cases import CASES
+from turngate.contract.load import catalogue, first_error
+from turngate_probes.harness.cases import CASES
 from turngate_probes.simulate.process import install
 
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from turngate.runtime import Ended
-from turngate_probes import recordings
-from turngate_probes.cases import RECORDED
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.lab import Lab
-from turngate_probes.play import Stage
+from turngate.process import Ended
+from turngate_probes.harness.cases import RECORDED
+from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.runner import Stage
 from turngate_probes.probe import default_jobs, sandboxes_path
+from turngate_probes.record import replay
 from turngate_probes.record.recorder import record
-from turngate_probes.releases import pinned_version
-from turngate_probes.targets import Target, resolve
+from turngate_probes.releases.install import pinned_version
+from turngate_probes.releases.targets import Target, resolve
 
 # ended by us, at a time that is not the same twice
 ENDLESS = {"backend-500", "backend-away", "backend-hang", "interrupted", "killed", "stdin-open"}
@@ -41,7 +41,7 @@ def test_recording_codex_again_changes_nothing_but_the_provenance(
         assert done.early == {}
         found.append(files(done.folder))
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "two"))
-    assert {turn.ended for turn in recordings.replay(release.contract).turns.values()} == {Ended.EXIT}
+    assert {turn.ended for turn in replay.replay(release.contract).turns.values()} == {Ended.EXIT}
     first, second = found
     assert first.keys() == second.keys()
     assert {name for name in first if first[name] != second[name]} == set()

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from turngate import load
-from turngate.contract import EngineContract
-from turngate_probes.cases import ASK, FINAL
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.orchestrated.client import Client
-from turngate_probes.orchestrated.server import Serving, request
-from turngate_probes.releases import default_cache, install, pinned_version
-from turngate_probes.sandbox import Sandbox, sandbox
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate_probes.harness.cases import ASK, FINAL
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.sandbox import Sandbox, sandbox
+from turngate_probes.releases.install import default_cache, install, pinned_version
+from turngate_probes.server_level.client import Client
+from turngate_probes.server_level.server import Serving, request
 from turngate_probes.stub_model import Rule, new_nonce
 
 pytestmark = pytest.mark.engines

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate import load
-from turngate.verdict import ClauseResult, Verdict, verdict
-from turngate_probes.releases import default_cache, install, pinned_version
+from turngate.contract import load
+from turngate.contract.verdict import ClauseResult, Verdict, verdict
+from turngate_probes.releases.install import default_cache, install, pinned_version
 
 pytestmark = pytest.mark.engines
 

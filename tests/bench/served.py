@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from turngate import load
+from turngate.contract import load
 
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 ASK = json.dumps(

@@ -11,16 +11,16 @@ from threading import Barrier
 from typing import Any
 
 from tests.bench.form import Count
-from tests.bench.resident_figures import resumed
 from tests.bench.served import Served, make_home, serving
-from turngate import load
-from turngate_probes import cases
-from turngate_probes.releases import default_cache, install, pinned_version
-from turngate_probes.sandbox import Sandbox, sandbox
+from tests.bench.sticky_resume_figures import resumed
+from turngate.contract import load
+from turngate_probes.harness import cases
+from turngate_probes.harness.sandbox import Sandbox, sandbox
+from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.stub_model import Rule
-from turngate_reference.states import State
-from turngate_reference.store import runs
-from turngate_reference.store.database import Store
+from turngate_reference.server.states import State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
 
 RUNS = Count(full=20, short=2)
 ROUNDS = Count(full=5, short=1)

@@ -9,10 +9,10 @@ import orjson
 
 from tests.bench.form import Count
 from tests.bench.transcript import chunks, grouped, lines
-from turngate import load
-from turngate.contract import EngineContract
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
 from turngate.model import Mode
-from turngate.turn import TurnReader
+from turngate.turn.read import TurnReader
 
 SIZE = Count(full=200 * 10**6, short=10**6)
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from turngate import load
-from turngate.claims import claims
-from turngate.versions import parse
+from turngate.contract import load
+from turngate.contract.claims import claims
+from turngate.contract.versions import parse
 
 USABLE = ("compatible", "degraded")
 

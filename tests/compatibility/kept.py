@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from turngate import load
-from turngate.clauses import Severity
-from turngate.versions import parse
+from turngate.contract import load
+from turngate.contract.clauses import Severity
+from turngate.contract.versions import parse
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "compatibility.json"

@@ -6,13 +6,14 @@ from functools import cache
 from typing import Any
 
 from tests.compatibility import kept
-from turngate import load
-from turngate.clauses import Result
-from turngate.verdict import ClauseResult, capability, profile, verdict
-from turngate_probes import recordings
-from turngate_probes.cases import CASES
+from turngate.contract import load
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import ClauseResult, capability, profile, verdict
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
+from turngate_probes.harness.cases import CASES
+from turngate_probes.record import replay
+from turngate_probes.releases import recorded_releases
 
 FIXTURES = kept.ROOT / "fixtures"
 
@@ -32,14 +33,14 @@ def withdrawn() -> Iterator[Recorded]:
     """Return each recorded release of each sealed engine."""
     for engine in load.engines():
         if load.contract(engine).at().lifecycle.status == "sealed":
-            for version in recordings.versions(engine, FIXTURES):
+            for version in recorded_releases.versions(engine, FIXTURES):
                 yield _judged(engine, version)
 
 
 @cache
 def _judged(engine: str, version: str) -> Recorded:
     results: dict[str, ClauseResult] = {}
-    seen = recordings.replay(load.contract(engine).at(version), FIXTURES)
+    seen = replay.replay(load.contract(engine).at(version), FIXTURES)
     judge_all(seen, results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
     judged = tuple(results.values())
     kind = profile(capability(judged)).kind

@@ -6,10 +6,10 @@ from typing import Any
 
 from tests.compatibility.boundaries import USABLE, Boundary, boundaries, disagreeing
 from tests.compatibility.recorded import Recorded, withdrawn
-from turngate import load
-from turngate.claims import claims
-from turngate.clauses import Severity
-from turngate.load import claim_range
+from turngate.contract import load
+from turngate.contract.claims import claims
+from turngate.contract.clauses import Severity
+from turngate.contract.load import claim_range
 
 BEGIN, END = "<!-- compatibility -->", "<!-- /compatibility -->"
 VERDICTS = ("compatible", "degraded", "broken", "unanswered")

@@ -9,7 +9,7 @@ import pytest
 from tests.compatibility import kept
 from tests.compatibility.boundaries import boundaries, disagreeing
 from tests.compatibility.render import in_readme, page, stretches, summary
-from turngate import load
+from turngate.contract import load
 
 KEPT = kept.read()
 ENGINES = sorted(KEPT["engines"])

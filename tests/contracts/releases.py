@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator
 
-from turngate import load
-from turngate.contract import EngineContract
-from turngate.load import ALL_OF, ONE_OF
-from turngate.versions import parse
+from turngate.contract import load
+from turngate.contract.load import ALL_OF, ONE_OF
+from turngate.contract.structs import EngineContract
+from turngate.contract.versions import parse
 
 CODEX_ID = "01a2003b-dfc6-7931-929d-b788434c480d"
 GEMINI_ID = "5ad63675-8546-4c6f-8620-a511f048297d"

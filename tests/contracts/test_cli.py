@@ -88,7 +88,7 @@ def test_help_of_the_real_commands_stays_light() -> None:
     loaded = set(ran.stderr.split())
     modules = [each for each in loaded if not each.endswith(".")]
     loaded = {each.rstrip(".") for each in loaded}
-    assert not {"rich", "yaml", "jsonschema", "flask", "subprocess", "turngate.runtime"} & loaded
+    assert not {"rich", "yaml", "jsonschema", "flask", "subprocess", "turngate.process"} & loaded
     assert not [each for each in modules if each.startswith(("turngate_probes.", "turngate_reference."))]
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate import load
+from turngate.contract import load
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RELEASES = sorted(

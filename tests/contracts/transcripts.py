@@ -2,7 +2,7 @@
 
 import json
 
-from turngate.contract import EngineContract
+from turngate.contract.structs import EngineContract
 
 
 def transcript(contract: EngineContract, session: object, text: str) -> tuple[bytes, bytes]:

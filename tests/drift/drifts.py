@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from turngate import load
+from turngate.contract import load
 
 CORPUS = Path(__file__).parent / "corpus"
 Change = Mapping[str, Any]

@@ -6,14 +6,15 @@ from functools import cache
 from tests.drift.drifts import Drift
 from tests.drift.staged import play, play_faulty
 from tests.drift.transform import drifted
-from turngate import load
-from turngate.clauses import Result
-from turngate.verdict import ClauseResult
-from turngate_probes import recordings
-from turngate_probes.cases import CASES
+from turngate.contract import load
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import ClauseResult
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.observe import Seen
+from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.observations import Seen
+from turngate_probes.record import replay
+from turngate_probes.releases import recorded_releases
 
 LEVELS = ("static", "hermetic")
 
@@ -62,14 +63,14 @@ def failures(results: dict[str, ClauseResult]) -> list[ClauseResult]:
 
 def recorded() -> tuple[tuple[str, str], ...]:
     """List engine and version of every release of which there are recordings."""
-    root = recordings.folder()
+    root = recorded_releases.folder()
     return tuple((path.parent.name, path.name) for path in sorted(root.glob("*/*"))) if root else ()
 
 
 @cache
 def base(engine: str) -> Seen:
     """Replay the newest recordings of an engine."""
-    version = recordings.newest(engine)
+    version = recorded_releases.newest(engine)
     if version is None:
         raise ValueError(f"there are no recordings of {engine}")
-    return recordings.replay(load.contract(engine).at(version))
+    return replay.replay(load.contract(engine).at(version))

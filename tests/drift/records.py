@@ -4,7 +4,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from turngate.contract import Framed
+from turngate.contract.structs import Framed
 
 
 @dataclass

@@ -10,17 +10,17 @@ from unittest.mock import patch
 
 from tests.drift.drifts import Drift
 from tests.probes import engines
-from turngate import load
-from turngate.contract import EngineContract
-from turngate.verdict import ClauseResult
-from turngate_probes import cases, lab
-from turngate_probes.cases import CASES
-from turngate_probes.fingerprint import difference, fingerprint
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.lab import Lab
-from turngate_probes.observe import Seen
-from turngate_probes.orchestrated.resident import RESIDENT
-from turngate_probes.play import Stage
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.contract.verdict import ClauseResult
+from turngate.process.executable import difference, fingerprint
+from turngate_probes.harness import cases, driver
+from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.observations import Seen
+from turngate_probes.harness.runner import Stage
+from turngate_probes.server_level.sticky_cases import RESIDENT
 from turngate_probes.simulate import process
 
 PLAYED_AT_ONCE = 3
@@ -75,9 +75,9 @@ def without_waiting() -> Iterator[None]:
     load.prepare()  # here, since drifts are judged on many threads
     with (
         patch.object(Lab, "until_later_minute", lambda *_: None),
-        patch.object(lab, "TURN_TIMEOUT", 12.0),
-        patch.object(lab, "STARTUP_ALLOWANCE", 4.0),
-        patch.object(lab, "EXIT_LIMIT", 1.0),
+        patch.object(driver, "TURN_TIMEOUT", 12.0),
+        patch.object(driver, "STARTUP_ALLOWANCE", 4.0),
+        patch.object(driver, "EXIT_LIMIT", 1.0),
         patch.object(cases, "_deadline", lambda _: 2.0),
     ):
         yield

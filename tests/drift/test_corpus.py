@@ -9,9 +9,9 @@ from tests.drift import transform, wrapper
 from tests.drift.drifts import Drift, corpus
 from tests.drift.judging import LEVELS, failures, judge, recorded
 from tests.drift.staged import play, without_waiting
-from turngate import load
-from turngate.versions import Range
-from turngate_probes import recordings
+from turngate.contract import load
+from turngate.contract.versions import Range
+from turngate_probes.record import replay
 from turngate_probes.simulate.sticky.faults import FAULTS
 
 CORPUS = corpus()
@@ -70,7 +70,7 @@ def test_drift_tells_itself_in_sentences(drift: Drift) -> None:
 @pytest.mark.parametrize("engine,version", recorded())
 def test_no_clause_fails_on_a_recording_as_it_is(engine: str, version: str) -> None:
     """What was recorded keeps to its release's contract; a broken release misses the baseline it is known for."""
-    found = failures(judge(recordings.replay(load.contract(engine).at(version))))
+    found = failures(judge(replay.replay(load.contract(engine).at(version))))
     missed = [clause for broken, releases, clause in BROKEN if broken == engine and releases.covers(version)]
     if missed:
         assert set(missed) <= {each.clause.id for each in found}

@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
-from tests.drift import stream_words, turn_words
+from tests.drift import stream_transforms, turn_transforms
 from tests.drift.drifts import Change
-from tests.drift.words import WORDS
-from turngate.contract import EngineContract
-from turngate.turn import read_turn
-from turngate_probes.observe import Seen, Turn
+from tests.drift.transforms import WORDS
+from turngate.contract.structs import EngineContract
+from turngate.turn.read import read_turn
+from turngate_probes.harness.observations import Seen, Turn
 
-__all__ = ["WORDS", "drifted", "stream_words", "turn_words"]
+__all__ = ["WORDS", "drifted", "stream_transforms", "turn_transforms"]
 
 
 def drifted(seen: Seen, changes: Sequence[Change]) -> Seen:

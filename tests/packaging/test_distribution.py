@@ -66,7 +66,7 @@ def test_wheel_holds_every_file_of_the_packages(dist: Path) -> None:
     held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
     assert held == source_files()
     assert "turngate/engines/codex.yaml" in held
-    assert "turngate_probes/pins/codex/package-lock.json" in held
+    assert "turngate_probes/releases/pins/codex/package-lock.json" in held
 
 
 def test_sdist_holds_what_tests_need(dist: Path) -> None:

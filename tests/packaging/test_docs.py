@@ -9,12 +9,13 @@ import click
 import pytest
 import yaml
 
-from turngate import cli, load
-from turngate.verdict import Verdict, exit_code
+from turngate import cli
+from turngate.contract import load
+from turngate.contract.verdict import Verdict, exit_code
 from turngate_probes.report.build import INTERRUPTED_CODE
 from turngate_probes.report.files import FORMATS
 from turngate_probes.report.text import MEANING
-from turngate_reference.terminal.cli import OTHER_SESSION
+from turngate_reference.conversations.cli import OTHER_SESSION
 
 ROOT = Path(__file__).parents[2]
 CODES = (ROOT / "docs/exit-codes.md").read_text()
@@ -103,6 +104,6 @@ def test_the_examples_can_be_read_and_fit() -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hooks["repos"][0]["hooks"][0]["id"] == hook["id"]
     pin, renovate = (json.loads(each) for each in blocks("json"))
-    kept = json.loads((ROOT / "probes/turngate_probes/pins/codex/package.json").read_text())
+    kept = json.loads((ROOT / "probes/turngate_probes/releases/pins/codex/package.json").read_text())
     assert {**pin, "dependencies": [*pin["dependencies"]]} == {**kept, "dependencies": [*kept["dependencies"]]}
     assert renovate["packageRules"][0]["matchManagers"] == ["npm"]

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from turngate import load
-from turngate.envelope import KINDS, MAX_DEPTH, MAX_TEXT, Envelope, read_envelope
+from turngate.contract import load
 from turngate.model import Mode, Repair
-from turngate_reference.orchestrator.prompts import artifact_patch, mode_patch
-from turngate_reference.web import openapi
+from turngate.turn.envelope import KINDS, MAX_DEPTH, MAX_TEXT, Envelope, read_envelope
+from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
+from turngate_reference.server.web import openapi
 
 PAGE = (Path(__file__).parents[2] / "docs/protocol.md").read_text("utf-8")
 ASKED = load.schema("envelope")["allOf"][0]["then"]["properties"]["interaction"]

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from turngate import cli, load
-from turngate.load import Contract
+from turngate import cli
+from turngate.contract import load
+from turngate.contract.load import Contract
 
 TEXT = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
 

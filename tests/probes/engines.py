@@ -4,17 +4,16 @@ import sys
 import threading
 from pathlib import Path
 
-from turngate import load
-from turngate.clauses import Result
-from turngate.contract import EngineContract
-from turngate.verdict import ClauseResult
-from turngate_probes.cases import CASES, Case
+from turngate.contract import load
+from turngate.contract.clauses import Result
+from turngate.contract.structs import EngineContract
+from turngate.contract.verdict import ClauseResult
 from turngate_probes.clauses import CHECKS, judge_all
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.observe import Seen, Sight
-from turngate_probes.obstacle import Obstacle
-from turngate_probes.play import Stage
-from turngate_probes.sandbox import Sandbox
+from turngate_probes.harness.cases import CASES, Case
+from turngate_probes.harness.interrupt import Interrupt, Obstacle
+from turngate_probes.harness.observations import Seen, Sight
+from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.sandbox import Sandbox
 
 SOURCE = Path(__file__).with_name("fake_engine.py")
 

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from semver import Version
 
-from turngate import load
-from turngate_probes.releases import check_integrity, pinned_version
+from turngate.contract import load
+from turngate_probes.releases.install import check_integrity, pinned_version
 
-PINS = files("turngate_probes") / "pins"
+PINS = files("turngate_probes.releases") / "pins"
 PINNED = sorted(each.name for each in PINS.iterdir() if each.is_dir())
 
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate.load import catalogue, first_error
-from turngate_probes.cases import CASES
-from turngate_probes.journal import Event, Journal, read
-from turngate_probes.play import Stage
+from turngate.contract.load import catalogue, first_error
+from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.runner import Stage
+from turngate_probes.journal.journal import Event, Journal, read
 from turngate_probes.probe import KEPT_JOURNALS, Probe, Settings, default_jobs, journal_path, sandboxes_path
-from turngate_probes.report.build import LEVELS, build
-from turngate_probes.targets import parse_target
+from turngate_probes.releases.targets import parse_target
+from turngate_probes.report.build import build
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate import load
-from turngate.load import catalogue
+from turngate.contract import load
+from turngate.contract.load import catalogue
 
 pytest_plugins = ["pytester"]
 
@@ -93,7 +93,7 @@ def test_an_overlay_of_contracts_is_used(alone: pytest.Pytester, monkeypatch: py
     """What TURNGATE_CONTRACTS names counts here as in the commands, its mistakes too."""
     (alone.path / "own/engines").mkdir(parents=True)
     monkeypatch.setenv("TURNGATE_CONTRACTS", str(alone.path / "own"))
-    own, packaged = alone.path / "own/engines/codex.yaml", Path(load.__file__).parent / "engines/codex.yaml"
+    own, packaged = alone.path / "own/engines/codex.yaml", Path(load.__file__).parents[1] / "engines/codex.yaml"
     own.write_text(packaged.read_text().replace("names: [resume, --json,", "names: [resume, --no-such-flag,", 1))
     args = (
         "-m",

@@ -11,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate import cli, load
+from turngate import cli
+from turngate.contract import load
 from turngate.files import default_cache
-from turngate.runtime.identity import identity
-from turngate.runtime.probe_results import last_result, last_verification
+from turngate.process.executable import identity
+from turngate.process.probe_results import last_result, last_verification
 from turngate_probes import verify
-from turngate_probes.interrupt import CaseStoppedError, Interrupt
-from turngate_probes.targets import Release
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.releases.targets import Release
 
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 

@@ -3,15 +3,15 @@
 import json
 from typing import Any
 
-from turngate import load
-from turngate.contract import EngineContract
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.contract.verdict import Finding
 from turngate.model import Mode
-from turngate.runtime import Ended, Leftover
-from turngate.turn import read_turn
-from turngate.verdict import Finding
-from turngate_probes.cases import QUESTION
+from turngate.process import Ended, Leftover
+from turngate.turn.read import read_turn
 from turngate_probes.clauses import CHECKS
-from turngate_probes.observe import Page, Seen, Sight, Turn
+from turngate_probes.harness.cases import QUESTION
+from turngate_probes.harness.observations import Page, Seen, Sight, Turn
 from turngate_probes.stub_model import Exchange
 
 CODEX = load.contract("codex").at("0.169.0")

@@ -12,13 +12,13 @@ from jsonschema import Draft202012Validator, FormatChecker
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
-from turngate_reference.serving import Server
-from turngate_reference.web import openapi
-from turngate_reference.web.app import create_app
-from turngate_reference.web.metrics import Metrics
-from turngate_reference.web.openapi import Operation
-from turngate_reference.web.security import Guard
-from turngate_reference.web.streams import Streams
+from turngate_reference.server.app import Server
+from turngate_reference.server.web import openapi
+from turngate_reference.server.web.app import create_app
+from turngate_reference.server.web.metrics import Metrics
+from turngate_reference.server.web.openapi import Operation
+from turngate_reference.server.web.security import Guard
+from turngate_reference.server.web.streams import Streams
 
 OUTSIDE = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # belong to no operation
 TOKEN = "a-token-of-26-characters.."

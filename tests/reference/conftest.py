@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.reference.desk import Desk
-from tests.reference.house import House, house
+from tests.reference.cli_env import Desk
+from tests.reference.server_env import House, house
 
 
 @pytest.fixture(name="desk")

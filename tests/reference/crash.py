@@ -7,11 +7,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.reference.house import House
+from tests.reference.server_env import House
 
 ROOT = Path(__file__).parents[2]
 WAIT = """
-from turngate_reference.store import runs
+from turngate_reference.server.store import runs
 def wait(run_id, state):
     after = 0
     while runs.find(server.store, run_id).state != state:
@@ -25,7 +25,7 @@ def met():
 
 def kill_server(house: House, code: str) -> None:
     """Run a server in another process until it kills itself."""
-    argv = [sys.executable, "-m", "tests.reference.doomed", str(house.desk.data), str(house.desk.path)]
+    argv = [sys.executable, "-m", "tests.reference.killed_server", str(house.desk.data), str(house.desk.path)]
     argv += [str(house.desk.root / "home"), WAIT + code]
     assert subprocess.run(argv, cwd=ROOT, check=False, timeout=60).returncode == -signal.SIGKILL
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.reference import desk as d
-from tests.reference.desk import Desk
-from turngate import load
+from tests.reference import cli_env as d
+from tests.reference.cli_env import Desk
+from turngate.contract import load
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir
 

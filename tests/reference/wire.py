@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tests.reference.caller import Answer, Caller
-from turngate_reference.web.listener import Listener, bound
+from turngate_reference.server.web.listener import Listener, bound
 
 PATIENCE = 30.0
 MANY = 10_000

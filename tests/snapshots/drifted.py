@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import yaml
 
-from turngate.contract import EngineContract, Stream
+from turngate.contract.structs import EngineContract, Stream
 from turngate.model import Ended, Mode
-from turngate.turn import TurnReading, read_turn
+from turngate.turn.read import TurnReading, read_turn
 
 HERE = Path(__file__).parent
 FIXTURES = HERE.parents[1] / "fixtures"

@@ -4,11 +4,12 @@ from itertools import pairwise
 import pytest
 from syrupy.assertion import SnapshotAssertion
 
-from turngate import argv, load
-from turngate.argv import Invocation
-from turngate.load import claim_range
+from turngate.argv import build
+from turngate.argv.build import Invocation
+from turngate.contract import load
+from turngate.contract.load import claim_range
+from turngate.contract.versions import Range
 from turngate.model import Mode
-from turngate.versions import Range
 
 PROMPT = "Which colour?"
 
@@ -36,8 +37,8 @@ def test_start_and_resume_argv(engine: str, snapshot_json: SnapshotAssertion) ->
         handle = contract.handle.dead
         found[str(span)] = {
             mode.value: {
-                "start": shown(argv.start(contract, PROMPT, mode, model="MODEL")),
-                "resume": shown(argv.resume(contract, PROMPT, mode, handle, model="MODEL")),
+                "start": shown(build.start(contract, PROMPT, mode, model="MODEL")),
+                "resume": shown(build.resume(contract, PROMPT, mode, handle, model="MODEL")),
             }
             for mode in Mode
         }

@@ -8,8 +8,8 @@ from syrupy.assertion import SnapshotAssertion
 
 from tests.snapshots.drifted import SOURCES, Source, drifted
 from tests.snapshots.mutants import mutants
-from turngate import load
-from turngate.turn import TurnReading
+from turngate.contract import load
+from turngate.turn.read import TurnReading
 
 BASE = "as recorded"
 Shown = dict[str, Any]

@@ -5,12 +5,13 @@ import pytest
 from semver import Version
 from syrupy.assertion import SnapshotAssertion
 
-from turngate import load
-from turngate.framing import framer
-from turngate_probes import recordings
-from turngate_probes.observe import Turn
+from turngate.contract import load
+from turngate.turn.framing import framer
+from turngate_probes.harness.observations import Turn
+from turngate_probes.record import replay
+from turngate_probes.releases import recorded_releases
 
-FOLDER = recordings.folder()
+FOLDER = recorded_releases.folder()
 ENGINES = sorted(each.name for each in FOLDER.iterdir() if each.is_dir()) if FOLDER else []
 
 
@@ -18,7 +19,7 @@ def turns(engine: str) -> dict[str, list[Turn]]:
     """Read every recording of an engine, by version."""
     assert FOLDER
     versions = sorted((each.name for each in (FOLDER / engine).iterdir()), key=Version.parse)
-    return {v: list(recordings.replay(load.contract(engine).at(v)).turns.values()) for v in versions}
+    return {v: list(replay.replay(load.contract(engine).at(v)).turns.values()) for v in versions}
 
 
 def shown_result(turn: Turn) -> dict[str, Any]:

@@ -6,25 +6,13 @@ A check reads turns by name and never runs anything, so that it serves recording
 from collections.abc import Iterable
 from dataclasses import replace
 
-from turngate import load
-from turngate.clauses import Clause, Result
-from turngate.verdict import ClauseResult, Finding, fallen, judged, unmet
-from turngate_probes.clauses import (
-    backend,
-    gate,
-    handle,
-    live,
-    orchestrated,
-    process,
-    prompt,
-    resident,
-    resume,
-    static,
-    stream,
-)
+from turngate.contract import load
+from turngate.contract.clauses import Clause, Result
+from turngate.contract.verdict import ClauseResult, Finding, fallen, judged, unmet
+from turngate_probes.clauses import backend, gate, handle, live, process, prompt, resume, server, static, sticky, stream
 from turngate_probes.clauses.registry import CHECKS, Check, SkippedError
-from turngate_probes.observe import NotSeenError, Seen
-from turngate_probes.obstacle import Obstacle
+from turngate_probes.harness.interrupt import Obstacle
+from turngate_probes.harness.observations import NotSeenError, Seen
 
 SHOWN = 3  # of the last sights of a case that could not be played on
 __all__ = [
@@ -35,12 +23,12 @@ __all__ = [
     "judge",
     "judge_all",
     "live",
-    "orchestrated",
     "process",
     "prompt",
-    "resident",
     "resume",
+    "server",
     "static",
+    "sticky",
     "stream",
     "with_needs",
 ]

@@ -1,10 +1,10 @@
 """Checks of what an engine makes of a model backend that fails."""
 
-from turngate.runtime import Ended
-from turngate.verdict import Finding
-from turngate_probes.cases import FAILING
+from turngate.contract.verdict import Finding
+from turngate.process import Ended
 from turngate_probes.clauses.registry import check, how_it_ended
-from turngate_probes.observe import Seen, Turn
+from turngate_probes.harness.cases import FAILING
+from turngate_probes.harness.observations import Seen, Turn
 
 
 @check("backend.failure-told", *FAILING)

@@ -1,8 +1,8 @@
 """Checks of one release in the place of another, on the same home: what open sessions become."""
 
-from turngate.verdict import Finding
+from turngate.contract.verdict import Finding
 from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
-from turngate_probes.observe import Seen, Turn
+from turngate_probes.harness.observations import Seen, Turn
 
 CASE = "crossing"
 

@@ -1,9 +1,9 @@
 """Checks of the session id that a first turn reports."""
 
-from turngate.extract import HandleProblem
-from turngate.verdict import Finding
+from turngate.contract.verdict import Finding
+from turngate.turn.session_id import HandleProblem
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
-from turngate_probes.observe import Seen, Turn
+from turngate_probes.harness.observations import Seen, Turn
 
 FIRST = "main/first"
 # without them a turn has no session id that could be resumed

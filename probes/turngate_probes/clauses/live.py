@@ -2,9 +2,9 @@
 
 import re
 
-from turngate.verdict import Finding
+from turngate.contract.verdict import Finding
 from turngate_probes.clauses.registry import EXCERPT, check, failed, how_it_ended, passed
-from turngate_probes.observe import Seen
+from turngate_probes.harness.observations import Seen
 
 
 @check("live.context-recalled", "main")

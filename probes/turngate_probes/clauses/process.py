@@ -1,10 +1,10 @@
 """Checks of what an engine does around its turns: processes, files, network."""
 
-from turngate.clauses import Reason
-from turngate.runtime import EXIT_LIMIT, Ended
-from turngate.verdict import Finding
+from turngate.contract.clauses import Reason
+from turngate.contract.verdict import Finding
+from turngate.process import EXIT_LIMIT, Ended
 from turngate_probes.clauses.registry import check, failed, passed
-from turngate_probes.observe import NotSeenError, Seen, unknown_requests
+from turngate_probes.harness.observations import NotSeenError, Seen, unknown_requests
 
 # the probe adds this name when every case has ended and it has looked at the executable again
 EVERYTHING = "everything"

@@ -1,13 +1,17 @@
 """Checks of what travels to the engine: options, prompts, standard input."""
 
-from turngate.flags import auto_flags_in
+import re
+from collections.abc import Iterator
+
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.contract.structs import ApprovalSign, EngineContract
+from turngate.contract.verdict import Finding
 from turngate.model import Mode, Outcome
-from turngate.verdict import Finding
-from turngate_probes.clauses.approval import acts_unasked
 from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
-from turngate_probes.observe import Seen, Turn
+from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.stub_model import Exchange
 
 
 @check("interactive.no-auto-flags", EVERYTHING)
@@ -93,3 +97,22 @@ def _arrived(turn: Turn) -> bool:
     """Say whether some request had the prompt, word for word, as the end of a user's text."""
     texts = (text.strip() for request in turn.watched for text in request.user_texts)
     return any(text == turn.prompt or text.endswith("\n" + turn.prompt) for text in texts)
+
+
+MAX_SHOWN = 100
+
+
+def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:
+    """Say what shows that the engine acts without asking; empty: what is shown is safe; None: nothing is shown."""
+    found = [
+        said for request in turn.requests or () for sign in contract.approval_signs for said in _read(sign, request)
+    ]
+    return max(found, key=len, default=None)
+
+
+def _read(sign: ApprovalSign, request: Exchange) -> Iterator[str]:
+    if sign.pattern is not None:
+        for match in re.finditer(sign.pattern, request.body.decode("utf-8", "replace")):
+            yield "" if match["value"] in sign.safe_values else match[0][:MAX_SHOWN]
+    elif request.tools:
+        yield ", ".join(tool for tool in request.tools if tool in sign.tools)

@@ -1,9 +1,9 @@
 """Checks of resuming. What counts is what the model backend was sent, not what the engine says."""
 
-from turngate.verdict import Finding
+from turngate.contract.verdict import Finding
 from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
-from turngate_probes.observe import Seen, Turn
+from turngate_probes.harness.observations import Seen, Turn
 
 
 @check("resume.accepted", "main", blames=RESUMABLE)

@@ -2,12 +2,12 @@
 
 import re
 
-from turngate import versions
-from turngate.help_page import missing
-from turngate.runtime import Ended
-from turngate.verdict import Finding
+from turngate.contract import versions
+from turngate.contract.help_page import missing
+from turngate.contract.verdict import Finding
+from turngate.process import Ended
 from turngate_probes.clauses.registry import check, failed, passed
-from turngate_probes.observe import Page, Seen
+from turngate_probes.harness.observations import Page, Seen
 
 
 @check("version.readable", "static")

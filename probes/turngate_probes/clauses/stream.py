@@ -1,9 +1,9 @@
 """Checks of what the streams hold."""
 
-from turngate.verdict import Finding
+from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, unread, went_well
-from turngate_probes.observe import NotSeenError, Seen, Turn
+from turngate_probes.harness.observations import NotSeenError, Seen, Turn
 
 GOOD = ("main/first", "main/again", "main/third")
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from turngate.clauses import Severity
-from turngate.contract import EngineContract
-from turngate.load import catalogue
+from turngate.contract.clauses import Severity
+from turngate.contract.load import catalogue
+from turngate.contract.structs import EngineContract
 from turngate_probes.gate.classify import Difference, Impact
 
 NOTHING = "An orchestrator has to change nothing."

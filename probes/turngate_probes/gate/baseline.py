@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turngate import load
-from turngate.clauses import Result
+from turngate.contract import load
+from turngate.contract.clauses import Result
+from turngate.contract.versions import Range
 from turngate.errors import ContractError, EnvironmentFailed
-from turngate.versions import Range
 
 SCHEMA = "gate-baseline"
 # what may be excused though it is no clause: a tool that runs unasked in mode interactive

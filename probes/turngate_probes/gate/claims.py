@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from turngate.contract import EngineContract
-from turngate.plain import bounded, command_line
+from turngate.contract.structs import EngineContract
+from turngate.sanitize import bounded, command_line
 from turngate_probes.gate.classify import Difference, Impact
 
 ARGV = ("start", "resume", "auto", "interactive", "model")

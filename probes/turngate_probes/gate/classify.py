@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from turngate.clauses import Result, Severity
+from turngate.contract.clauses import Result, Severity
 
 
 class Impact(StrEnum):

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from turngate.clauses import Result, Severity
-from turngate.contract import EngineContract
+from turngate.contract.clauses import Result, Severity
+from turngate.contract.structs import EngineContract
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Difference, Impact, Use, of_call, of_clause, of_surface
+from turngate_probes.gate.contract_usage import ANY, option_use, use_of, used_keys
 from turngate_probes.gate.survey import Side, shared
-from turngate_probes.gate.used import ANY, option_use, use_of, used_keys
 
 WORST_FIRST = list(Impact)
 TOOL_CLAUSE = "interactive.no-auto-flags"

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from turngate.plain import visible
-from turngate_probes.gate.judge import Ruling
+from turngate.sanitize import visible
+from turngate_probes.gate.presentation import GateReport, excuse, ruling_of
+from turngate_probes.gate.ruling import Ruling
 from turngate_probes.gate.text import OUTCOMES, apart
-from turngate_probes.gate.view import GateReport, excuse, ruling_of
 from turngate_probes.report.build import Report
 from turngate_probes.report.page import STATES, Head, rendered
 

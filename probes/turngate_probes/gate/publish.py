@@ -8,10 +8,9 @@ from rich.console import Console
 
 from turngate.errors import EnvironmentFailed
 from turngate.files import write_atomically
-from turngate_probes.gate.annotations import told_of
-from turngate_probes.gate.markdown import markdown
+from turngate_probes.gate.github import markdown, told_of
+from turngate_probes.gate.presentation import GateReport
 from turngate_probes.gate.text import print_gate
-from turngate_probes.gate.view import GateReport
 from turngate_probes.report import github
 from turngate_probes.report.build import Report
 from turngate_probes.report.files import wrong_suffix
@@ -21,9 +20,9 @@ SCHEMA = "gate-report"
 # by module and function, since a run without --report needs none of them
 FORMATS = {
     ".json": "turngate_probes.report.output:json_text",
-    ".xml": "turngate_probes.gate.junit:junit",
-    ".sarif": "turngate_probes.gate.sarif:sarif",
-    ".md": "turngate_probes.gate.markdown:markdown",
+    ".xml": "turngate_probes.gate.ci:junit",
+    ".sarif": "turngate_probes.gate.ci:sarif",
+    ".md": "turngate_probes.gate.github:markdown",
     ".html": "turngate_probes.gate.page:page",
 }
 

@@ -5,17 +5,17 @@ from typing import Any
 
 import msgspec
 
-from turngate import load
-from turngate.contract import EngineContract
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.contract.verdict import verdict
 from turngate.errors import NotCoveredError
-from turngate.verdict import verdict
 from turngate_probes.gate.advice import NOTHING, UNKNOWN, advice
 from turngate_probes.gate.baseline import Entry, concerning
 from turngate_probes.gate.claims import claim_differences
 from turngate_probes.gate.classify import Difference
+from turngate_probes.gate.collect import Answer, Gathered
 from turngate_probes.gate.compare import WORST_FIRST, differences, unasked
-from turngate_probes.gate.gather import Answer, Gathered
-from turngate_probes.gate.judge import FAIL, PASS, Ruling, rule
+from turngate_probes.gate.ruling import FAIL, PASS, Ruling, rule
 from turngate_probes.gate.survey import Side, survey
 from turngate_probes.report.build import Report, code_of, result_of
 

@@ -7,16 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from turngate import load
+from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
-from turngate.runtime import Stop
-from turngate_probes import releases
-from turngate_probes.cache import home_of, in_use
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.matrix.published import Source, published, with_named
-from turngate_probes.selection import chosen
-from turngate_probes.targets import Release, Target, held
+from turngate.process import Stop
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.releases import install
+from turngate_probes.releases.cache import home_of, in_use
+from turngate_probes.releases.published import Source, published, with_named
+from turngate_probes.releases.selection import chosen
+from turngate_probes.releases.targets import Release, Target, held
 
 
 class Registry:
@@ -28,18 +28,18 @@ class Registry:
 
     def exact(self, target: Target) -> Target:
         """Replace `latest` by the version that it is now; EnvironmentFailed if the registry can't say."""
-        if target.version != releases.LATEST:
+        if target.version != install.LATEST:
             return target
-        return replace(target, version=chosen(releases.LATEST, self._asked().versions)[0])
+        return replace(target, version=chosen(install.LATEST, self._asked().versions)[0])
 
     def source(self, versions: Sequence[str]) -> Source:
         """Find where these versions come from; EnvironmentFailed if one is not published, or nobody can say so.
 
         The pinned one needs no registry, since its integrity is known.
         """
-        contract, pinned = load.contract(self._engine).at(), releases.pinned_version(self._engine)
+        contract, pinned = load.contract(self._engine).at(), install.pinned_version(self._engine)
         if contract.npm and shutil.which("npm") and set(versions) == {pinned}:
-            promised = releases.pinned_integrity(self._engine, contract.npm, str(pinned)) or ""
+            promised = install.pinned_integrity(self._engine, contract.npm, str(pinned)) or ""
             return Source(contract, "npm", contract.npm.package, tuple(versions), {str(pinned): promised})
         listed = self._asked()
         with self._interrupt.covering() as stop:
@@ -47,7 +47,7 @@ class Registry:
         there = source.integrity if source.registry == "npm" else source.versions
         for version in versions:
             if version not in there and version != pinned:
-                near = ", ".join(releases.nearest(version, list(source.versions)))
+                near = ", ".join(install.nearest(version, list(source.versions)))
                 hint = f"nearest: {near}" if near else "nothing of it is published"
                 raise EnvironmentFailed(f"{source.package} has no version {version}", hint)
         return source

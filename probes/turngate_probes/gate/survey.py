@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turngate_probes.journal import Event
+from turngate_probes.journal.journal import Event
 
 EXIT = "exit"
 

@@ -6,10 +6,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from turngate.plain import bounded, visible
-from turngate_probes.price import rows
-from turngate_probes.report.colours import style_of
-from turngate_probes.report.text import ended, evidence_lines, offered, print_line
+from turngate.sanitize import bounded, visible
+from turngate_probes.journal.tool_access import rows
+from turngate_probes.report.text import ended, evidence_lines, offered, print_line, style_of
 
 OUTCOMES = {
     "pass": "may take the place of",

@@ -1,13 +1,18 @@
-"""Finds where the newest result of a clause began, running few releases and skipping those that can't answer."""
+"""Finds the release where a clause's result changes, asking as few releases as it must, and prints it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from turngate.clauses import Result
+from rich.console import Console
+from rich.text import Text
+
+from turngate.contract.clauses import Result
 from turngate.errors import EnvironmentFailed
-from turngate_probes.releases import nearest
+from turngate.sanitize import visible
+from turngate_probes.releases.install import nearest
+from turngate_probes.report.text import evidence_lines, print_line, style_of
 
 SCHEMA = "turngate.bisect-report/1"
 FAILED = (Result.FAIL, Result.UNSUPPORTED)
@@ -174,3 +179,40 @@ def _needs(clauses: Mapping[str, Mapping[str, Any]], clause_id: str) -> list[str
     """List what kept a clause from being run, directly or not."""
     needs = [need for need in clauses[clause_id]["needs"] if need in clauses]
     return [*needs, *(each for need in needs for each in _needs(clauses, need))]
+
+
+def print_bisection(console: Console, data: Mapping[str, Any]) -> None:
+    """Print what a search found."""
+    print_line(console, 0, Text(visible(_headline(data))))
+    for answer in (data["before"], data["after"]) if data["changed"] else ():
+        _print_answer(console, data["engine"], answer)
+        for item in answer["evidence"]:
+            for depth, line in evidence_lines(item):
+                print_line(console, depth, line)
+    if data["skipped"]:
+        print_line(console, 0, Text("skipped, because the clause can't be run there:"))
+        for answer in data["skipped"]:
+            _print_answer(console, data["engine"], answer)
+    names = ", ".join(each["version"] + ("" if each["result"] else " (skipped)") for each in data["asked"])
+    print_line(console, 0, Text(visible(f"ran {len(data['asked'])} of {data['published']} releases: {names}")))
+
+
+def _headline(data: Mapping[str, Any]) -> str:
+    clause, engine = data["clause"], data["engine"]
+    if not data["changed"]:
+        result = next(each["result"] for each in data["asked"] if each["result"])
+        return f"{clause} does not change: {_words(result)} in every release that was run and could answer"
+    began = f"{clause}: {_words(data['after']['result'])} began in {engine}"
+    if len(data["candidates"]) == 1:
+        return f"{began} {data['candidates'][0]}"
+    return f"{began}, in one of {len(data['candidates'])} releases: {', '.join(data['candidates'])}"
+
+
+def _print_answer(console: Console, engine: str, answer: Mapping[str, Any]) -> None:
+    result = answer["result"] or "skipped"
+    line = Text(f"{engine}@{answer['version']} ").append(_words(result), style_of(result))
+    print_line(console, 1, line.append(visible(f" {answer['detail']}")))
+
+
+def _words(result: str) -> str:
+    return result.replace("_", " ")

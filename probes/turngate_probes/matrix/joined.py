@@ -5,9 +5,9 @@ from pathlib import Path
 
 from semver import Version
 
-from turngate.clauses import Reason
+from turngate.contract.clauses import Reason
 from turngate.errors import EnvironmentFailed
-from turngate_probes.journal import Event, read
+from turngate_probes.journal.journal import Event, read
 from turngate_probes.matrix.results import Plan
 from turngate_probes.report.build import SCHEMA, Report, build, code_of
 

@@ -15,11 +15,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from turngate import load
+from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.files import locked, write_atomically
-from turngate_probes.matrix.published import Source
-from turngate_probes.selection import sharded
+from turngate_probes.releases.published import Source
+from turngate_probes.releases.selection import sharded
 
 SCHEMA = "turngate.matrix-plan/1"
 KEY_LENGTH = 12

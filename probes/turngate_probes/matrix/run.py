@@ -8,21 +8,21 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from turngate import load
-from turngate.clauses import Reason
+from turngate.contract import load
+from turngate.contract.clauses import Reason
 from turngate.errors import EnvironmentFailed
-from turngate.runtime import Stop
-from turngate_probes.cache import MARKER, Installed, Say, home_of, in_use
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.journal import Event, Journal, read
-from turngate_probes.matrix.published import Source
+from turngate.process import Stop
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.resource_usage import Peaks, enough_memory, waiting_for
+from turngate_probes.harness.runner import Stage
+from turngate_probes.journal.journal import Event, Journal, read
 from turngate_probes.matrix.results import Plan, Totals, alone
-from turngate_probes.peaks import Peaks, enough_memory, waiting_for
-from turngate_probes.play import Stage
 from turngate_probes.probe import Probe, Settings
+from turngate_probes.releases.cache import MARKER, Installed, Say, home_of, in_use
+from turngate_probes.releases.cache_limit import Room
+from turngate_probes.releases.published import Source
+from turngate_probes.releases.targets import Release, Target
 from turngate_probes.report.build import bugs, build
-from turngate_probes.room import Room
-from turngate_probes.targets import Release, Target
 
 AT_ONCE = 24  # releases under way: most of the time they wait for a slot, or for a later minute
 INSTALLING = 2

@@ -11,15 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from turngate.errors import EnvironmentFailed
-from turngate_probes.cases import Case
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.machine import machine
-from turngate_probes.observe import Page, Sight, Turn
-from turngate_probes.obstacle import Obstacle
-from turngate_probes.play import Stage
-from turngate_probes.record.render import rendered, to_yaml
-from turngate_probes.sandbox import Sandbox, claimed
-from turngate_probes.targets import Release
+from turngate_probes.harness.cases import Case
+from turngate_probes.harness.interrupt import Interrupt, Obstacle
+from turngate_probes.harness.observations import Page, Sight, Turn
+from turngate_probes.harness.resource_usage import machine
+from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.sandbox import Sandbox, claimed
+from turngate_probes.record.files import rendered, to_yaml
+from turngate_probes.releases.targets import Release
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,19 +1,45 @@
-"""What a recording keeps of a request to the model: what clauses judge, and no text but the prompts that we sent."""
+"""What a recording keeps: of a request what clauses judge, of a very long prompt its recipe."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
-from turngate.contract import EngineContract
+from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
-from turngate.plain import bounded
-from turngate_probes.observe import Turn
-from turngate_probes.record.long import LONG, MARK
+from turngate.sanitize import bounded
+from turngate_probes.harness.cases import FILLER
+from turngate_probes.harness.observations import Turn
 from turngate_probes.stub_model import NONCE, Exchange
+
+LONG = 4000
+MARK = "<prompt>"
+
+Recipe: TypeAlias = dict[str, str | int]
+
+
+def shortened(text: str) -> str | Recipe:
+    """Give a long text made of the cases' filler as what stands before it, its length, and what stands after."""
+    start = text.find(FILLER)
+    if len(text) <= LONG or start < 0:
+        return text
+    end = start
+    while end < len(text) and text[end] == FILLER[(end - start) % len(FILLER)]:
+        end += 1
+    return {"before": text[:start], "repeated": FILLER, "characters": end - start, "after": text[end:]}
+
+
+def lengthened(recipe: str | Recipe) -> str:
+    """Give the text of a recipe; a plain text is its own."""
+    if isinstance(recipe, str):
+        return recipe
+    repeated, characters = str(recipe["repeated"]), int(recipe["characters"])
+    filled = (repeated * (characters // len(repeated) + 1))[:characters]
+    return f"{recipe['before']}{filled}{recipe['after']}"
+
 
 CUT = "[…]"
 REQUESTS = "requests.ndjson"

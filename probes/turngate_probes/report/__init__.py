@@ -9,12 +9,12 @@ from pathlib import Path
 
 from rich.console import Console
 
-from turngate_probes.journal import read
+from turngate_probes.journal.journal import read
 from turngate_probes.report import github
 from turngate_probes.report.build import Report, build
 from turngate_probes.report.files import write_reports
-from turngate_probes.report.live import live
 from turngate_probes.report.output import STDOUT, console_for, write_json
+from turngate_probes.report.progress_table import live
 from turngate_probes.report.text import print_report
 
 __all__ = ["STDOUT", "console_for", "live", "publish", "publish_report"]

@@ -9,22 +9,18 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from turngate.clauses import Clause, Reason, Result, Severity
+from turngate.contract.clauses import Clause, Reason, Result, Severity
+from turngate.contract.load import catalogue
+from turngate.contract.verdict import ClauseResult, Verdict, capability, exit_code, profile, unexplained, verdict
 from turngate.errors import EnvironmentFailed
-from turngate.load import catalogue
-from turngate.plain import bounded
-from turngate.verdict import ClauseResult, Verdict, capability, exit_code, profile, unexplained, verdict
-from turngate_probes.events import clause_event
-from turngate_probes.journal import Event
-from turngate_probes.obstacle import Obstacle
-from turngate_probes.price import price
+from turngate.sanitize import bounded
+from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.harness.interrupt import Obstacle
+from turngate_probes.journal.events import clause_event
+from turngate_probes.journal.journal import Event
+from turngate_probes.journal.tool_access import price
 
 SCHEMA = "turngate.probe-report/1"
-# a level asks for these; what the reference server does with a release tells nothing more of those below
-LEVELS = {
-    "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
-    "orchestrated": ("orchestrated",), "gate": ("gate",),
-}  # fmt: skip
 INTERRUPTED_CODE, CRASHED_CODE = 130, 3
 
 BUG = "not run, and turngate can't say why: that is a bug of turngate, and says nothing about the engine"

@@ -9,12 +9,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from turngate.clauses import Severity
+from turngate.contract.clauses import Severity
 from turngate.errors import EnvironmentFailed
-from turngate.plain import bounded, visible
+from turngate.sanitize import bounded, visible
 from turngate_probes.report.build import Report
 from turngate_probes.report.markdown import MOST_BYTES, markdown
-from turngate_probes.report.places import place_of
+from turngate_probes.report.source_locations import place_of
 from turngate_probes.report.wording import failures, name_of
 
 MOST_OF_A_KIND = 10  # more are not shown

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from turngate.clauses import Result
-from turngate.plain import visible
-from turngate.verdict import Verdict
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import Verdict
+from turngate.sanitize import visible
 from turngate_probes.report.build import Report
 from turngate_probes.report.wording import evidence_text, known, name_of
 

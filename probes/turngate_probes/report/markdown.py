@@ -5,9 +5,9 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from turngate.clauses import Result
-from turngate.plain import bounded, visible
-from turngate_probes.price import rows as price_rows
+from turngate.contract.clauses import Result
+from turngate.sanitize import bounded, visible
+from turngate_probes.journal.tool_access import rows as price_rows
 from turngate_probes.report.build import Report
 from turngate_probes.report.text import basis
 from turngate_probes.report.wording import evidence_text, failures, gist, known, verdicts

@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 from rich.console import Console
 
+from turngate.contract.load import first_error
 from turngate.errors import EnvironmentFailed
 from turngate.files import write_atomically
-from turngate.load import first_error
 from turngate_probes.report.build import Report
 
 STDOUT = "-"

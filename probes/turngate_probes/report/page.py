@@ -12,10 +12,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from msgspec import Struct
 
-from turngate.clauses import Result
-from turngate.load import catalogue
-from turngate.plain import command_line, visible
-from turngate_probes.price import rows as price_rows
+from turngate.contract.clauses import Result
+from turngate.contract.load import catalogue
+from turngate.sanitize import command_line, visible
+from turngate_probes.journal.tool_access import rows as price_rows
 from turngate_probes.report.build import Report
 from turngate_probes.report.text import meaning
 from turngate_probes.report.wording import gist, known, verdicts

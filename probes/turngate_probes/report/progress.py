@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from turngate.clauses import Result
-from turngate_probes.journal import Event
+from turngate.contract.clauses import Result
+from turngate_probes.journal.journal import Event
 
 ENOUGH_FOR_MINUTES = 100.0  # seconds
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from turngate.clauses import Severity
-from turngate.load import catalogue
-from turngate.plain import bounded, visible
+from turngate.contract.clauses import Severity
+from turngate.contract.load import catalogue
+from turngate.sanitize import bounded, visible
 from turngate_probes.report.build import Report
-from turngate_probes.report.places import place_of
+from turngate_probes.report.source_locations import place_of
 from turngate_probes.report.wording import failures, known, name_of
 
 LEVELS = {Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "note"}

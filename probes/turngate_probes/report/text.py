@@ -9,13 +9,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from turngate.clauses import Clause, Result
-from turngate.load import catalogue
-from turngate.plain import bounded, command_line, visible, visible_lines
-from turngate_probes.price import Row as PriceRow
-from turngate_probes.price import rows as price_rows
+from turngate.contract.clauses import Clause, Result
+from turngate.contract.load import catalogue
+from turngate.sanitize import bounded, command_line, visible, visible_lines
+from turngate_probes.journal.tool_access import Row as PriceRow
+from turngate_probes.journal.tool_access import rows as price_rows
 from turngate_probes.report.build import Report
-from turngate_probes.report.colours import style_of
 
 WORD = 200
 COMMAND = 1500
@@ -252,3 +251,23 @@ def meaning(report: Report) -> str:
     if not report["releases"] and not report["interrupted"]:
         return NOTHING
     return STRICT if report["strict"] and report["exit_code"] == 1 else MEANING[report["exit_code"]]
+
+
+STYLES = {
+    "compatible": "green",
+    "degraded": "yellow",
+    "unanswered": "magenta",
+    "broken": "bold red",
+    "fail": "bold red",
+    "deviates": "yellow",
+    "unsupported": "yellow",
+    "not_run": "magenta",
+    "skipped": "magenta",
+    "stale": "cyan",
+    "not asked": "magenta",
+}
+
+
+def style_of(word: str) -> str:
+    """Give the style of a verdict or result; none for other words."""
+    return STYLES.get(word, "")

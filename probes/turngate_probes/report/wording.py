@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from turngate.clauses import Clause, Result, Severity
-from turngate.load import catalogue
-from turngate.plain import visible
-from turngate.verdict import Verdict
+from turngate.contract.clauses import Clause, Result, Severity
+from turngate.contract.load import catalogue
+from turngate.contract.verdict import Verdict
+from turngate.sanitize import visible
 from turngate_probes.report.build import Report
 from turngate_probes.report.text import INDENT, basis, evidence_lines
 

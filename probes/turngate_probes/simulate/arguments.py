@@ -1,12 +1,12 @@
-"""Reads the arguments of an engine by its contract: the reverse of `turngate.argv`."""
+"""Reads the arguments of an engine by its contract: the reverse of `turngate.argv.build`."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
-from turngate.contract import EngineContract, PromptChannel
-from turngate.flags import auto_flags_in
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.contract.structs import EngineContract, PromptChannel
 
 
 @dataclass(frozen=True, slots=True)

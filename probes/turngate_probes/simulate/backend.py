@@ -4,10 +4,10 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from turngate.contract import ToolUse
+from turngate.contract.structs import Stream, ToolUse
 
 URL_VARIABLE = "TURNGATE_SIMULATE_URL"
 REPLY_VARIABLE = "TURNGATE_SIMULATE_REPLY"
@@ -136,3 +136,30 @@ def _read(status: int, body: bytes) -> Answer:
     except (ValueError, LookupError, TypeError, AttributeError):
         error = "the answer can't be read"
         return Failed(str(status), error, status) if status >= BAD_REQUEST else Failed(CUT, error)
+
+
+class Input(Protocol):
+    """Standard input."""
+
+    def read(self) -> bytes:
+        """Read to the end."""
+
+    def readline(self) -> bytes:
+        """Read a line with its newline; empty at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What surrounds the engine: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
+
+    `faults` are what it is to do wrong.
+    """
+
+    env: Mapping[str, str]
+    cwd: str
+    stdin: Input
+    write: Callable[[Stream, bytes], None]
+    hang: Callable[[], NoReturn]
+    clock: Callable[[], float]
+    backend: Backend
+    faults: frozenset[str] = frozenset()

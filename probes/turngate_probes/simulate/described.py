@@ -5,10 +5,11 @@ from pathlib import Path
 
 import msgspec
 
-from turngate import load
-from turngate.contract import EngineContract, Simulation
-from turngate.overlay import simulation_files
-from turngate.versions import bare, stretches
+from turngate.contract import load
+from turngate.contract.simulation import Simulation
+from turngate.contract.structs import EngineContract
+from turngate.contract.versions import bare, stretches
+from turngate.files import simulation_files
 
 
 def simulation(contract: EngineContract) -> Simulation | None:

@@ -4,16 +4,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from turngate.contract import Ending, EngineContract, Line, Simulation
+from turngate.contract.simulation import Ending, Line, Simulation
+from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate_probes.simulate import arguments, described
 from turngate_probes.simulate.arguments import Asked, UsageProblem
-from turngate_probes.simulate.backend import Answer, Called, Failed, Message, Said
+from turngate_probes.simulate.backend import Answer, Called, Failed, Message, Said, World
 from turngate_probes.simulate.model import Acted, Model
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky import process as sticky
 from turngate_probes.simulate.store import Session, shelf
-from turngate_probes.simulate.world import World
 
 TOOL_RESULT = "the simulation runs no tools"
 

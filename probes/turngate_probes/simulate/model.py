@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from turngate.contract import EngineContract
+from turngate.contract.structs import EngineContract
 from turngate_probes.simulate.backend import Answer, Backend, Called, Message, Request
 from turngate_probes.simulate.described import simulation
 

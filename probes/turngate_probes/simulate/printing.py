@@ -7,7 +7,8 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from turngate.contract import EngineContract, Framed, Line, Stream
+from turngate.contract.simulation import Line
+from turngate.contract.structs import EngineContract, Framed, Stream
 from turngate.errors import ContractError
 
 _SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")

@@ -8,15 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Never, NoReturn
 
-from turngate import load
-from turngate.contract import EngineContract, Stream, ToolUse
+from turngate.contract import load
+from turngate.contract.structs import EngineContract, Stream, ToolUse
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate_probes.simulate.arguments import is_sticky
-from turngate_probes.simulate.backend import backend
+from turngate_probes.simulate.backend import World, backend
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run
 from turngate_probes.simulate.sticky import faults
-from turngate_probes.simulate.world import World
 
 USAGE = 2
 
@@ -54,7 +53,7 @@ def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) 
     """Write an executable, named as the engine's own, that simulates the release; EnvironmentFailed: it can't."""
     import shlex  # noqa: PLC0415 - not needed to be an engine
 
-    from turngate.runtime.simulated import MARKER, is_simulated  # noqa: PLC0415 - as above
+    from turngate.process.executable import MARKER, is_simulated  # noqa: PLC0415 - as above
 
     path = folder / contract.executable
     # -P: a file in the engine's working directory must not stand for a module of ours

@@ -10,10 +10,10 @@ from glob import escape, glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from turngate.contract import EngineContract, StoreCheck
+from turngate.contract.session_ids import filled, folder_word, slots
+from turngate.contract.structs import EngineContract, StoreCheck
 from turngate.errors import ContractError
 from turngate.files import write_atomically
-from turngate.session_paths import filled, folder_word, slots
 
 if TYPE_CHECKING:
     from sqlite3 import Connection

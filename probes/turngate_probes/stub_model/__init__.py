@@ -5,9 +5,8 @@ also the proxy that a probed CLI is given: whatever would leave loopback is refu
 """
 
 from turngate_probes.stub_model.journal import NONCE, Egress, Exchange, new_nonce
-from turngate_probes.stub_model.refused_port import refused_port
 from turngate_probes.stub_model.replies import Cut, Hang, Refuse, Reply, Rule, Text, ToolCall
-from turngate_probes.stub_model.server import StubBackend
+from turngate_probes.stub_model.server import StubBackend, refused_port
 
 __all__ = [
     "NONCE",

@@ -9,9 +9,9 @@ from typing import TypeAlias
 from turngate_probes.stub_model import openai_responses
 from turngate_probes.stub_model.journal import Exchange, nonces_in
 from turngate_probes.stub_model.model_lists import listing
+from turngate_probes.stub_model.protocol import Json, Prompted, Said, Wire, encode
 from turngate_probes.stub_model.replies import Cut, Hang, Refuse, Reply, Script, Text, ToolCall
 from turngate_probes.stub_model.routes import Count, Generate, Models, Route, Unknown, Upgrade, find
-from turngate_probes.stub_model.wire import Json, Prompted, Said, Wire, encode
 
 _NOTHING = Prompted((), (), after_tool_result=False)
 _CUT_TEXT = "This answer is going to end in the middle"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from turngate_probes.stub_model.wire import (
+from turngate_probes.stub_model.protocol import (
     Event,
     Json,
     Prompted,

@@ -5,16 +5,7 @@ A stream always comes as server-sent events, as `alt=sse` asks for it.
 
 from collections.abc import Iterator
 
-from turngate_probes.stub_model.wire import (
-    Event,
-    Json,
-    Prompted,
-    Said,
-    Wire,
-    ends_with_result,
-    objects,
-    texts,
-)
+from turngate_probes.stub_model.protocol import Event, Json, Prompted, Said, Wire, ends_with_result, objects, texts
 
 _STATUSES = {
     400: "INVALID_ARGUMENT",

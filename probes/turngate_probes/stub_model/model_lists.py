@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from turngate_probes.stub_model import anthropic, gemini
-from turngate_probes.stub_model.wire import Json
+from turngate_probes.stub_model.protocol import Json
 
 _OFFERED = "stub"
 

@@ -2,9 +2,9 @@
 
 import time
 from collections.abc import Iterator
+from http import HTTPStatus
 
-from turngate_probes.stub_model import openai_errors
-from turngate_probes.stub_model.wire import (
+from turngate_probes.stub_model.protocol import (
     Event,
     Json,
     Prompted,
@@ -16,6 +16,20 @@ from turngate_probes.stub_model.wire import (
     objects,
     texts,
 )
+
+_ERROR_KINDS = {
+    401: ("invalid_request_error", "invalid_api_key"),
+    403: ("invalid_request_error", "unsupported_country_region_territory"),
+    429: ("requests", "rate_limit_exceeded"),
+}
+
+
+def refusal(status: int, message: str) -> Json:
+    """Say `message` as the OpenAI APIs do with this HTTP status."""
+    other = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
+    kind, code = _ERROR_KINDS.get(status, (other, None))
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
 
 _KINDS = {"assistant": "model", "tool": "result", "function": "result"}
 _USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
@@ -80,4 +94,4 @@ def _deltas(said: Said) -> Iterator[Json]:
     yield {"tool_calls": [{"index": 0, "function": {"arguments": said.arguments_json}}]}
 
 
-WIRE = Wire("openai.chat", _read, _whole, _events, openai_errors.refusal)
+WIRE = Wire("openai.chat", _read, _whole, _events, refusal)

@@ -3,8 +3,8 @@
 import time
 from collections.abc import Iterator
 
-from turngate_probes.stub_model import openai_errors
-from turngate_probes.stub_model.wire import (
+from turngate_probes.stub_model import openai_chat
+from turngate_probes.stub_model.protocol import (
     Event,
     Json,
     Prompted,
@@ -125,4 +125,4 @@ def _text_events(item: Json, said: Said) -> Iterator[tuple[str, Json]]:
     yield "response.content_part.done", {**place, "part": part}
 
 
-WIRE = Wire("openai.responses", _read, _whole, _events, openai_errors.refusal)
+WIRE = Wire("openai.responses", _read, _whole, _events, openai_chat.refusal)

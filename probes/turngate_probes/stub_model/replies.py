@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeAlias
 
-from turngate_probes.stub_model.wire import Json, Prompted
+from turngate_probes.stub_model.protocol import Json, Prompted
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
-from turngate_probes.stub_model.wire import Json, Wire
+from turngate_probes.stub_model.protocol import Json, Wire
 
 # a base URL is given with or without its version, and some clients add one of their own
 _VERSIONS = re.compile(r"(?:/+v1(?:beta|alpha)?(?=/))*/+")

@@ -1,6 +1,8 @@
 """The stub model backend: a loopback port that speaks every protocol, and its script and journal."""
 
-from collections.abc import Callable
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -59,3 +61,12 @@ class StubBackend:
         if self._listener is None:
             raise RuntimeError("the stub backend serves only while its context is entered")
         return self._listener
+
+
+@contextmanager
+def refused_port() -> Iterator[int]:
+    """Hold a loopback port on which nothing listens: bound, so that no one else gets it, and no more."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as held:
+        held.bind(("127.0.0.1", 0))
+        port: int = held.getsockname()[1]
+        yield port

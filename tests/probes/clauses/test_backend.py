@@ -3,7 +3,7 @@
 import pytest
 
 from tests.probes import turns as t
-from turngate_probes.observe import NotSeenError, Turn
+from turngate_probes.harness.observations import NotSeenError, Turn
 
 TOLD = tuple(
     t.turn(f"backend-{kind}/first", t.printed(text=None, failure=f"it was {kind}"), exit_code=1)

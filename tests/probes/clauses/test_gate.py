@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.probes import turns as t
-from turngate.runtime import Ended
-from turngate.verdict import Finding
+from turngate.contract.verdict import Finding
+from turngate.process import Ended
 from turngate_probes.clauses.registry import SkippedError
 
 FIRST, AGAIN, THIRD = (f"crossing/{step}" for step in ("old-first", "new-again", "old-third"))

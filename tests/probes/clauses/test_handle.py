@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tests.probes import turns as t
-from turngate.clauses import Reason
-from turngate_probes.observe import NotSeenError
-from turngate_probes.obstacle import Obstacle
+from turngate.contract.clauses import Reason
+from turngate_probes.harness.interrupt import Obstacle
+from turngate_probes.harness.observations import NotSeenError
 
 LATE = b'{"type":"turn.started"}\n' + t.printed()
 RENAMED = t.printed().replace(b"thread_id", b"session_id")

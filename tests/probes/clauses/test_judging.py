@@ -3,18 +3,18 @@
 import pytest
 
 from tests.probes import turns as t
-from turngate.clauses import Reason, Result
-from turngate.load import catalogue
-from turngate.runtime import Ended
-from turngate.verdict import ClauseResult
-from turngate_probes.cases import CASES
+from turngate.contract.clauses import Reason, Result
+from turngate.contract.load import catalogue
+from turngate.contract.verdict import ClauseResult
+from turngate.process import Ended
 from turngate_probes.clauses import CHECKS, judge_all
 from turngate_probes.clauses.gate import CASE
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import how_it_ended, went_well
-from turngate_probes.observe import Seen, Turn
-from turngate_probes.obstacle import Obstacle
-from turngate_probes.orchestrated.resident import SERVED
+from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.interrupt import Obstacle
+from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.server_level.sticky_cases import SERVED
 
 LEVELS = ("static", "hermetic")
 RENAMED = t.printed().replace(b"thread_id", b"session_id")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.probes import turns as t
-from turngate.verdict import Finding
+from turngate.contract.verdict import Finding
 
 
 def recalled(answer: str | None) -> Finding:

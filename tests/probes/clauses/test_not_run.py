@@ -8,20 +8,19 @@ from hypothesis import strategies as st
 
 from tests.drift.judging import recorded
 from tests.probes import turns as t
-from tests.probes.orchestrated import test_resident as kept
-from tests.probes.orchestrated import visits as v
-from turngate import load
-from turngate.clauses import Reason, Result, Severity
+from tests.probes.server_level import server_runs as v
+from tests.probes.server_level import test_sticky_cases as kept
+from turngate.contract import load
+from turngate.contract.clauses import Reason, Result, Severity
+from turngate.contract.verdict import ClauseResult, Verdict, unexplained, verdict
 from turngate.errors import ContractError, EnvironmentFailed, RefusedError
-from turngate.verdict import ClauseResult, Verdict, unexplained, verdict
-from turngate_probes import recordings
-from turngate_probes.cases import CASES, FAILING
 from turngate_probes.clauses import CHECKS, judge_all
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.observe import Seen, Sight
-from turngate_probes.obstacle import Obstacle, ObstacleError, obstacle_of
-from turngate_probes.orchestrated.resident import SERVED
+from turngate_probes.harness.cases import CASES, FAILING
+from turngate_probes.harness.interrupt import Interrupt, Obstacle, ObstacleError, obstacle_of
+from turngate_probes.harness.observations import Seen, Sight
+from turngate_probes.record import replay
+from turngate_probes.server_level.sticky_cases import SERVED
 
 NO_ID = Obstacle("the turn before reported no session id", by_engine=True)
 LOST = Obstacle("the run does not wait with its process: failed: INTERACTION_PROCESS_LOST", by_engine=True)
@@ -161,6 +160,6 @@ def test_what_only_the_environment_stops_fails_nothing(data: st.DataObject, leve
 @pytest.mark.parametrize("engine,version", recorded())
 def test_no_recorded_release_leaves_a_clause_without_a_reason(engine: str, version: str) -> None:
     """Of every recorded release each clause is answered, or needs one that was, or is not recorded."""
-    results = judged(recordings.replay(load.contract(engine).at(version)), "static", "hermetic")
+    results = judged(replay.replay(load.contract(engine).at(version)), "static", "hermetic")
     assert told(results.values()) == []
     assert {each.reason for each in results.values()} <= {None, Reason.NO_RECORDING}

@@ -4,9 +4,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
-from turngate import load
-from turngate.runtime import EXIT_LIMIT, Ended
-from turngate_probes.observe import NotSeenError
+from turngate.contract import load
+from turngate.process import EXIT_LIMIT, Ended
+from turngate_probes.harness.observations import NotSeenError
 
 LISTED = replace(t.CODEX, hermetic=replace(t.CODEX.hermetic, egress=("updates.example",)))
 

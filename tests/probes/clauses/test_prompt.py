@@ -6,11 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
-from turngate.contract import PromptChannel
+from turngate.contract.structs import PromptChannel
 from turngate.model import Mode
-from turngate_probes.cases import FORGED, IMITATION, QUESTION
 from turngate_probes.clauses.registry import SkippedError
-from turngate_probes.observe import NotSeenError, Turn
+from turngate_probes.harness.cases import FORGED, IMITATION, QUESTION
+from turngate_probes.harness.observations import NotSeenError, Turn
 
 AUTO = (t.turn("auto/first", mode=Mode.AUTO), t.resumed("auto/again", "auto/first", mode=Mode.AUTO))
 STDIN_ALONE = replace(t.CODEX, launch=replace(t.CODEX.launch, prompt=(PromptChannel("stdin", ("-",)),)))

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.probes import turns as t
-from turngate.runtime import Ended
-from turngate.verdict import Finding
-from turngate_probes.observe import NotSeenError, Turn
+from turngate.contract.verdict import Finding
+from turngate.process import Ended
+from turngate_probes.harness.observations import NotSeenError, Turn
 
 FIRST = t.turn("main/first")
 AGAIN = t.resumed("main/again", "main/first")

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
-from turngate.runtime import Ended
-from turngate_probes.observe import NotSeenError
+from turngate.process import Ended
+from turngate_probes.harness.observations import NotSeenError
 
 HELP = [t.page(f"static/help-{i + 1}", f"  {'  '.join(page.names)}  ") for i, page in enumerate(t.CODEX.help.pages)]
 

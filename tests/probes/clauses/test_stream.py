@@ -3,11 +3,11 @@
 import pytest
 
 from tests.probes import turns as t
-from turngate import load
+from turngate.contract import load
 from turngate.model import Mode
-from turngate.runtime import Ended
-from turngate.turn import read_turn
-from turngate_probes.observe import NotSeenError, Turn
+from turngate.process import Ended
+from turngate.turn.read import read_turn
+from turngate_probes.harness.observations import NotSeenError, Turn
 
 GOOD = (t.turn("main/first"), t.resumed("main/again"), t.resumed("main/third"))
 CLAUSES = ["stream.framing", "stream.known-events", "turn.terminal-event"]

@@ -7,8 +7,8 @@ import pytest
 
 from tests.probes.matrix.conftest import Shop
 from tests.probes.matrix.conftest import _shop as _shop  # noqa: PLC0414 - a fixture
-from turngate.overlay import use_overlay
-from turngate_probes.lab import Lab
+from turngate.files import use_overlay
+from turngate_probes.harness.driver import Lab
 
 OLD, NEW = "0.162.0", "0.163.0"
 

@@ -1,7 +1,7 @@
 """The paragraph about what must change."""
 
-from tests.probes.gate.sides import clause, release
-from turngate import load
+from tests.probes.gate.release_samples import clause, release
+from turngate.contract import load
 from turngate_probes.gate.advice import MOST, NOTHING, advice
 from turngate_probes.gate.claims import claim_differences
 from turngate_probes.gate.classify import Difference, Impact

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from turngate.clauses import Result
+from turngate.contract.clauses import Result
 from turngate.errors import ContractError, EnvironmentFailed
 from turngate_probes.gate import baseline
 

@@ -1,6 +1,6 @@
 """In what the contract says otherwise of another release."""
 
-from turngate import load
+from turngate.contract import load
 from turngate_probes.gate.claims import claim_differences
 from turngate_probes.gate.classify import Impact
 

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from turngate.clauses import Result, Severity
+from turngate.contract.clauses import Result, Severity
 from turngate_probes.gate.classify import Impact, Use, of_call, of_clause, of_surface
 
 B, D, A, N = Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE, Impact.NONE

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.probes.gate.sides import CONTRACT, clause, new, old
+from tests.probes.gate.release_samples import CONTRACT, clause, new, old
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Difference, Impact
 from turngate_probes.gate.compare import differences, unasked

@@ -9,11 +9,11 @@ import pytest
 
 from tests.probes import engines
 from tests.probes.gate.conftest import NEW, OLD, Gate
-from turngate.load import first_error
-from turngate_probes.gate.gather import Gathering
+from turngate.contract.load import first_error
+from turngate_probes.gate.collect import Gathering
 from turngate_probes.gate.sources import Registry
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.releases import pinned_version
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.releases.install import pinned_version
 
 
 def crossed(report: Any) -> dict[str, str]:
@@ -165,7 +165,7 @@ def test_latest_is_the_newest_on_either_side(gate: Gate, few: tuple[str, ...]) -
 def test_without_node_the_pinned_release_comes_from_where_the_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """What PyPI has is not asked of npm."""
     pinned = str(pinned_version("codex"))
-    monkeypatch.setattr("turngate_probes.matrix.published.pypi.published", lambda *_: [pinned])
+    monkeypatch.setattr("turngate_probes.releases.published.pypi.published", lambda *_: [pinned])
     monkeypatch.setenv("PATH", "")
     assert Registry("codex", Interrupt()).source((pinned,)).registry == "pypi"
 

@@ -13,12 +13,10 @@ from tests.probes.report import journals as j
 from turngate import cli
 from turngate.errors import EnvironmentFailed
 from turngate_probes.gate import advice
-from turngate_probes.gate.again import load_gate
-from turngate_probes.gate.annotations import told_of
-from turngate_probes.gate.junit import junit
-from turngate_probes.gate.markdown import markdown
+from turngate_probes.gate.ci import junit, sarif
+from turngate_probes.gate.github import markdown, told_of
+from turngate_probes.gate.load import load_gate
 from turngate_probes.gate.page import page
-from turngate_probes.gate.sarif import sarif
 from turngate_probes.report.build import Report
 from turngate_probes.report.github import annotations
 

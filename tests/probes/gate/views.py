@@ -3,10 +3,10 @@
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate_probes.gate.baseline import Entry
-from turngate_probes.gate.gather import Answer, Gathered
+from turngate_probes.gate.collect import Answer, Gathered
+from turngate_probes.gate.presentation import ruling_of
 from turngate_probes.gate.report import gate_report
-from turngate_probes.gate.view import ruling_of
-from turngate_probes.journal import Event
+from turngate_probes.journal.journal import Event
 from turngate_probes.report.build import Report
 
 OLD, NEW = "codex@0.160.0", "codex@0.169.0"

@@ -1,7 +1,7 @@
 """`turngate bisect` among played releases."""
 
 from tests.probes.matrix.conftest import Shop
-from turngate.load import first_error
+from turngate.contract.load import first_error
 
 
 def test_a_change_is_found_among_releases(shop: Shop) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.clauses import Result
+from turngate.contract.clauses import Result
 from turngate.errors import EnvironmentFailed
 from turngate_probes.matrix.bisection import Answer, Bisection, Change
 

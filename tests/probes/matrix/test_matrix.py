@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.probes.matrix.conftest import Shop, verdicts
-from turngate.load import first_error
-from turngate_probes.cache import in_use
+from turngate.contract.load import first_error
 from turngate_probes.matrix import run as run_module
 from turngate_probes.matrix.results import alone
+from turngate_probes.releases.cache import in_use
 
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
 

@@ -12,19 +12,19 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from turngate import load
-from turngate.clauses import Result
-from turngate.redact import redact
-from turngate.verdict import ClauseResult
-from turngate_probes import recordings
-from turngate_probes.cases import CASES, RECORDED
+from turngate.contract import load
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import ClauseResult
+from turngate.sanitize import redact
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.interrupt import CaseStoppedError
-from turngate_probes.lab import Ask, Lab
-from turngate_probes.observe import Seen
-from turngate_probes.record.beside import BROKEN
-from turngate_probes.record.replace import Replacer, fixed_ids
+from turngate_probes.harness.cases import CASES, RECORDED
+from turngate_probes.harness.driver import Ask, Lab
+from turngate_probes.harness.interrupt import CaseStoppedError
+from turngate_probes.harness.observations import Seen
+from turngate_probes.record import replay
+from turngate_probes.record.contract_recordings import BROKEN
+from turngate_probes.record.placeholders import Replacer, fixed_ids
 from turngate_probes.stub_model import ToolCall
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
@@ -89,7 +89,7 @@ class Script:
 def seen(release: str) -> Seen:
     """Replay all recordings of a release."""
     engine, _, version = release.partition("@")
-    return recordings.replay(load.contract(engine).at(version))
+    return replay.replay(load.contract(engine).at(version))
 
 
 def judged(release: str) -> dict[str, ClauseResult]:

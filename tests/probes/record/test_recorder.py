@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate import load
+from turngate.contract import load
 from turngate.errors import EnvironmentFailed
-from turngate.runtime import Ended
-from turngate_probes import recordings
-from turngate_probes.cases import RECORDED, Case
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.lab import Lab
-from turngate_probes.play import Stage
+from turngate.process import Ended
+from turngate_probes.harness.cases import RECORDED, Case
+from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.runner import Stage
+from turngate_probes.record import replay
 from turngate_probes.record.recorder import Recorded, record
-from turngate_probes.targets import Release
+from turngate_probes.releases.targets import Release
 
 CODEX = load.contract("codex").at("0.169.0")
 ENDLESS = {"backend-hang", "backend-500", "backend-away", "interrupted", "killed"}
@@ -72,7 +72,7 @@ def test_a_recording_replays_as_the_turn_that_was_seen(tmp_path: Path, monkeypat
     """What is read back holds session, resume, requests and their nonces, so that clauses can be judged by it."""
     recorded(tmp_path, named("main", "large-prompt"))
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
-    seen = recordings.replay(CODEX)
+    seen = replay.replay(CODEX)
     first, again, large = (seen.turn(name) for name in ("main/first", "main/again", "large-prompt/first"))
     assert first.session == again.session == again.resumed
     assert {first.nonce, again.nonce} <= set(again.watched[0].nonces)
@@ -86,7 +86,7 @@ def test_pages_and_a_note_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     """What plain commands print is read back as it was, and each recording's provenance says what the caller adds."""
     done = recorded(tmp_path, named("static"), note="from a build of our own")
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
-    page = recordings.replay(CODEX).page("static/version")
+    page = replay.replay(CODEX).page("static/version")
     assert (page.argv, page.stdout, page.exit_code) == (("codex", "--version"), b"codex-cli 0.169.0\n", 0)
     notes = [load.parse(path.read_text(), path.name).data["note"] for path in done.folder.rglob("provenance.yaml")]
     assert notes == ["from a build of our own"] * done.written
@@ -112,7 +112,7 @@ def test_signals_come_in_the_middle_of_the_turn(
     """The engine has asked the model when the signal ends it, long before its deadline."""
     recorded(tmp_path, named(name))
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "fixtures"))
-    turn = recordings.replay(CODEX).turn(f"{name}/first")
+    turn = replay.replay(CODEX).turn(f"{name}/first")
     assert (turn.ended, turn.exit_code) == (Ended.EXIT, code)
     assert [request.reply for request in turn.watched] == ["hang"]
     assert turn.signal == {-2: "SIGINT", -9: "SIGKILL"}[code]

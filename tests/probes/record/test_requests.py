@@ -9,11 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate import load
+from turngate.contract import load
 from turngate.errors import ContractError
-from turngate_probes import recordings
-from turngate_probes.record.long import LONG, MARK
-from turngate_probes.record.requests import CUT, approval_signs, excess, own_text, read_requests, tool_name
+from turngate_probes.record import replay
+from turngate_probes.record.requests import CUT, LONG, MARK, approval_signs, excess, own_text, read_requests, tool_name
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 CODEX = load.contract("codex").at("0.169.0")
@@ -76,7 +75,7 @@ def _release(tmp_path: Path) -> Path:
 
 def found(release: Path) -> Iterator[ContractError]:
     """Look for what is too much in the recordings of a release."""
-    turns = recordings.replay(CODEX, release.parents[1]).turns.values()
+    turns = replay.replay(CODEX, release.parents[1]).turns.values()
     return excess(release, turns, CODEX)
 
 

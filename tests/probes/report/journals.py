@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from turngate.load import catalogue
-from turngate_probes.journal import Event, Journal
+from turngate.contract.load import catalogue
+from turngate_probes.journal.journal import Event, Journal
 
 MACHINE = {
     "system": "Linux",

@@ -6,8 +6,8 @@ from functools import cache
 from typing import Any
 
 from tests.probes.report import journals as j
-from turngate.load import first_error
-from turngate_probes.journal import Event
+from turngate.contract.load import first_error
+from turngate_probes.journal.journal import Event
 from turngate_probes.report.build import Report, build
 
 HOSTILE = (

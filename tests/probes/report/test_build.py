@@ -4,9 +4,9 @@ from typing import Any
 import pytest
 
 from tests.probes.report import journals as j
+from turngate.contract.load import catalogue, first_error, schema
 from turngate.errors import EnvironmentFailed
-from turngate.load import catalogue, first_error, schema
-from turngate_probes.journal import Event
+from turngate_probes.journal.journal import Event
 from turngate_probes.report.build import EXCERPT, MOST_REQUESTS, Report, build
 
 WHOLE = [j.started(), j.planned(), j.turn(), *j.clauses(), j.finished(), j.ended()]

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from tests.probes.report import samples
 from turngate import cli
 from turngate.errors import EnvironmentFailed
-from turngate_probes import report_option
+from turngate_probes.cli import report as report_option
 from turngate_probes.report.files import FORMATS, write_reports
 
 

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console
 
 from tests.probes.report import journals as j
+from turngate.contract.load import first_error
 from turngate.errors import EnvironmentFailed
-from turngate.load import first_error
 from turngate_probes.report import console_for, publish
 from turngate_probes.report.build import build
 from turngate_probes.report.output import write_json

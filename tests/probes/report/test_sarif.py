@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.probes.report import samples
-from turngate import load
+from turngate.contract import load
 from turngate_probes.report import sarif as subject
 from turngate_probes.report.build import Report
 from turngate_probes.report.sarif import sarif

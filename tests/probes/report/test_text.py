@@ -7,7 +7,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from tests.probes.report import journals as j
-from turngate_probes.journal import Event
+from turngate_probes.journal.journal import Event
 from turngate_probes.report.build import build
 from turngate_probes.report.text import print_report
 

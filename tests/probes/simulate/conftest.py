@@ -1,7 +1,7 @@
 import pytest
 
 from tests.probes.simulate.played import simulated
-from turngate.contract import EngineContract
+from turngate.contract.structs import EngineContract
 
 
 @pytest.fixture(params=simulated(), ids=lambda contract: contract.engine)

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
-from turngate import argv, load
-from turngate.contract import EngineContract
+from turngate.argv import build
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
 from turngate.model import Ended, Mode
-from turngate.turn import TurnReading, read_turn
-from turngate_probes import recordings
-from turngate_probes.releases import pinned_version
-from turngate_probes.simulate.backend import Answer, Request, Said
+from turngate.turn.read import TurnReading, read_turn
+from turngate_probes.releases import recorded_releases
+from turngate_probes.releases.install import pinned_version
+from turngate_probes.simulate.backend import Answer, Input, Request, Said, World
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run
-from turngate_probes.simulate.world import Input, World
 
 
 class HungError(Exception):
@@ -62,12 +62,12 @@ class Machine:
 
     def start(self, contract: EngineContract, prompt: str = "first", mode: Mode = Mode.INTERACTIVE) -> Played:
         """Run a first turn."""
-        built = argv.start(contract, prompt, mode)
+        built = build.start(contract, prompt, mode)
         return self.call(contract, built.arguments, built.stdin or b"")
 
     def resume(self, contract: EngineContract, handle: str, prompt: str = "again") -> Played:
         """Run a resumed turn, whatever the session id looks like."""
-        built = argv.resume(contract, prompt, Mode.INTERACTIVE, handle, check_shape=False)
+        built = build.resume(contract, prompt, Mode.INTERACTIVE, handle, check_shape=False)
         return self.call(contract, built.arguments, built.stdin or b"")
 
     def call(self, contract: EngineContract, arguments: Iterable[str], stdin: bytes | Input = b"") -> Played:
@@ -116,4 +116,4 @@ def simulated() -> list[EngineContract]:
 
 def at_known_release(engine: str) -> EngineContract:
     """Give the contract of an engine at a release that there is."""
-    return load.contract(engine).at(pinned_version(engine) or recordings.newest(engine))
+    return load.contract(engine).at(pinned_version(engine) or recorded_releases.newest(engine))

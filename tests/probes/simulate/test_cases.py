@@ -9,13 +9,13 @@ from unittest.mock import patch
 import pytest
 
 from tests.probes.engines import Spectator
-from turngate import load
-from turngate.clauses import Result
-from turngate.contract import EngineContract
-from turngate_probes import cases, lab
-from turngate_probes.cases import CASES
-from turngate_probes.interrupt import Interrupt
-from turngate_probes.play import Stage
+from turngate.contract import load
+from turngate.contract.clauses import Result
+from turngate.contract.structs import EngineContract
+from turngate_probes.harness import cases, driver
+from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.runner import Stage
 from turngate_probes.simulate.process import install
 
 Played = dict[str, Future[Spectator]]
@@ -35,7 +35,7 @@ def _played(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     ]
     with (
         patch.object(cases, "_deadline", lambda _: DEADLINE),
-        patch.object(lab, "STARTUP_ALLOWANCE", STARTUP),
+        patch.object(driver, "STARTUP_ALLOWANCE", STARTUP),
         ThreadPoolExecutor(len(asked)) as pool,
     ):
         yield {each.engine: pool.submit(_play, each, tmp_path_factory.mktemp(each.engine)) for each in asked}

@@ -4,11 +4,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes.simulate.played import Machine, Played, Unclosed, at_known_release, simulated
-from turngate import argv, load
-from turngate.contract import Deviation, EngineContract
+from turngate.argv import build
+from turngate.contract import load
+from turngate.contract.structs import Deviation, EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
-from turngate_probes.cases import MALFORMED
+from turngate_probes.harness.cases import MALFORMED
 from turngate_probes.simulate.backend import Called, Failed, Said
 from turngate_probes.simulate.engine import PLAYED
 from turngate_probes.simulate.model import OFFERED
@@ -158,7 +159,7 @@ def test_open_standard_input_matters_only_where_declared(tmp_path: Path) -> None
     """A prompt from an argument leaves standard input alone, unless the deviation says that it is read to its end."""
     for declared, exit_code in (("stdin.open", "hang"), None), (("resume.dead-handle", "quiet"), 0):
         codex, machine = _deviating(declared), Machine(tmp_path)
-        built = argv.start(codex, "hi", Mode.INTERACTIVE, via="argument")
+        built = build.start(codex, "hi", Mode.INTERACTIVE, via="argument")
         assert machine.call(codex, built.arguments, Unclosed()).exit_code == exit_code
 
 

@@ -11,15 +11,16 @@ import pytest
 from semver import Version
 
 from tests.probes.simulate.played import Machine, Played, Unclosed, hang
-from turngate import load
-from turngate.contract import EngineContract, Stream
-from turngate.framing import framer
-from turngate.records import value_at
-from turngate.runtime import Ended
-from turngate.turn import STREAMS, TurnReading
-from turngate_probes import recordings
-from turngate_probes.cases import MALFORMED
-from turngate_probes.observe import Turn
+from turngate.contract import load
+from turngate.contract.structs import EngineContract, Stream
+from turngate.process import Ended
+from turngate.turn.framing import framer
+from turngate.turn.read import STREAMS, TurnReading
+from turngate.turn.records import value_at
+from turngate_probes.harness.cases import MALFORMED
+from turngate_probes.harness.observations import Turn
+from turngate_probes.record import replay
+from turngate_probes.releases import recorded_releases
 from turngate_probes.simulate.backend import Answer, Called, Failed, Said
 from turngate_probes.simulate.described import simulation
 
@@ -47,13 +48,13 @@ class Recorded:
 
 
 def _recorded() -> Iterator[Recorded]:
-    root = recordings.folder()
+    root = recorded_releases.folder()
     assert root is not None
     for engine in load.engines():
         folders = (root / engine).iterdir() if (root / engine).is_dir() else ()
         for version in sorted(each.name for each in folders if Version.is_valid(each.name)):
             contract = load.contract(engine).at(version)
-            for turn in recordings.replay(contract).turns.values():
+            for turn in replay.replay(contract).turns.values():
                 yield Recorded(contract, turn)
 
 
@@ -81,7 +82,7 @@ def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
 
 def test_there_are_recordings() -> None:
     """The tests above ran on recordings of every engine that has some."""
-    root = recordings.folder()
+    root = recorded_releases.folder()
     assert root is not None
     assert {each.contract.engine for each in DESCRIBED} == {each.parent.name for each in root.glob("*/*")}
 

@@ -3,7 +3,8 @@ import re
 
 import pytest
 
-from turngate.contract import EngineContract, Line
+from turngate.contract.simulation import Line
+from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.printing import fill, fill_all, rendered

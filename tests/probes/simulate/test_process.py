@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from tests.probes.simulate.played import at_known_release
-from turngate import argv, cli
+from turngate import cli
+from turngate.argv import build
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
-from turngate.runtime.simulated import is_simulated
-from turngate.turn import read_turn
+from turngate.process.executable import is_simulated
+from turngate.turn.read import read_turn
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Hang, Rule, StubBackend
 
@@ -21,8 +22,8 @@ HEAVY = {
     "subprocess",
     "http.client",
     "sqlite3",
-    "turngate_probes.lab",
-    "turngate.runtime",
+    "turngate_probes.harness.driver",
+    "turngate.process",
 }
 
 
@@ -35,7 +36,9 @@ def test_the_executable_is_the_engine(tmp_path: Path) -> None:
     env, outcomes, handle = {"HOME": str(tmp_path)}, [], None
     for said in ("first", "blue"):
         built = (
-            argv.resume(codex, said, Mode.INTERACTIVE, handle) if handle else argv.start(codex, said, Mode.INTERACTIVE)
+            build.resume(codex, said, Mode.INTERACTIVE, handle)
+            if handle
+            else build.start(codex, said, Mode.INTERACTIVE)
         )
         ran = subprocess.run(
             [executable, *built.arguments], input=built.stdin, capture_output=True, env=env, cwd=tmp_path, check=True
@@ -66,7 +69,7 @@ def test_a_release_that_is_none_is_told(target: str, capsys: pytest.CaptureFixtu
 def test_a_hanging_engine_ends_at_once(number: signal.Signals, exit_code: int, tmp_path: Path) -> None:
     """While it waits for its model a signal ends it: as the contract says, else as the system does."""
     codex = at_known_release("codex")
-    built = argv.start(codex, "hi", Mode.INTERACTIVE, via="argument")
+    built = build.start(codex, "hi", Mode.INTERACTIVE, via="argument")
     with StubBackend() as stub:
         stub.script(Rule(Hang()))
         env = {"HOME": str(tmp_path), "TURNGATE_SIMULATE_URL": stub.url}

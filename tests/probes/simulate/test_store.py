@@ -3,18 +3,18 @@ from pathlib import Path
 import pytest
 
 from tests.probes.simulate.played import Machine, at_known_release
-from turngate import argv
-from turngate.contract import EngineContract, StoreCheck
+from turngate.argv import build
+from turngate.contract.structs import EngineContract, StoreCheck
 from turngate.errors import ContractError
 from turngate.model import Mode
-from turngate.runtime import session_exists
+from turngate.process import session_exists
 from turngate_probes.simulate.store import Session, _Table, shelf
 
 
 def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract, tmp_path: Path) -> None:
     """After a first turn the contract's own check finds the session, and does not find one that never was."""
     machine = Machine(tmp_path)
-    built = argv.start(contract, "hi", Mode.INTERACTIVE)
+    built = build.start(contract, "hi", Mode.INTERACTIVE)
     session = machine.call(contract, built.arguments, built.stdin or b"").session(contract)
     if contract.store is None:
         return

@@ -2,8 +2,8 @@
 
 import pytest
 
+from turngate_probes.stub_model.protocol import Prompted
 from turngate_probes.stub_model.replies import Hang, Rule, Script, Text
-from turngate_probes.stub_model.wire import Prompted
 
 _PLAIN = Prompted((), (), after_tool_result=False)
 _RESULT = Prompted((), (), after_tool_result=True)

@@ -9,20 +9,19 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from turngate import load
-from turngate.contract import Npm
+from turngate.contract import load
+from turngate.contract.load import Contract
+from turngate.contract.structs import Npm
 from turngate.errors import EnvironmentFailed
-from turngate.load import Contract
-from turngate.overlay import overlay, use_overlay
-from turngate.plain import visible
-from turngate_probes.gate.accept.pin import LOCK, pin_files
-from turngate_probes.gate.accept.place import Place, place, source
+from turngate.files import overlay, use_overlay
+from turngate.sanitize import visible
 from turngate_probes.gate.accept.ranges import Rewritten, rewrite
-from turngate_probes.gate.accept.whole import Recording, recorded, written
+from turngate_probes.gate.accept.targets import LOCK, Place, pin_files, source
+from turngate_probes.gate.accept.transaction import Recording, recorded, written
 from turngate_probes.gate.sources import source_of
-from turngate_probes.interrupt import Interrupt
+from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.probe import Settings
-from turngate_probes.targets import Target
+from turngate_probes.releases.targets import Target
 
 __all__ = ["accept", "place"]
 

@@ -8,8 +8,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from turngate import load
-from turngate.load import Document, Path_
+from turngate.contract import load
+from turngate.contract.load import Document, Path_
 
 _ANCHOR = re.compile(r"&\S+[ \n]+")
 _SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\']|\'\')*\'|[^,\]}\n#]*[^,\]}\s#]')

@@ -6,10 +6,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from turngate import lint, load
+from turngate.contract import lint, load
+from turngate.contract.load import Document, Path_, claim_range
+from turngate.contract.versions import parse
 from turngate.errors import ContractError
-from turngate.load import Document, Path_, claim_range
-from turngate.versions import parse
 from turngate_probes.gate.accept import edit
 
 STALE = re.compile(r"stale: the declared deviation (\S+) did not occur")

@@ -5,8 +5,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from turngate_probes.simulate.backend import World
 from turngate_probes.simulate.sticky import faults
-from turngate_probes.simulate.world import World
 
 Message: TypeAlias = dict[str, Any]
 _NOISE = b"Loading plugins...\n"

@@ -7,14 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from turngate.contract import EngineContract, Simulation, Stance
-from turngate_probes.simulate.backend import Called, Failed, Said
+from turngate.contract.simulation import Simulation
+from turngate.contract.sticky import Stance
+from turngate.contract.structs import EngineContract
+from turngate_probes.simulate.backend import Called, Failed, Said, World
 from turngate_probes.simulate.model import OFFERED, Acted, Model
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import faults
 from turngate_probes.simulate.sticky.client import EndedError
 from turngate_probes.simulate.store import Session, shelf
-from turngate_probes.simulate.world import World
 
 Approval = Literal["ask", "act", "refuse"]
 DIED = 1

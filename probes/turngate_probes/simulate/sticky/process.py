@@ -4,15 +4,16 @@ import json
 from collections.abc import Mapping
 from typing import Never, Protocol
 
-from turngate.contract import EngineContract, Simulation
+from turngate.contract.simulation import Simulation
+from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate_probes.simulate import arguments
+from turngate_probes.simulate.backend import World
 from turngate_probes.simulate.sticky.acp import Acp
 from turngate_probes.simulate.sticky.app_server import AppServer
 from turngate_probes.simulate.sticky.client import Client, EndedError
 from turngate_probes.simulate.sticky.engine import StickyEngine
 from turngate_probes.simulate.sticky.stream_json import StreamJson
-from turngate_probes.simulate.world import World
 
 
 class Transport(Protocol):

@@ -6,7 +6,8 @@ from typing import Never
 
 from msgspec.structs import replace
 
-from turngate.contract import Framed, Line
+from turngate.contract.simulation import Line
+from turngate.contract.structs import Framed
 from turngate_probes.simulate.printing import Slots, fill, rendered
 from turngate_probes.simulate.sticky.client import Client, Message
 from turngate_probes.simulate.sticky.engine import Action, StickyEngine, Talk

@@ -6,17 +6,17 @@ from pathlib import Path
 import pytest
 
 from tests.probes.gate.conftest import NEW, OLD, Gate
-from turngate import load
+from turngate.contract import load
 from turngate.errors import EnvironmentFailed
-from turngate.overlay import contract_files
-from turngate.runtime import Stop
-from turngate_probes import pypi
-from turngate_probes.cache import Installed
-from turngate_probes.cases import CASES
-from turngate_probes.gate.accept import whole
+from turngate.files import contract_files
+from turngate.process import Stop
+from turngate_probes.gate.accept import transaction
 from turngate_probes.gate.sources import held_from, source_of
-from turngate_probes.releases import pinned_version
-from turngate_probes.targets import Target
+from turngate_probes.harness.cases import CASES
+from turngate_probes.releases import pypi
+from turngate_probes.releases.cache import Installed
+from turngate_probes.releases.install import pinned_version
+from turngate_probes.releases.targets import Target
 
 OURS = contract_files()["codex"]
 
@@ -24,7 +24,7 @@ OURS = contract_files()["codex"]
 @pytest.fixture(autouse=True)
 def _one_case(monkeypatch: pytest.MonkeyPatch) -> None:
     """Record one case alone."""
-    monkeypatch.setattr(whole, "RECORDED", tuple(case for case in CASES if case.name == "imitation"))
+    monkeypatch.setattr(transaction, "RECORDED", tuple(case for case in CASES if case.name == "imitation"))
 
 
 def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_what_can_not_be_recorded_is_not_accepted(
     def failing(*_: object) -> None:
         raise EnvironmentFailed("the recording was interrupted")
 
-    monkeypatch.setattr(whole, "record", failing)
+    monkeypatch.setattr(transaction, "record", failing)
     code, _ = gate.run(*few, "--accept", "--contracts", tmp_path / "own")
     assert code == 2
     assert not (tmp_path / "own").exists()

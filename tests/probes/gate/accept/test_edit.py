@@ -4,11 +4,11 @@ import re
 
 import pytest
 
-from turngate import load
-from turngate.claims import claims
-from turngate.load import Path_, claim_range
-from turngate.overlay import contract_files
-from turngate.versions import parse
+from turngate.contract import load
+from turngate.contract.claims import claims
+from turngate.contract.load import Path_, claim_range
+from turngate.contract.versions import parse
+from turngate.files import contract_files
 from turngate_probes.gate.accept import edit
 
 TEXTS = {engine: file.read_text("utf-8") for engine, file in contract_files().items()}

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from tests.probes.gate.sides import clause, release
-from turngate import load
-from turngate.load import Contract
-from turngate.overlay import contract_files
+from tests.probes.gate.release_samples import clause, release
+from turngate.contract import load
+from turngate.contract.load import Contract
+from turngate.files import contract_files
 from turngate_probes.gate.accept import edit
 from turngate_probes.gate.accept.ranges import TO_BE_WRITTEN, Rewritten, rewrite
 

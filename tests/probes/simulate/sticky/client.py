@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from tests.probes.simulate.played import HungError, hang
-from turngate import argv
-from turngate.contract import EngineContract, Stance, Stream
+from turngate.argv import build
+from turngate.contract.sticky import Stance
+from turngate.contract.structs import EngineContract, Stream
 from turngate.model import Mode
-from turngate_probes.simulate.backend import Answer, Called, Request, Said
+from turngate_probes.simulate.backend import Answer, Called, Request, Said, World
 from turngate_probes.simulate.engine import run
-from turngate_probes.simulate.world import World
 
 Message = dict[str, Any]
 ENGINES = ("codex", "gemini", "opencode", "claude", "qwen", "iflow")
@@ -79,7 +79,7 @@ class Client:
             env=env, cwd=str(self.work), stdin=_Input(self._script()), write=self._hear, hang=hang,
             clock=lambda: 0.0, backend=backend, faults=frozenset(self.faults),
         )  # fmt: skip
-        built = argv.resident(self.contract, Mode.INTERACTIVE)
+        built = build.resident(self.contract, Mode.INTERACTIVE)
         plain = self.contract.resident.interactive or Stance()
         rest = built[: len(built) - len(plain.options)] if plain.options else built
         try:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.probes.simulate.played import Machine, at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, Client, calls
-from turngate.contract import Stance
+from turngate.contract.sticky import Stance
 from turngate_probes.simulate.backend import Failed, Said
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.sticky.process import configuration

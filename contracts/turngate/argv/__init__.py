@@ -1,0 +1,1 @@
+"""What is passed to an engine: arguments, auto-approve flags, environment."""

@@ -1,0 +1,89 @@
+"""The one place that knows whether options let an engine act without asking.
+
+Spellings that any common parser accepts are seen through, whichever the engine's own parser is: taking
+one too many for an auto-approve flag costs an error message, missing one costs the user's consent.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from turngate.contract.structs import AutoFlag, AutoKey, Option
+
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class Flags(Protocol):
+    """The part of a contract that says what flags do."""
+
+    @property
+    def auto_flags(self) -> Sequence[AutoFlag]:
+        """What widens approval or sandbox."""
+
+    @property
+    def options(self) -> Sequence[Option]:
+        """What callers may pass."""
+
+
+def auto_flags_in(tokens: Sequence[str], contract: Flags) -> tuple[str, ...]:
+    """List the tokens (with their values) that widen approval or sandbox; `tokens` must not hold prompts."""
+    found = []
+    for i, token in enumerate(tokens):
+        following = tokens[i + 1] if i + 1 < len(tokens) else None
+        for flag in contract.auto_flags:
+            for value in _values_of(flag, token, following, contract):
+                if _widens(flag, value):
+                    apart = value is not None and value not in token and (flag.keys or flag.safe_values is not None)
+                    found.append(f"{token} {value}" if apart else token)
+                    break
+    return tuple(dict.fromkeys(found))
+
+
+def _values_of(flag: AutoFlag, token: str, following: str | None, contract: Flags) -> Iterator[str | None]:
+    """Give the value (None: there is none) of each occurrence of the flag in one token."""
+    names = {_plain(name) for name in (flag.flag, *flag.aliases)}
+    name, equals, value = token.partition("=")
+    if token.startswith("-") and _plain(name) in names:
+        yield value if equals else following
+    elif token.startswith("-") and not token.startswith("--"):
+        yield from _clustered(token[1:], names, following, contract)
+
+
+def _clustered(letters: str, names: set[str], following: str | None, contract: Flags) -> Iterator[str | None]:
+    """Read `-dy` and `-sVALUE`: a letter that takes a value ends the cluster."""
+    takes_value = {
+        name[1]
+        for o in contract.options
+        if o.value != "none"
+        for name in (o.flag, *o.aliases)
+        if not name.startswith("--")
+    }
+    for i, letter in enumerate(letters):
+        rest = letters[i + 1 :].removeprefix("=")
+        if f"-{letter}" in names:
+            yield rest or following
+        if letter in takes_value or letter == "=":
+            return
+
+
+def _plain(name: str) -> str:
+    """Bring `--approvalMode` and `--approval_mode` to `--approval-mode`, and `--y` to `-y`."""
+    if not name.startswith("--"):
+        return name
+    if len(name) == len("--y"):
+        return name[1:]
+    return _HUMP.sub("-", name).replace("_", "-").lower()
+
+
+def _widens(flag: AutoFlag, value: str | None) -> bool:
+    if flag.keys:
+        return value is not None and any(_key_widens(key, value) for key in flag.keys)
+    return flag.safe_values is None or value not in flag.safe_values
+
+
+def _key_widens(key: AutoKey, override: str) -> bool:
+    """Judge `key=value`; a key named anywhere else in the override (an inline table) counts as widened."""
+    name, _, value = override.partition("=")
+    if name.strip().rpartition(".")[2].strip("\"' ") == key.key or name.strip() == key.key:
+        return value.strip().strip("\"'") not in key.safe_values
+    return re.search(rf"\b{re.escape(key.key)}\b", override) is not None

@@ -1,0 +1,208 @@
+"""Builds what is passed to an engine: arguments and standard input, for a first turn or a resume."""
+
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.contract.structs import EngineContract, Option, PromptChannel
+from turngate.errors import ContractError, RefusedError
+from turngate.model import Mode
+
+
+class Invocation(Struct, frozen=True):
+    """Arguments after the executable, bytes for standard input (None: it is closed), and the prompt's places.
+
+    `prompt_at` are indexes into `arguments` of the tokens that hold the prompt: all others are ours.
+    """
+
+    arguments: tuple[str, ...]
+    stdin: bytes | None
+    prompt_at: tuple[int, ...]
+
+    @property
+    def own_arguments(self) -> tuple[str, ...]:
+        """The arguments without the prompt."""
+        return tuple(token for i, token in enumerate(self.arguments) if i not in self.prompt_at)
+
+
+class PlacedOption(Struct, frozen=True):
+    """An option of the caller with its tokens, one or two."""
+
+    option: Option
+    tokens: tuple[str, ...]
+
+
+def start(
+    contract: EngineContract,
+    prompt: str,
+    mode: Mode,
+    *,
+    options: Sequence[str] = (),
+    model: str | None = None,
+    via: str | None = None,
+) -> Invocation:
+    """Build a first turn; RefusedError if an option, its value or the prompt can't be passed as meant.
+
+    The prompt travels by the first channel of the contract that can carry it, or by `via` alone.
+    """
+    placed = _all_options(contract, mode, options, model)
+    return _fill(
+        contract,
+        contract.launch.start,
+        placed,
+        _channel(contract, prompt, via),
+        prompt,
+        handle=None,
+        mode=mode,
+    )
+
+
+def resume(
+    contract: EngineContract,
+    prompt: str,
+    mode: Mode,
+    handle: str,
+    *,
+    options: Sequence[str] = (),
+    model: str | None = None,
+    check_shape: bool = True,
+) -> Invocation:
+    """Build a resumed turn with the first turn's options; RefusedError as for `start`, or for a bad handle."""
+    if handle.startswith("-") or not _can_be_passed(handle):
+        raise RefusedError(
+            f"{handle[:80]!r} can't be passed as a session id", "it looks like a flag, or is no text", handle
+        )
+    if check_shape and not re.fullmatch(contract.handle.shape, handle):
+        hint = f"a session id of {contract.engine} matches {contract.handle.shape}"
+        raise RefusedError(f"{handle[:80]!r} is no session id of {contract.engine}", hint, handle)
+    placed = _all_options(contract, mode, options, model)
+    return _fill(contract, contract.launch.resume, placed, _channel(contract, prompt), prompt, handle=handle, mode=mode)
+
+
+def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[PlacedOption, ...]:
+    """Cut the caller's tokens into known options; RefusedError names the first unknown or without value."""
+    by_name = {name: option for option in contract.options for name in (option.flag, *option.aliases)}
+    found: list[PlacedOption] = []
+    queue = list(tokens)
+    while queue:
+        token = queue.pop(0)
+        name, equals, _ = token.partition("=")
+        option = by_name.get(name)
+        if option is None or not _can_be_passed(token):
+            hint = f"options that the contract of {contract.engine} can place: {', '.join(sorted(by_name))}"
+            raise RefusedError(f"{token[:80]!r} is not a known option of {contract.engine}", hint, token)
+        if option.value != "many" and any(option is placed.option for placed in found):
+            raise RefusedError(f"{option.flag} stands twice", "pass it once", token)
+        if option.value == "none" or equals:
+            if option.value == "none" and equals:
+                raise RefusedError(f"{name} takes no value", f"pass {name} alone", token)
+            found.append(PlacedOption(option, (token,)))
+            continue
+        if not queue or queue[0].startswith("-") or not _can_be_passed(queue[0]):
+            raise RefusedError(f"{name} needs a value", f"pass it as the next token, or as {name}=VALUE", token)
+        found.append(PlacedOption(option, (token, queue.pop(0))))
+    return tuple(found)
+
+
+def resident(
+    contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
+) -> tuple[str, ...]:
+    """Build the arguments of a process that is kept over several turns; RefusedError if it can't take an option."""
+    kept = contract.resident
+    if kept.transport == "none":
+        raise RefusedError(f"{contract.engine} can't be kept over several turns", "its contract names no transport")
+    chosen = _chosen(contract, mode, options, model if kept.model == "argument" else None, ())
+    for placed in read_options(contract, options):
+        if placed.option.flag not in kept.options:
+            hint = "leave it out, or run in the profile resumable"
+            raise RefusedError(f"{placed.tokens[0]} is no option of a kept {contract.engine}", hint, placed.tokens[0])
+    stance = kept.interactive if mode is Mode.INTERACTIVE else kept.auto
+    filling = {"{options}": (*(stance.options if stance else ()), *(t for p in chosen for t in p.tokens))}
+    built = tuple(part for token in kept.argv for part in filling.get(token, (token,)))
+    if mode is Mode.INTERACTIVE and (widening := auto_flags_in(built, contract)):
+        raise ContractError(f"a kept {contract.engine} would be passed {widening[0]} in mode interactive")
+    return built
+
+
+def _all_options(
+    contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None
+) -> tuple[PlacedOption, ...]:
+    launch = contract.launch
+    return _chosen(contract, mode, options, model, launch.auto if mode is Mode.AUTO else launch.interactive)
+
+
+def _chosen(
+    contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None, by_mode: Sequence[str]
+) -> tuple[PlacedOption, ...]:
+    """Put together the model, the options of the mode and the caller's, which replace ours; check the caller's."""
+    if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
+        hint = "leave it out, or run in mode auto"
+        raise RefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
+    asked = read_options(contract, options)
+    ours = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
+    ours += by_mode
+    given = {placed.option.flag for placed in asked}
+    return (*(p for p in read_options(contract, ours) if p.option.flag not in given), *asked)
+
+
+def _fill(
+    contract: EngineContract,
+    template: Sequence[str],
+    placed: Sequence[PlacedOption],
+    channel: PromptChannel,
+    prompt: str,
+    *,
+    handle: str | None,
+    mode: Mode,
+) -> Invocation:
+    arguments: list[str] = []
+    prompt_at: list[int] = []
+    for token in template:
+        if token == "{prompt}":
+            prompt_at += [len(arguments) + i for i, part in enumerate(channel.tokens) if "{text}" in part]
+            arguments += [part.replace("{text}", prompt) for part in channel.tokens]
+        elif token == "{options}":
+            arguments += [t for p in placed if handle is None or p.option.on_resume == "keep" for t in p.tokens]
+        else:
+            arguments.append(token.replace("{handle}", handle or ""))
+    stdin = prompt.encode() if channel.via == "stdin" else None
+    if handle is not None and not any("{handle}" in token for token in template):
+        raise ContractError(f"the resume of {contract.engine} has no place for the session id", hint="write {handle}")
+    if stdin is None and not prompt_at:
+        raise ContractError(f"the template of {contract.engine} has no place for the prompt", hint="write {prompt}")
+    built = Invocation(tuple(arguments), stdin, tuple(prompt_at))
+    if mode is Mode.INTERACTIVE and (widening := auto_flags_in(built.own_arguments, contract)):
+        raise ContractError(f"the template of {contract.engine} passes {widening[0]} in mode interactive")
+    return built
+
+
+def _channel(contract: EngineContract, prompt: str, via: str | None = None) -> PromptChannel:
+    """Choose how the prompt travels: the first way that carries it unaltered."""
+    try:
+        size = len(prompt.encode())
+    except UnicodeEncodeError:
+        raise RefusedError("the prompt is not valid Unicode text", "it holds half a surrogate pair") from None
+    reasons = []
+    for channel in contract.launch.prompt:
+        if via is not None and channel.via != via:
+            continue
+        refusals = [r.why for r in channel.refuses if re.search(r.pattern, prompt)]
+        if channel.max_bytes is not None and size > channel.max_bytes:
+            refusals.append(f"{size} bytes are more than the {channel.max_bytes} that fit {channel.via}")
+        if channel.via == "argument" and "\0" in prompt:
+            refusals.append("no argument can hold a NUL character")
+        if not refusals:
+            return channel
+        reasons += refusals
+    why = "; ".join(reasons) or f"its prompts do not travel by {via}"
+    raise RefusedError(f"{contract.engine} can't take this prompt as it is: {why}", "change the prompt")
+
+
+def _can_be_passed(token: str) -> bool:
+    """Say whether an argument can hold the text: no NUL, no half surrogate pair but those of file names."""
+    try:
+        return b"\0" not in token.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False

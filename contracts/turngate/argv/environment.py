@@ -1,0 +1,46 @@
+"""Which variables an engine gets: an allow-list, and what decides where its sessions lie."""
+
+from collections.abc import Iterable, Mapping
+
+from turngate.contract.structs import EngineContract
+
+_PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY")
+BASE = frozenset(
+    {
+        "PATH", "LANG", "TERM", "TZ", "USER", "LOGNAME", "SHELL", "TMPDIR",
+        *_PROXIES, *(name.lower() for name in _PROXIES),
+        "SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS",
+    }
+)  # fmt: skip
+_BASE_PREFIX = "LC_"
+
+
+def engine_environment(
+    contract: EngineContract,
+    server_env: Mapping[str, str],
+    locations: Mapping[str, str | None],
+    extra_names: Iterable[str] = (),
+) -> dict[str, str]:
+    """Build the whole environment of an engine, but for PWD.
+
+    Of `server_env` come what every program gets, what the contract passes, and the operator's `extra_names`. What
+    decides where sessions lie comes from `locations` alone, where None means unset.
+    """
+    allowed = BASE.union(contract.environment.passed, extra_names) - {*_location_names(contract), *locations}
+    passed = {name: value for name, value in server_env.items() if name in allowed or name.startswith(_BASE_PREFIX)}
+    return relocated(passed, locations)
+
+
+def locations_of(contract: EngineContract, server_env: Mapping[str, str]) -> dict[str, str | None]:
+    """Give what a run keeps from its first turn to its last: where sessions lie; None: the variable is unset."""
+    return {name: server_env.get(name) for name in _location_names(contract)}
+
+
+def relocated(env: Mapping[str, str], locations: Mapping[str, str | None]) -> dict[str, str]:
+    """Return `env` with the variables that decide where sessions lie as a run keeps them."""
+    others = {name: value for name, value in env.items() if name not in locations}
+    return others | {name: value for name, value in locations.items() if value is not None}
+
+
+def _location_names(contract: EngineContract) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(("HOME", *contract.environment.locations)))

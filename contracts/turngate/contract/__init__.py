@@ -1,0 +1,1 @@
+"""Engine contracts: read, checked, and resolved for one release."""

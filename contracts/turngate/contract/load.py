@@ -1,0 +1,258 @@
+"""Reads contracts and the clause catalogue: strict YAML, JSON Schema, and what a schema can't say.
+
+Alone in knowing PyYAML and jsonschema. YAML is read as its core types only: `0.140`, `on` and `12:30`
+are text, and a duplicate key is refused.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import yaml
+
+from turngate.contract.mistakes import mistakes
+from turngate.contract.structs import EngineContract
+from turngate.contract.versions import Range, bare
+from turngate.contract.versions import parse as parse_version
+from turngate.errors import ContractError, NotCoveredError, NoVersionError
+from turngate.files import contract_files, name_of
+
+if TYPE_CHECKING:
+    from turngate.contract.clauses import Catalogue
+
+ONE_OF = (
+    "version", "help", "launch", "streams", "events", "handle", "end", "final", "store", "environment", "resume_probe",
+    "hermetic", "resident",
+)  # fmt: skip
+OPTIONAL = ("store",)
+ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost")
+# not importlib.resources, which takes longer to import than a contract to read
+_FOLDER = Path(__file__).parents[1]
+Path_ = tuple[str | int, ...]
+
+
+class Document(msgspec.Struct, frozen=True):
+    """A YAML file as data, with the line and column (from 1) of every path in it, and of every key."""
+
+    file: str
+    data: Any
+    marks: Mapping[Path_, tuple[int, int]]
+    keys: Mapping[Path_, tuple[int, int]]
+
+    def error(self, path: Path_, message: str, hint: str = "", *, of_key: bool = False) -> ContractError:
+        """Return the error that points at `path` (or at the nearest part of it that is in the file), or at its key."""
+        if of_key and path in self.keys:
+            return ContractError(message, self.file, *self.keys[path], dotted(path), hint)
+        at = path
+        while at not in self.marks and at:
+            at = at[:-1]
+        line, column = self.marks.get(at, (1, 1))
+        return ContractError(message, self.file, line, column, dotted(path), hint)
+
+
+class Contract(msgspec.Struct, frozen=True):
+    """A whole contract file: every claim with its range."""
+
+    document: Document
+
+    @property
+    def engine(self) -> str:
+        """The engine's name."""
+        return str(self.document.data["engine"])
+
+    def at(self, version: str | None = None) -> EngineContract:
+        """Resolve the claims for one release (None: the newest); NotCoveredError if one says nothing of it."""
+        if version is not None:
+            self._check(version)
+        data = self.document.data
+        chosen: dict[str, Any] = {key: self._one(key, version) for key in ONE_OF}
+        chosen |= {key: [c for c in data.get(key, ()) if claim_range(c).covers(version)] for key in ALL_OF}
+        unverified = tuple(k for k, claims in chosen.items() if any("unverified" in c for c in _listed(claims)))
+        plain = {key: [bare(c) for c in v] if isinstance(v, list) else v and bare(v) for key, v in chosen.items()}
+        identity = {
+            key: data[key] for key in ("engine", "title", "vendor", "contract_version", "lifecycle", "executable")
+        }
+        fields = plain | identity | {
+            "version": version, "version_query": plain["version"], "unverified": unverified,
+            "npm": data["published"].get("npm"),
+        }  # fmt: skip
+        return msgspec.convert(fields, EngineContract)
+
+    def _check(self, version: str) -> None:
+        try:
+            parse_version(version)
+        except ValueError:
+            hint = "write a release as it is published, such as 1.2.3"
+            raise NoVersionError(f"{version!r} is no version of {self.engine}", hint=hint) from None
+
+    def _one(self, key: str, version: str | None) -> dict[str, Any] | None:
+        claims = self.document.data.get(key, ())
+        for claim in claims:
+            if claim_range(claim).covers(version):
+                return dict(claim)
+        if key in OPTIONAL or not claims:
+            return None
+        ranges = ", ".join(str(claim_range(c)) for c in claims)
+        raise NotCoveredError(
+            f"nothing is said of {self.engine} {version}: {key} is known {ranges}",
+            self.document.file,
+            path=f"$.{key}",
+        )
+
+
+def contract(engine: str) -> Contract:
+    """Load the packaged contract of one engine, unvalidated (tests validate all); ContractError if there is none."""
+    file = contract_files().get(engine)
+    if file is None:
+        raise ContractError(f"no contract for engine {engine!r}", hint="known engines: " + ", ".join(contract_files()))
+    return Contract(parse(file.read_text("utf-8"), name_of(file), ours=True))
+
+
+def engines() -> tuple[str, ...]:
+    """Name every engine that has a contract, packaged or laid over the package."""
+    return tuple(contract_files())
+
+
+@cache
+def catalogue() -> "Catalogue":
+    """Load the clause catalogue."""
+    from turngate.contract.clauses import Catalogue  # noqa: PLC0415 - not needed to run an engine
+
+    text = (_FOLDER / "clauses.yaml").read_text("utf-8")
+    return msgspec.convert(parse(text, "clauses.yaml").data, Catalogue)
+
+
+def prepare() -> None:
+    """Have msgspec learn what it converts to; threads that first did so at the same time would crash it."""
+    msgspec.json.Decoder(EngineContract)
+    catalogue()
+
+
+def schema(name: str) -> dict[str, Any]:
+    """Load one of the packaged JSON Schemas by its file name without suffix."""
+    loaded: dict[str, Any] = json.loads((_FOLDER / "schema" / f"{name}.json").read_text("utf-8"))
+    return loaded
+
+
+def read(file: Path, name: str = "") -> Document:
+    """Read a contract file, which errors call `name`; ContractError if it is not YAML."""
+    return parse(file.read_bytes().decode("utf-8", "surrogateescape"), name or str(file))
+
+
+def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
+    """Check a document against a packaged schema, each error with its place and the fix."""
+    import jsonschema  # noqa: PLC0415 - slow to import, and not needed to run an engine
+
+    for error in sorted(_validator(name).iter_errors(document.data), key=lambda e: list(map(str, e.absolute_path))):
+        for mistake in mistakes(jsonschema.exceptions.best_match([error]) or error):
+            yield document.error(mistake.path, mistake.message, mistake.hint, of_key=mistake.of_key)
+
+
+def first_error(name: str, data: Any) -> str | None:
+    """Check data against a packaged schema; give the first error as `path: what`, or None."""
+    import jsonschema  # noqa: PLC0415 - as above
+
+    error = jsonschema.exceptions.best_match(_validator(name).iter_errors(data))
+    return f"{dotted(tuple(error.absolute_path))}: {error.message[:300]}" if error else None
+
+
+@cache
+def _validator(name: str) -> Any:
+    import jsonschema  # noqa: PLC0415 - as above
+
+    return jsonschema.Draft202012Validator(schema(name), format_checker=jsonschema.FormatChecker())
+
+
+def parse(text: str, file: str, *, ours: bool = False) -> Document:
+    """Read YAML text; ContractError on a syntax error, a duplicate key, or a key that is no text.
+
+    A file of `ours` is read by libyaml where it is there: ten times as fast, but no match for hostile nesting.
+    """
+    try:
+        node = yaml.compose(text, _QuickLoader if ours else _CoreLoader)
+    except yaml.MarkedYAMLError as broken:
+        mark = broken.problem_mark
+        place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
+        raise ContractError(broken.problem or "not YAML", file, *place, hint="mend the YAML syntax") from broken
+    except yaml.YAMLError as broken:
+        raise ContractError(str(broken), file, hint="the file must be YAML in UTF-8") from broken
+    except (UnicodeEncodeError, RecursionError) as broken:
+        message = "nested too deep" if isinstance(broken, RecursionError) else "not Unicode text"
+        raise ContractError(message, file, hint="the file must be YAML in UTF-8") from broken
+    marks, keys = dict[Path_, tuple[int, int]](), dict[Path_, tuple[int, int]]()
+    try:
+        data = _construct(node, (), marks, keys, file) if node else None
+    except RecursionError as broken:
+        raise ContractError("an alias stands within its own anchor", file, hint="write the value out") from broken
+    return Document(file, data, marks, keys)
+
+
+def _construct(
+    node: yaml.Node, path: Path_, marks: dict[Path_, tuple[int, int]], keys: dict[Path_, tuple[int, int]], file: str
+) -> Any:
+    marks[path] = (node.start_mark.line + 1, node.start_mark.column + 1)
+    if isinstance(node, yaml.SequenceNode):
+        return [_construct(child, (*path, i), marks, keys, file) for i, child in enumerate(node.value)]
+    if not isinstance(node, yaml.MappingNode):
+        try:
+            return _scalar(node)
+        except ValueError:
+            raise ContractError("not an integer", file, *marks[path], dotted(path), "write plain digits") from None
+    found: dict[str, Any] = {}
+    for key_node, value_node in node.value:
+        key, line, column = key_node.value, key_node.start_mark.line + 1, key_node.start_mark.column + 1
+        if not isinstance(key, str):
+            raise ContractError("a key must be text", file, line, column, dotted(path))
+        if key in found:
+            raise ContractError(f"key {key!r} stands twice", file, line, column, dotted(path), "keep one of them")
+        keys[*path, key] = (line, column)
+        found[key] = _construct(value_node, (*path, key), marks, keys, file)
+    return found
+
+
+def _scalar(node: yaml.Node) -> Any:
+    if node.tag == "tag:yaml.org,2002:null":
+        return None
+    if node.tag == "tag:yaml.org,2002:bool":
+        return node.value == "true"
+    return int(node.value) if node.tag == "tag:yaml.org,2002:int" else node.value
+
+
+class _CoreLoader(yaml.SafeLoader):
+    """Knows null, true, false and plain decimal integers; all else is text."""
+
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
+
+
+_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:null", re.compile(r"null\Z"), ["n"])
+_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"(true|false)\Z"), ["t", "f"])
+_CoreLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"(0|-?[1-9][0-9]*)\Z"), list("-0123456789"))
+
+
+class _QuickLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+    """Reads the same by libyaml where it is there; words its errors otherwise."""
+
+    yaml_implicit_resolvers = _CoreLoader.yaml_implicit_resolvers
+
+
+def claim_range(claim: Mapping[str, Any]) -> Range:
+    """Give the range of releases that a claim holds for."""
+    return Range(claim.get("since"), claim.get("until"))
+
+
+def beside(document: Document, section: str, claim: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give the claims of another section that hold for some release for which this one does."""
+    return [each for each in document.data.get(section, []) if claim_range(each).overlaps(claim_range(claim))]
+
+
+def dotted(path: Path_) -> str:
+    """Render a path as `$.launch[0].resume`."""
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+
+
+def _listed(claims: Any) -> list[Any]:
+    return claims if isinstance(claims, list) else [claims] if claims else []

@@ -1,0 +1,45 @@
+"""Session ids as a contract knows them: made-up ones, and the paths that lead to their sessions."""
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+
+_SLOT = re.compile(r"\{(?P<name>\w+)(?::(?P<length>[0-9]+))?\}")
+
+
+def slots(locations: Mapping[str, str], env: Mapping[str, str | None]) -> dict[str, str]:
+    """Give HOME and each location variable its value in `env`, else its default; one without either is left out."""
+    home = env.get("HOME")
+    found = {"HOME": home} if home else {}
+    for name, default in locations.items():
+        with suppress(KeyError):
+            found[name] = env.get(name) or filled(default, found)
+    return found
+
+
+def filled(text: str, values: Mapping[str, str]) -> str:
+    """Fill every slot, `{name:8}` with the first eight characters; KeyError if a value is missing."""
+    return _SLOT.sub(lambda slot: values[slot["name"]][: int(slot["length"]) if slot["length"] else None], text)
+
+
+def names_in(text: str) -> set[str]:
+    """Name the slots of a text."""
+    return {slot["name"] for slot in _SLOT.finditer(text)}
+
+
+def folder_word(cwd: str) -> str:
+    """Write a directory as engines name folders by it: a dash for all but letters and digits."""
+    return re.sub(r"[^A-Za-z0-9]", "-", cwd)
+
+
+def numbered_like(dead: str, number: int) -> str | None:
+    """Write `number` into the last run of at least six zeros of a dead id; None if it holds no such run.
+
+    >>> numbered_like("ses_000000000000AAAAAAAAAAAAAA", 12)
+    'ses_000000000012AAAAAAAAAAAAAA'
+    """
+    runs = list(re.finditer("0{6,}", dead))
+    if not runs:
+        return None
+    start, end = runs[-1].span()
+    return f"{dead[:start]}{number:0{end - start}d}{dead[end:]}"

@@ -1,0 +1,141 @@
+"""From the results of clauses to what a release is worth."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from turngate.contract.clauses import Clause, Reason, Result, Severity
+from turngate.contract.structs import EngineContract
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability
+
+RESUMABLE_NEEDS = ("handle.", "resume.", "orchestrated.context-carried")
+
+
+class Verdict(StrEnum):
+    """What a probe says of a release, best first."""
+
+    COMPATIBLE = "compatible"
+    DEGRADED = "degraded"
+    UNANSWERED = "unanswered"
+    BROKEN = "broken"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check saw: a pass, or a failure and its symptoms; `evidence` are names of turns."""
+
+    ok: bool
+    detail: str
+    symptoms: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ClauseResult:
+    """The result of one clause for one release; `stale` marks a declared deviation that did not occur.
+
+    A clause that was not run says why: by the clauses that it `needs`, or by a `reason` in the environment.
+    """
+
+    clause: Clause
+    result: Result
+    detail: str
+    evidence: tuple[str, ...] = ()
+    stale: bool = False
+    needs: tuple[str, ...] = ()
+    reason: Reason | None = None
+
+
+def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
+    """Hold a finding against the declared deviations: they excuse their symptom, in a baseline none."""
+    declared = {d.symptom: d for d in contract.deviations if d.clause == clause.id and not clause.baseline}
+    gone = sorted({symptom for symptom, each in declared.items() if not each.by_chance} - set(finding.symptoms))
+    stale = "".join(f"; stale: the declared deviation {symptom} did not occur" for symptom in gone)
+    if finding.ok:
+        return ClauseResult(clause, Result.PASS, finding.detail + stale, finding.evidence, bool(gone))
+    if finding.symptoms and declared.keys() >= set(finding.symptoms):
+        must = "; ".join(dict.fromkeys(declared[symptom].compensation for symptom in finding.symptoms))
+        detail = f"{finding.detail}; an orchestrator must {must}{stale}"
+        return ClauseResult(clause, Result.DEVIATES, detail, finding.evidence, bool(gone))
+    unexcused = ", ".join(symptom for symptom in finding.symptoms if symptom not in declared)
+    named = f" [{unexcused}]" if unexcused else ""
+    return ClauseResult(clause, Result.FAIL, finding.detail + named, finding.evidence)
+
+
+def unmet(clause: Clause, results: Mapping[str, ClauseResult]) -> ClauseResult | None:
+    """Give `not_run` if a clause that this one needs did not hold, else None."""
+    return fallen(clause, clause.needs, results)
+
+
+def fallen(clause: Clause, others: Iterable[str], results: Mapping[str, ClauseResult]) -> ClauseResult | None:
+    """Give `not_run` if one of the other clauses failed, was not run or is unsupported, else None."""
+    for need in others:
+        found = results.get(need)
+        if found is None or found.result in (Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED):
+            state = found.result.value if found else "absent"
+            return ClauseResult(clause, Result.NOT_RUN, f"needs {need}, which is {state}", needs=(need,))
+    return None
+
+
+def unexplained(results: Iterable[ClauseResult]) -> list[ClauseResult]:
+    """Return the clauses that were not run for no reason that a report may give: each is a bug of turngate.
+
+    A reason is one in the environment, or that what the clause needs failed, deviates or is unsupported, or was not
+    run for such a reason itself.
+    """
+    found = {each.clause.id: each for each in results}
+
+    def is_explained(each: ClauseResult, below: frozenset[str] = frozenset()) -> bool:
+        if each.result is not Result.NOT_RUN or each.reason is not None:
+            return each.result is not Result.PASS
+        needs = (found[need] for need in each.needs if need in found and need not in below)
+        return any(is_explained(need, below | {each.clause.id}) for need in needs)
+
+    return [each for each in found.values() if each.result is Result.NOT_RUN and not is_explained(each)]
+
+
+def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -> Verdict:
+    """Weigh the results of one release; from recordings alone only the clauses that they can answer count."""
+    counted = [r for r in results if r.result is not Result.NOT_RUN or not recordings_only]
+    breaking = {r.result for r in counted if r.clause.severity is Severity.BREAKING}
+    degraded = {r.result for r in counted if r.clause.severity is Severity.DEGRADED}
+    if Result.FAIL in breaking:
+        return Verdict.BROKEN
+    if Result.NOT_RUN in breaking or not counted:
+        return Verdict.UNANSWERED
+    if breaking & {Result.DEVIATES, Result.UNSUPPORTED} or Result.FAIL in degraded:
+        return Verdict.DEGRADED
+    return Verdict.COMPATIBLE
+
+
+def exit_code(verdicts: Sequence[Verdict], *, strict: bool = False, stale: bool = False) -> int:
+    """1: broken; else 2: unanswered, or nothing asked; else 0, or if strict 1 for what is degraded or stale."""
+    found = set(verdicts)
+    if Verdict.BROKEN in found:
+        return 1
+    if Verdict.UNANSWERED in found or not found:
+        return 2
+    return 1 if strict and (stale or Verdict.DEGRADED in found) else 0
+
+
+def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability:
+    """Say whether resume can be relied on: no `handle.*` or `resume.*` clause failed or went unasked."""
+    deciding = [r for r in results if r.clause.id.startswith(RESUMABLE_NEEDS)]
+    wrong = [r for r in deciding if r.result is Result.FAIL]
+    open_ = [r for r in deciding if r.result is Result.NOT_RUN and r.clause.severity is Severity.BREAKING]
+    if wrong:
+        return EngineResumeCapability(
+            supported=False, probe_method="command", detail=f"{wrong[0].clause.id}: {wrong[0].detail}"
+        )
+    if open_ or not deciding:
+        asked = open_[0].clause.id if open_ else "no clause about resuming"
+        return EngineResumeCapability(supported=False, probe_method="command", detail=f"{asked} was not answered")
+    return EngineResumeCapability(
+        supported=True, probe_method="command", detail="resumed by handle with the context on the wire"
+    )
+
+
+def profile(found: EngineResumeCapability) -> EngineInteractiveProfile:
+    """Choose how runs on this release wait for their user; never a refusal."""
+    kind = "resumable" if found.supported else "sticky_process"
+    return EngineInteractiveProfile(kind, found.detail)

@@ -1,0 +1,229 @@
+"""Run one process to its end, in bounds of time and memory, and leave nothing of it behind."""
+
+import os
+import queue
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from enum import Enum, auto
+from pathlib import Path
+
+from msgspec import Struct
+
+from turngate.model import Ended
+from turngate.process.launch import launch
+from turngate.process.pipes import Pipes
+from turngate.process.tree import TAG, Leftover, ProcessTree, Tree
+
+EXIT_LIMIT = 10.0  # seconds that an engine may stay alive after the terminal event of its turn
+_DRAIN_GRACE = 5.0  # seconds for the readers once the tree has ended
+
+
+class Stdin(Enum):
+    """Standard input without content: none, or one that nobody writes to and that stays open to the end."""
+
+    CLOSED = auto()
+    OPEN = auto()
+
+
+class ProcessRequest(Struct, frozen=True):
+    """A process to run. `env` is complete, nothing is inherited; bytes as `stdin` are written, then closed.
+
+    `timeout` is in seconds of wall time, and so is `exit_limit`, which replaces it once `on_output` has said that the
+    work is done. Of each stream `max_output` bytes are kept; the rest is dropped. `tag` (empty: a new one) is what
+    marks every process of the tree, for `end_orphans` if this program dies.
+    """
+
+    argv: tuple[str, ...]
+    cwd: Path
+    env: Mapping[str, str]
+    stdin: bytes | Stdin = Stdin.CLOSED
+    timeout: float = 120.0
+    exit_limit: float = EXIT_LIMIT
+    max_output: int = 64 * 2**20
+    tag: str = ""
+
+
+class ProcessOutcome(Struct, frozen=True):
+    """How a process ended.
+
+    `exit_code` is negative for a signal, and None if the process was never started (it was stopped before) or
+    could not be reaped. `dropped` counts bytes of both streams, `started_at` is in seconds since the epoch,
+    `seconds` the wall time until its end, `cpu_seconds` the user and system time of the whole tree, as
+    far as the kernel accounts for it. `exit_seconds` is the time from the end of its work until it exited or was
+    ended (None: it did not say that its work was done).
+    """
+
+    ended: Ended
+    exit_code: int | None
+    stdout: bytes
+    stderr: bytes
+    dropped: int
+    started_at: float
+    seconds: float
+    cpu_seconds: float
+    leftovers: tuple[Leftover, ...]
+    exit_seconds: float | None = None
+
+
+class _Work(Struct, frozen=True):
+    """The work of the process is done since a moment (monotonic), or goes on after all (None)."""
+
+    done_at: float | None
+
+
+# what is waited for: the moment of the exit, a stop, an error of `on_output`, or what it says of the work
+_Events = queue.SimpleQueue[float | Ended | Exception | _Work]
+OnOutput = Callable[[str, bytes], bool | None]
+
+
+class Stop:
+    """Ends the process tree of every `run` that holds it. Once set it stays set."""
+
+    def __init__(self) -> None:
+        self._set = False
+        self._runs: tuple[_Events, ...] = ()
+        self._lock = threading.Lock()
+
+    def set(self) -> None:
+        """End what runs and let nothing more start; from any thread or from a signal handler."""
+        # takes no lock, since a handler may have interrupted its holder
+        self._set = True
+        for events in self._runs:
+            events.put(Ended.STOPPED)
+
+    def is_set(self) -> bool:
+        """Tell whether `set` was called."""
+        return self._set
+
+    @contextmanager
+    def telling(self, events: _Events) -> Iterator[bool]:
+        """Put the stop into `events` while the block runs; yields whether it was set before."""
+        with self._lock:
+            self._runs += (events,)
+        try:
+            yield self._set
+        finally:
+            with self._lock:
+                self._runs = tuple(each for each in self._runs if each is not events)
+
+
+def run(
+    request: ProcessRequest,
+    *,
+    stop: Stop | None = None,
+    on_output: OnOutput | None = None,
+    on_start: Callable[[int], None] | None = None,
+    new_tree: Callable[[str], Tree] = ProcessTree,
+) -> ProcessOutcome:
+    """Run `request` and return when the process and all that it started have ended.
+
+    `on_output` gets "stdout" or "stderr" and each chunk as it arrives, dropped ones included: from other
+    threads, one call at a time. It returns True when the process has done its work: it must then exit within
+    `exit_limit`, unless a later call returns something else. It should be quick, since the process waits for it;
+    what it raises ends the process and is raised here. `on_start` gets the process id, once, before any output is
+    read; what it raises ends the process too. `new_tree` makes the `Tree` for a tag; a test with a fake
+    `subprocess.Popen` brings its own.
+
+    Raises:
+        EnvironmentFailed: the process could not be started.
+    """
+    events: _Events = queue.SimpleQueue()
+    with (stop or Stop()).telling(events) as already_set:
+        if already_set:
+            return ProcessOutcome(Ended.STOPPED, None, b"", b"", 0, time.time(), 0.0, 0.0, ())
+        return _run(request, events, on_output or _ignore, on_start or _unnoted, new_tree)
+
+
+def _run(
+    request: ProcessRequest,
+    events: _Events,
+    on_output: OnOutput,
+    on_start: Callable[[int], None],
+    new_tree: Callable[[str], Tree],
+) -> ProcessOutcome:
+    tag = request.tag or uuid.uuid4().hex
+    # the tags of the runs around this one stay, so that their sweeps find what this one starts
+    env = {**request.env, TAG: f"{os.environ.get(TAG, '')}/{tag}"}
+    tree = new_tree(tag)
+    started_at, start = time.time(), time.monotonic()
+    process = launch(request.argv, request.cwd, env, stdin=request.stdin is not Stdin.CLOSED)
+    tree.adopt(process)
+    data = request.stdin if isinstance(request.stdin, bytes) else None
+    pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put)
+    try:
+        on_start(process.pid)
+        pipes.start()
+        ended, end, exit_seconds, leftovers = _watch(tree, events, start + request.timeout, request.exit_limit)
+    except BaseException:
+        tree.end()
+        raise
+    finally:
+        exit_code, cpu_seconds = tree.reap()
+        pipes.close(_DRAIN_GRACE)
+    for failure in pipes.failures:
+        raise failure
+    return ProcessOutcome(
+        ended=ended,
+        exit_code=exit_code,
+        stdout=pipes.stdout.kept,
+        stderr=pipes.stderr.kept,
+        dropped=pipes.stdout.dropped + pipes.stderr.dropped,
+        started_at=started_at,
+        seconds=end - start,
+        cpu_seconds=cpu_seconds,
+        leftovers=leftovers,
+        exit_seconds=exit_seconds,
+    )
+
+
+def _telling(on_output: OnOutput, events: _Events) -> Callable[[str, bytes], None]:
+    """Put into `events` when what `on_output` says of the work changes."""
+    done = False
+
+    def heard(stream: str, chunk: bytes) -> None:
+        nonlocal done
+        before, done = done, bool(on_output(stream, chunk))
+        if done is not before:
+            events.put(_Work(time.monotonic() if done else None))
+
+    return heard
+
+
+def _watch(
+    tree: Tree, events: _Events, deadline: float, exit_limit: float
+) -> tuple[Ended, float, float | None, tuple[Leftover, ...]]:
+    """Wait for the exit, a stop or the deadline, and end the tree.
+
+    Return what ended it, when, the seconds since its work was done (None: it was not), and the leftovers.
+    """
+
+    def wait() -> None:
+        tree.wait()
+        events.put(time.monotonic())
+
+    threading.Thread(target=wait, name="turngate-wait", daemon=True).start()
+    event: float | Ended | Exception | _Work = _Work(None)
+    while isinstance(event, _Work):
+        done_at = event.done_at
+        until = deadline if done_at is None else done_at + exit_limit
+        try:
+            event = events.get(timeout=min(max(until - time.monotonic(), 0), threading.TIMEOUT_MAX))
+        except queue.Empty:
+            event = Ended.TIMEOUT if done_at is None else Ended.LINGERED
+    if isinstance(event, Exception):
+        raise event
+    ended, end = (Ended.EXIT, event) if isinstance(event, float) else (event, None)
+    leftovers = tree.settle() if end else tree.end()
+    end = end or time.monotonic()
+    return ended, end, None if done_at is None else max(end - done_at, 0.0), leftovers
+
+
+def _ignore(_stream: str, _chunk: bytes) -> None:
+    """Take no notice of output."""
+
+
+def _unnoted(_pid: int) -> None:
+    """Take no notice of the start."""

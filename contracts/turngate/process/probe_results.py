@@ -1,0 +1,136 @@
+"""What the last probe of each executable said, and its last verification: one small file each, in the user's cache.
+
+Whoever reads one trusts nothing in it: a file that is not exactly what is written here, or not about this very
+executable, is no result.
+"""
+
+import hashlib
+import os
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from stat import S_ISREG, S_IWGRP, S_IWOTH
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+
+from turngate.contract.verdict import Verdict
+from turngate.files import write_atomically
+from turngate.model import EngineResumeCapability
+from turngate.process.executable import identity
+from turngate.sanitize import bounded
+
+KEPT = 200
+_MAX_BYTES = 16 * 2**10
+_MAX_DETAIL = 1000
+
+_Word = Annotated[str, msgspec.Meta(max_length=300)]
+_Text = Annotated[str, msgspec.Meta(max_length=2 * _MAX_DETAIL)]
+
+
+class Capability(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An `EngineResumeCapability` as it is written down."""
+
+    supported: bool
+    probe_method: Literal["command", "api", "filesystem"]
+    detail: _Text
+
+    @classmethod
+    def of(cls, found: EngineResumeCapability) -> "Capability":
+        """Take over what a probe found."""
+        return cls(found.supported, found.probe_method, bounded(found.detail, _MAX_DETAIL))  # type: ignore[arg-type]
+
+
+class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a finished probe said of an executable, which `identity` tells from its successors; `at` has a time zone."""
+
+    engine: _Word
+    executable: Annotated[str, msgspec.Meta(max_length=4096)]
+    identity: _Word
+    version: _Word | None
+    verdict: Verdict
+    capability: Capability
+    profile: Literal["resumable", "sticky_process"]
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    turngate: _Word
+
+
+class Verification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What two turns said of an executable's resume, and of nothing else; `at` has a time zone.
+
+    It holds for the contract by which the turns were run.
+    """
+
+    engine: _Word
+    executable: Annotated[str, msgspec.Meta(max_length=4096)]
+    identity: _Word
+    version: _Word | None
+    contract_version: _Word
+    status: Literal["proven", "refuted"]
+    detail: _Text
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    turngate: _Word
+
+
+_Result = TypeVar("_Result", ProbeResult, Verification)
+# made by the import, since msgspec 0.22 crashes where two threads are the first to decode to a class
+_RESULT = msgspec.json.Decoder(ProbeResult)
+_VERIFICATION = msgspec.json.Decoder(Verification)
+
+
+def keep_result(result: ProbeResult, cache: Path) -> None:
+    """Write a result in the place of the one before it, and drop the oldest of all; a cache may always be lost."""
+    _keep(result, cache / "verdicts")
+
+
+def last_result(engine: str, executable: Path, cache: Path) -> ProbeResult | None:
+    """Read what the last probe said of an executable as it is now; None if there is nothing that can be trusted."""
+    return _last(_RESULT, engine, executable, cache / "verdicts")
+
+
+def save_verification(result: Verification, cache: Path) -> None:
+    """Save a verification in the place of the one before it; it is lost where the cache can't be written."""
+    _keep(result, cache / "verifications")
+
+
+def last_verification(engine: str, executable: Path, cache: Path) -> Verification | None:
+    """Return the last verification of an executable as it is now; None if there is nothing that can be trusted."""
+    return _last(_VERIFICATION, engine, executable, cache / "verifications")
+
+
+def _keep(result: ProbeResult | Verification, folder: Path) -> None:
+    with suppress(OSError):
+        path = _place(result.engine, Path(result.executable), folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(result)).decode() + "\n", mode=0o600)
+        there = sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)
+        for old in there[:-KEPT]:
+            old.unlink(missing_ok=True)
+
+
+def _last(decoder: msgspec.json.Decoder[_Result], engine: str, executable: Path, folder: Path) -> _Result | None:
+    with suppress(OSError, ValueError, RecursionError):
+        found = decoder.decode(_read(_place(engine, executable, folder)))
+        about = (found.engine, found.executable, found.identity)
+        if about == (engine, os.path.realpath(executable), identity(executable)):
+            return found
+    return None
+
+
+def _place(engine: str, executable: Path, folder: Path) -> Path:
+    # an engine's name counts too: version managers lead the names of many engines to one program of theirs
+    about = f"{engine}\0{os.path.realpath(executable)}"
+    return folder / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"
+
+
+def _read(path: Path) -> bytes:
+    """Read a small file of our own; ValueError if it is anything else."""
+    # a pipe in its place must not make the reader wait
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        stat = os.fstat(file.fileno())
+        if not S_ISREG(stat.st_mode) or stat.st_uid != os.geteuid() or stat.st_mode & (S_IWGRP | S_IWOTH):
+            raise ValueError("not a file that nobody else could have written")
+        data = file.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise ValueError("longer than any result")
+    return data

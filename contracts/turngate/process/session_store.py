@@ -1,0 +1,73 @@
+"""Asks an engine's own session store whether it holds a session."""
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+from stat import S_ISREG
+
+from turngate.contract.session_ids import filled, folder_word, slots
+from turngate.contract.structs import Store
+
+_BUSY_SECONDS = 2.0
+_NOT_THERE = (FileNotFoundError, NotADirectoryError)
+
+
+def session_exists(
+    store: Store | None, handle: str, locations: Mapping[str, str | None], cwd: Path | str
+) -> bool | None:
+    """Tell whether the session is there; None: there is no store, or it can't be told.
+
+    `locations` are the variables that decide where sessions lie, HOME among them; `cwd` is the session's directory.
+    """
+    if store is None:
+        return None
+    try:
+        values = slots(store.locations, locations) | {"handle": handle, "cwd": folder_word(str(cwd))}
+        if store.check.kind == "sqlite":
+            return _in_database(Path(filled(store.check.file, values)), store.check.query, handle)
+        # no name of a file holds a slash, though what would be looked for elsewhere might be there
+        return False if "/" in handle else _on_disk(store.check.pattern, values)
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _on_disk(pattern: str, values: Mapping[str, str]) -> bool | None:
+    names = pattern.split("/")
+    fixed = next((i for i, name in enumerate(names) if "*" in name), len(names))
+    start = Path(filled("/".join(names[:fixed]), values))
+    return _below(start, names[fixed:], values) if start.is_absolute() else None
+
+
+def _below(path: Path, names: list[str], values: Mapping[str, str]) -> bool | None:
+    """Look below a path for names in which `*` stands for any text; what can't be read leaves it open."""
+    try:
+        if not names:
+            path.lstat()
+            return True
+        if "*" not in names[0]:
+            return _below(path / filled(names[0], values), names[1:], values)
+        parts = (re.escape(filled(part, values)) for part in names[0].split("*"))
+        wanted = re.compile(".*".join(parts), re.DOTALL)
+        found = [_below(each, names[1:], values) for each in path.iterdir() if wanted.fullmatch(each.name)]
+    except _NOT_THERE:
+        return False
+    except OSError:
+        return None
+    return True if True in found else None if None in found else False
+
+
+def _in_database(file: Path, query: str, handle: str) -> bool | None:
+    import sqlite3  # noqa: PLC0415 - slow to import, and most stores are files
+
+    if not file.is_absolute():
+        return None
+    try:
+        if not S_ISREG(file.stat().st_mode):
+            return None
+        with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=_BUSY_SECONDS)) as database:
+            return database.execute(query, (handle,)).fetchone() is not None
+    except _NOT_THERE:
+        return False
+    except sqlite3.Error:
+        return None

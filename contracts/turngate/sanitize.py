@@ -1,0 +1,55 @@
+"""Makes text of others harmless and short, and takes secrets, registries and paths of the machine out of it."""
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+
+
+def visible(text: str, keep: str = "") -> str:
+    """Write every character that has no shape of its own as its escape, save those in `keep`."""
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
+
+def visible_lines(text: str) -> list[str]:
+    """Split a text at its newlines, each line made visible and without trailing blanks."""
+    return [visible(line.expandtabs(4)).rstrip() for line in text.strip("\n").split("\n")]
+
+
+def bounded(text: str, limit: int) -> str:
+    """Keep the start and the end of a text, `limit` characters in all, and say how many are left out."""
+    if len(text) <= limit:
+        return text
+    tail = limit // 4
+    return f"{text[: limit - tail]}[… {len(text) - limit} characters left out …]{text[len(text) - tail :]}"
+
+
+def command_line(argv: Iterable[str], longest_word: int) -> str:
+    """Write an argv as a shell would read it, on one line."""
+    return visible(shlex.join(bounded(word, longest_word) for word in argv))
+
+
+_SECRETS = re.compile(
+    r"(?P<kept>\bbearer\s{1,9}"
+    r"|(?:api[_-]?key|token|secret|password)[\"']?(?:\s{0,9}[=:]\s{0,9}|\s{1,9})[\"']?"
+    r"|://[^\s/:@]{1,80}:(?=[^\s/@]{1,80}@))"
+    r"(?P<secret>[^\s/@]{1,80}(?=@)|(?=[^\s\"'@]{0,80}\d)[A-Za-z0-9._~+/=-]{8,})"
+    r"|\b(?P<key>sk-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|gh[pousr]_[A-Za-z0-9]{20,})",
+    re.IGNORECASE,
+)
+_REGISTRY = re.compile(
+    r"(?<![a-z0-9.-])(?:https?://)?(?:[a-z0-9-]+\.)*(?:registry\.[a-z0-9-]+|npmjs|pypi|pythonhosted)"
+    r"(?:\.[a-z0-9-]+)*\.[a-z]{2,}(?::\d+)?",
+    re.IGNORECASE,
+)
+
+
+def redact(text: str, known: Mapping[str, str] | None = None) -> str:
+    """Replace `known` strings, longest first, by placeholders, then what looks like secret or registry."""
+    for found in sorted(known or {}, key=len, reverse=True):
+        if found:
+            text = text.replace(found, (known or {})[found])
+    return _REGISTRY.sub("<package-registry>", _SECRETS.sub(_hide, text))
+
+
+def _hide(match: re.Match[str]) -> str:
+    return (match["kept"] or "") + "<secret>"

@@ -1,0 +1,198 @@
+"""Finds and validates the envelope with which an agent ends its turn (the turn protocol of the design)."""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from turngate.contract import load
+from turngate.model import Interaction, Repair
+
+MAX_TEXT = 4 * 2**20
+MAX_WORK = 16 * 2**20
+MAX_DEPTH = 100
+MAX_PROMPT = 100_000
+MAX_NAMES = 1000
+KINDS = ("choose_one", "confirm", "fill_fields", "open_text", "risk_ack")
+_FIELDS = {"kind", "prompt", "options", "required_fields", "context"}
+ATTEMPT = 256
+STRIDE = 2**14
+_FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n")
+_OPENING = re.compile(r'\{\s*"')
+
+
+class Envelope(Struct, frozen=True):
+    """A valid envelope: a question, or final data; `repair` says what was needed to find it."""
+
+    interaction: Interaction | None
+    final_data: Any
+    repair: Repair
+
+
+class BadEnvelope(Struct, frozen=True):
+    """Something that claims to be an envelope and is none."""
+
+    detail: str
+
+
+def read_envelope(text: str) -> Envelope | BadEnvelope | None:
+    """Read the one envelope in an answer; None: there is none; BadEnvelope: it is invalid, or they differ."""
+    if '"outcome"' not in text and "\\u" not in text:
+        return None
+    if len(text) > MAX_TEXT:
+        return BadEnvelope(f"an answer of {len(text)} characters is too long to hold an envelope")
+    try:
+        found, repair = _candidates(text)
+    except _TooMuchWorkError:
+        return BadEnvelope("the answer opens too many objects that are no JSON")
+    if not found:
+        return None
+    if flaw := next(filter(None, map(_flaw, found)), None):
+        return BadEnvelope(flaw)
+    # as text, since to Python 1 equals true
+    if len({json.dumps(candidate, sort_keys=True) for candidate in found}) > 1:
+        return BadEnvelope(f"{len(found)} envelopes that differ")
+    # the schema's own words are needed for an invalid one alone, and take longer to get than all else here
+    wrong = None if is_valid(found[0]) else load.first_error("envelope", found[0])
+    if wrong:
+        return BadEnvelope(wrong)
+    return _valid(found[0], repair)
+
+
+def is_valid(data: dict[str, Any]) -> bool:
+    """Say whether `schema/envelope.json` holds, without a validator."""
+    if data.get("outcome") == "final":
+        return data.keys() == {"outcome", "final_data"} and isinstance(data["final_data"], dict)
+    if data.get("outcome") != "ask_user" or data.keys() != {"outcome", "interaction"}:
+        return False
+    asked = data["interaction"]
+    return isinstance(asked, dict) and asked.keys() == _FIELDS and _is_question(**asked)
+
+
+def _is_question(kind: object, prompt: object, options: object, required_fields: object, context: object) -> bool:
+    return (
+        kind in KINDS
+        and isinstance(prompt, str)
+        and 0 < len(prompt) <= MAX_PROMPT
+        and _are_names(options, at_least=kind == "choose_one")
+        and _are_names(required_fields, at_least=kind == "fill_fields")
+        and isinstance(context, dict)
+    )
+
+
+def _are_names(value: object, *, at_least: int) -> bool:
+    return (
+        isinstance(value, list)
+        and at_least <= len(value) <= MAX_NAMES
+        and all(isinstance(each, str) and each for each in value)
+    )
+
+
+def json_object(text: str) -> dict[str, Any] | None:
+    """Give the JSON object that an answer is, with or without a fence round it; None if it is none."""
+    fenced = _fenced(text)
+    found = _whole(text if fenced is None else fenced)
+    return found if isinstance(found, dict) and not _flaw(found) else None
+
+
+def _valid(data: dict[str, Any], repair: Repair) -> Envelope:
+    asked = data.get("interaction")
+    if asked is None:
+        return Envelope(None, data["final_data"], repair)
+    options, fields = tuple(asked["options"]), tuple(asked["required_fields"])
+    return Envelope(Interaction(asked["kind"], asked["prompt"], options, fields, asked["context"]), None, repair)
+
+
+def _candidates(text: str) -> tuple[list[dict[str, Any]], Repair]:
+    whole = _whole(text)
+    if isinstance(whole, dict):
+        return ([whole] if "outcome" in whole else []), Repair.NONE
+    fenced = _fenced(text)
+    inside = None if fenced is None else _whole(fenced)
+    if isinstance(inside, dict):
+        return ([inside] if "outcome" in inside else []), Repair.FENCE_STRIPPED
+    return [found for found in _objects(text) if "outcome" in found], Repair.EMBEDDED_OBJECT
+
+
+def _fenced(text: str) -> str | None:
+    """Give what stands in the fence that is the whole text; None if there is none."""
+    stripped = text.strip()
+    opening = _FENCE.match(stripped)
+    return stripped[opening.end() : -3] if opening and stripped.endswith("```", opening.end()) else None
+
+
+class _Twice(dict[str, Any]):
+    """An object in which a key stands twice."""
+
+
+def _paired(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    return found if len(found) == len(pairs) else _Twice(found)
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_paired)
+
+
+def _whole(text: str) -> Any:
+    try:
+        return _DECODER.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _flaw(value: Any) -> str | None:
+    """Say what in JSON data could not be stored or sent on unaltered, or could be read in two ways."""
+    waiting = [(value, 0)]
+    while waiting:
+        each, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            return f"an envelope that is nested more than {MAX_DEPTH} deep"
+        if isinstance(each, _Twice):
+            return "an object in which a key stands twice"
+        if isinstance(each, float) and not math.isfinite(each):
+            return "a number that JSON does not know"
+        if isinstance(each, str) and not _is_text(each):
+            return "text with half a surrogate pair"
+        if isinstance(each, dict):
+            waiting += ((part, depth + 1) for pair in each.items() for part in pair)
+        elif isinstance(each, list):
+            waiting += ((part, depth + 1) for part in each)
+    return None
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class _TooMuchWorkError(Exception):
+    """The text makes the search for objects too dear."""
+
+
+def _objects(text: str) -> Iterator[dict[str, Any]]:
+    """Give the outermost JSON objects in a text; what lies inside one is not looked at again."""
+    at, work = 0, 0
+    while opening := _OPENING.search(text, at):
+        at = opening.start()
+        if at > STRIDE:
+            # an error counts the lines before it, which is dear far into a text
+            text, at = text[at:], 0
+        try:
+            found, end = _DECODER.raw_decode(text, at)
+        except json.JSONDecodeError as broken:
+            work += ATTEMPT + broken.pos - at
+            at += 1
+        except (ValueError, RecursionError):
+            work += MAX_WORK // 8
+            at += 1
+        else:
+            at = end
+            yield found
+        if work > MAX_WORK:
+            raise _TooMuchWorkError

@@ -1,0 +1,309 @@
+"""Cuts an engine's stream into records as bytes arrive, however it is chunked, in bounded memory."""
+
+import re
+from typing import Any, Protocol
+
+import orjson
+from msgspec import Struct, field
+
+from turngate.contract.structs import Framed
+from turngate.turn.records import Record
+
+MAX_LINE = 8 * 2**20
+MAX_DOCUMENT = 32 * 2**20
+MAX_TAIL = 2**20
+MAX_PROBLEMS = 20
+EXCERPT = 160
+MAX_LOOKS = 16  # at a document that looks whole while its stream goes on
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_OPEN, _CLOSE = b"{}"
+
+
+class Problems(Struct):
+    """What left the framing: the first few in words, and how many there were."""
+
+    first: list[str] = field(default_factory=list)
+    count: int = 0
+
+    def add(self, what: str, at: bytes = b"") -> None:
+        """Note one problem with an excerpt of the bytes that it is about."""
+        self.count += 1
+        if len(self.first) < MAX_PROBLEMS:
+            shown = at[:EXCERPT].decode("utf-8", "backslashreplace")
+            self.first.append(f"{what}: {shown!r}" if at else what)
+
+
+class Framer(Protocol):
+    """Takes bytes as they come, gives records; `text` is what a stream of plain text says."""
+
+    problems: Problems
+
+    def feed(self, chunk: bytes) -> list[Record]:
+        """Take bytes, give the records that they complete."""
+
+    def finish(self) -> list[Record]:
+        """Give what the end of the stream completes."""
+
+    def whole(self) -> Record | None:
+        """Return what `finish` would give if the stream ended now, where that is one record and complete."""
+
+    @property
+    def text(self) -> str:
+        """The plain text of the stream, where that is its framing."""
+
+
+def framer(framed: Framed) -> Framer:
+    """Make the framer that a contract asks for."""
+    noise = tuple(re.compile(pattern) for pattern in framed.noise)
+    if framed.framing == "ndjson":
+        return _Ndjson(noise)
+    if framed.framing == "json_document":
+        return _JsonDocument(noise)
+    return _TaggedBlock(framed.tag) if framed.framing == "tagged_block" else _Text(noise)
+
+
+class Lines:
+    """Cuts bytes into lines without their newline; a line over the limit is dropped and noted."""
+
+    def __init__(self, problems: Problems, limit: int = MAX_LINE) -> None:
+        self._problems, self._limit = problems, limit
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """Give every line that the chunk completes."""
+        if len(chunk) > self._limit:
+            return [
+                line for at in range(0, len(chunk), self._limit) for line in self.feed(chunk[at : at + self._limit])
+            ]
+        lines = chunk.split(b"\n")
+        rest = lines.pop()
+        if lines:
+            self._keep(lines[0])
+            lines[:1] = self.finish()
+        self._keep(rest)
+        return lines
+
+    def finish(self) -> list[bytes]:
+        """Give the line under way, if there is one."""
+        line, size = b"".join(self._parts), self._size
+        self._parts, self._size = [], 0
+        if size > self._limit:
+            self._problems.add(f"a line of {size} bytes is longer than {self._limit}", line)
+            return []
+        return [line] if size else []
+
+    def _keep(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size <= self._limit:
+            self._parts.append(piece)
+        else:
+            self._parts = [(b"".join(self._parts) + piece)[:EXCERPT]]
+
+
+class _Ndjson:
+    text = ""
+
+    def __init__(self, noise: tuple[re.Pattern[str], ...]) -> None:
+        self.problems = Problems()
+        self._lines, self._noise = Lines(self.problems), noise
+
+    def feed(self, chunk: bytes) -> list[Record]:
+        return self._records(self._lines.feed(chunk))
+
+    def finish(self) -> list[Record]:
+        return self._records(self._lines.finish())
+
+    def whole(self) -> Record | None:
+        return None  # each of its records is given when its line ends
+
+    def _records(self, lines: list[bytes]) -> list[Record]:
+        records: list[Record] = []
+        for line in lines:
+            try:
+                record = _json(line)
+            except orjson.JSONDecodeError:
+                record = None
+            # the braces are looked at as bytes, since this is run for every line of long transcripts
+            if record.__class__ is dict and line[0] == _OPEN and line[-1] == _CLOSE:
+                records.append(record)
+            else:
+                records += self._odd(line, record)
+        return records
+
+    def _odd(self, line: bytes, record: object) -> list[Record]:
+        """Judge a line that is not exactly one object; what holds an object and more still counts as a record."""
+        if isinstance(record, dict):
+            self.problems.add("a line holds more than its JSON object", line)
+            return [record]
+        if line.strip() and not _is_noise(line, self._noise):
+            self.problems.add("a line is no JSON object", line)
+        return []
+
+
+class _Buffered:
+    """Keeps a bounded stream until its end."""
+
+    def __init__(self, limit: int) -> None:
+        self.problems = Problems()
+        self._kept, self._limit = bytearray(), limit
+
+    def feed(self, chunk: bytes) -> list[Record]:
+        if len(self._kept) + len(chunk) > self._limit and self.problems.count == 0:
+            self.problems.add(f"the stream is longer than {self._limit} bytes")
+        self._kept += chunk[: max(0, self._limit - len(self._kept))]
+        return []
+
+
+class _JsonDocument(_Buffered):
+    text = ""
+
+    def __init__(self, noise: tuple[re.Pattern[str], ...]) -> None:
+        super().__init__(MAX_DOCUMENT)
+        self._noise = noise
+        self._size_seen, self._looks = 0, MAX_LOOKS
+        self._whole: Record | None = None
+
+    def whole(self) -> Record | None:
+        """Look whether all that has come is a document; only so often, since each look reads all of it."""
+        if len(self._kept) == self._size_seen:
+            return self._whole
+        self._size_seen, self._whole = len(self._kept), None
+        if self._looks and self._kept[-4:].rstrip().endswith(b"}"):
+            self._looks -= 1
+            noted, self.problems = self.problems, Problems()
+            self._whole = next(iter(self.finish()), None)
+            self.problems = noted
+        return self._whole
+
+    def finish(self) -> list[Record]:
+        """Parse what is left without noise; what stands round the document is a problem but hides nothing."""
+        lines = [line for line in bytes(self._kept).split(b"\n") if not _is_noise(line, self._noise)]
+        text = b"\n".join(lines).strip(b" \n")
+        if not text:
+            return []
+        try:
+            return self._object(text)
+        except orjson.JSONDecodeError:
+            return self._surrounded(text)
+
+    def _object(self, text: bytes) -> list[Record]:
+        document = _json(text)
+        if not isinstance(document, dict):
+            self.problems.add("the document is no JSON object", text)
+            return []
+        if b"\r\n" in text:
+            self.problems.add("lines end in CRLF", text)
+        return [document]
+
+    def _surrounded(self, text: bytes) -> list[Record]:
+        self.problems.add("the stream is not one JSON document", text)
+        lines = text.split(b"\n")
+        starts = [i for i, line in enumerate(lines) if line.startswith(b"{")]
+        ends = [i for i, line in enumerate(lines) if line.rstrip().endswith(b"}")]
+        if not starts or not ends:
+            return []
+        try:
+            document = _json(b"\n".join(lines[starts[0] : ends[-1] + 1]))
+        except orjson.JSONDecodeError:
+            return []
+        return [document] if isinstance(document, dict) else []
+
+
+class _TaggedBlock:
+    """Reads the block that ends the stream; text before it is no matter of the framing."""
+
+    text = ""
+
+    def __init__(self, tag: str) -> None:
+        self.problems = Problems()
+        self._lines = Lines(self.problems)
+        self._open, self._close = f"<{tag}>".encode(), f"</{tag}>".encode()
+        self._inside: list[bytes] | None = None
+        self._size = 0
+        self._block: bytes | None = None
+        self._looked_at: tuple[bytes | None, Record | None] = (None, None)
+        self._count = 0
+
+    def feed(self, chunk: bytes) -> list[Record]:
+        for line in self._lines.feed(chunk):
+            self._take(line)
+        return []
+
+    def finish(self) -> list[Record]:
+        for line in self._lines.finish():
+            self._take(line)
+        if self._block is None:
+            if self._count or self._inside is not None:
+                self.problems.add(f"no {self._close.decode()} at the end of the stream")
+            return []
+        if self._count > 1:
+            self.problems.add(f"{self._count} blocks of {self._open.decode()}")
+        try:
+            record = _json(self._block)
+        except orjson.JSONDecodeError:
+            self.problems.add("the block is not JSON", self._block)
+            return []
+        if isinstance(record, dict):
+            return [record]
+        self.problems.add("the block is no JSON object", self._block)
+        return []
+
+    def whole(self) -> Record | None:
+        if self._looked_at[0] is not self._block:
+            try:
+                record = _json(self._block or b"")
+            except orjson.JSONDecodeError:
+                record = None
+            self._looked_at = (self._block, record if isinstance(record, dict) else None)
+        return self._looked_at[1]
+
+    def _take(self, line: bytes) -> None:
+        if line == self._open:
+            self._inside, self._size, self._block = [], 0, None
+        elif self._inside is not None and line == self._close:
+            self._block, self._inside, self._count = b"\n".join(self._inside), None, self._count + 1
+        elif self._inside is not None and self._size < MAX_TAIL:
+            self._inside.append(line)
+            self._size += len(line) + 1  # its newline, since blank lines take room too
+        elif line.strip():
+            self._block = None
+
+
+class _Text(_Buffered):
+    def __init__(self, noise: tuple[re.Pattern[str], ...]) -> None:
+        super().__init__(MAX_DOCUMENT)
+        self._noise = noise
+
+    def finish(self) -> list[Record]:
+        return []
+
+    def whole(self) -> Record | None:
+        return None
+
+    @property
+    def text(self) -> str:
+        """The stream without the lines of noise that it begins with, and without newlines at its ends."""
+        lines = bytes(self._kept).split(b"\n")
+        while lines and (not lines[0].strip() or _is_noise(lines[0], self._noise)):
+            lines.pop(0)
+        return b"\n".join(lines).decode("utf-8", "replace").rstrip("\n")
+
+
+def _is_noise(line: bytes, noise: tuple[re.Pattern[str], ...]) -> bool:
+    text = line.decode("utf-8", "replace").rstrip("\r")
+    return any(pattern.fullmatch(text) for pattern in noise)
+
+
+def _json(text: bytes) -> Any:
+    """Parse JSON; half a surrogate pair, which JavaScript prints when text is cut within a character, is replaced."""
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], text)
+        if whole == text:
+            raise
+        return orjson.loads(whole)

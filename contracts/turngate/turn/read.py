@@ -1,0 +1,294 @@
+"""Reads a turn: from the bytes of both streams and the exit code to an `AdapterTurnResult`.
+
+The same reader serves a live process, whose bytes it takes as they arrive, and a recording.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import Struct
+
+from turngate.contract.structs import EngineContract, FailureSign, Stream
+from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, Outcome
+from turngate.turn.envelope import BadEnvelope, json_object, read_envelope
+from turngate.turn.framing import Framer, framer
+from turngate.turn.records import Look, Record, Watch, matches, shown, value_at
+from turngate.turn.session_id import HandleFinder, HandleReading
+
+MAX_STDERR = 64 * 2**10
+MAX_FAILURES = 100
+MAX_REASON = 1000
+STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
+
+
+class TurnReading(Struct, frozen=True):
+    """All that the streams of one turn say.
+
+    `census` counts the kinds of records; `unknown` are those the contract does not know; `framing` are the
+    lines that left the framing; `failures` is what the engine said went wrong; `final_text` is the agent's
+    last text (None: it gave none); `ended` says whether the record that proves a good end was there.
+    """
+
+    result: AdapterTurnResult
+    session: EngineSessionHandle | None
+    handle: HandleReading
+    final_text: str | None
+    ended: bool
+    failures: tuple[str, ...]
+    framing: tuple[str, ...]
+    census: dict[str, int]
+    unknown: tuple[str, ...]
+
+
+class TurnReader:
+    """Takes the bytes of a turn as they arrive; `finish` gives the reading, once."""
+
+    def __init__(
+        self,
+        contract: EngineContract,
+        mode: Mode,
+        *,
+        turn_index: int = 1,
+        resumed: str | None = None,
+        needs_handle: bool | None = None,
+        on_text: Callable[[str], None] | None = None,
+    ) -> None:
+        """Read by `contract`; `resumed` is the session id asked for; `on_text` gets the agent's texts as they come.
+
+        `needs_handle` says whether a turn without the right session id is an error (None: in mode interactive).
+        """
+        self._contract, self._mode = contract, mode
+        self._turn_index, self._resumed = turn_index, resumed
+        self._blame = Failure.ENGINE_FAILED if resumed is None else Failure.SESSION_RESUME_FAILED
+        self._framers: dict[Stream, Framer] = {name: framer(contract.stream(name)) for name in STREAMS}
+        self._tails: dict[Stream, bytearray] = {name: bytearray() for name in STREAMS}
+        self._handle = HandleFinder(contract.handle)
+        self._needs_handle = mode is Mode.INTERACTIVE if needs_handle is None else needs_handle
+        self._on_text = on_text
+        self._failures: list[str] = []
+        self._answer = Answer()
+        self._ended = False
+        self._last_word: tuple[Stream, int] | None = None
+        self._watches = {name: self._watch(name) for name in STREAMS}
+
+    def feed(self, stream: Stream, chunk: bytes) -> None:
+        """Take the next bytes of one stream."""
+        if stream == "stderr" or stream != self._contract.handle.stream:
+            tail = self._tails[stream]
+            tail += chunk[-MAX_STDERR:]
+            del tail[:-MAX_STDERR]
+        self._watches[stream].see(self._framers[stream].feed(chunk))
+
+    @property
+    def over(self) -> bool:
+        """Whether the last record so far ends the turn, well or with a failure: the engine has nothing left to do."""
+        if self._last_word is not None:
+            stream, index = self._last_word
+            return self._watches[stream].seen == index + 1
+        return any(self._is_last_word(name, whole) for name in STREAMS if (whole := self._framers[name].whole()))
+
+    def finish(self, exit_code: int | None, *, ended: Ended = Ended.EXIT) -> TurnReading:
+        """Judge the turn once the process has ended; `exit_code` None means that it was not reaped.
+
+        A process that lingered was ended after its turn, so that its exit code says nothing of the turn.
+        """
+        for stream in STREAMS:
+            self._watches[stream].see(self._framers[stream].finish())
+        handle = self._handle_reading()
+        final = self._final_text()
+        stderr = self._tails["stderr"].decode("utf-8", "replace")
+        census = self._watches[self._contract.events.stream].census
+        return TurnReading(
+            result=self._result(handle, final, exit_code, stderr, ended),
+            session=self._session(handle),
+            handle=handle,
+            final_text=final,
+            ended=self._ended,
+            failures=tuple(self._failures),
+            framing=self._framing_problems(),
+            census=census,
+            unknown=tuple(sorted(set(census) - set(self._contract.events.names))),
+        )
+
+    def _watch(self, stream: Stream) -> Watch:
+        """Say who looks at which records of a stream."""
+        contract = self._contract
+        place, final = contract.handle, contract.final
+        # an id that every record must hold is looked for in those that lack what it should match, too
+        looks = [Look(None if place.record == "every" else place.match, partial(self._handle.see, stream))]
+        looks += [Look(sign.match, partial(self._fail, sign)) for sign in contract.failures if sign.stream == stream]
+        if contract.end.stream == stream:
+            looks.append(Look(contract.end.match, self._end))
+        if final.stream == stream and final.field:
+            looks.append(Look(final.match, self._take_text))
+        return Watch(looks, contract.events.field, counted=contract.events.stream == stream)
+
+    def _is_last_word(self, stream: Stream, record: Record) -> bool:
+        """Say whether the one record of a stream ends the turn, well or with a failure."""
+        contract = self._contract
+        well = contract.end.stream == stream and matches(record, contract.end.match)
+        return well or any(
+            matches(record, sign.match) and _has(record, sign) for sign in contract.failures if sign.stream == stream
+        )
+
+    def _end(self, _record: Record, index: int) -> None:
+        self._ended, self._last_word = True, (self._contract.end.stream, index)
+
+    def _fail(self, sign: FailureSign, record: Record, index: int) -> None:
+        if not _has(record, sign):
+            return
+        self._last_word = (sign.stream, index)
+        said = value_at(record, sign.message) if sign.message else None
+        if len(self._failures) < MAX_FAILURES:
+            self._failures.append(shown(said)[:MAX_REASON] if said is not None else "no reason given")
+
+    def _take_text(self, record: Record, _index: int) -> None:
+        """Keep the last text, joined with those before it that belong to the same answer."""
+        text = value_at(record, self._contract.final.field or "")
+        if not isinstance(text, str):
+            return
+        if self._on_text:
+            self._on_text(text)
+        group = value_at(record, self._contract.final.group) if self._contract.final.group else None
+        self._answer.take(text, group if isinstance(group, str | int) else None)
+
+    def _final_text(self) -> str | None:
+        """Give the agent's last text; where it is the whole stream it is told only now."""
+        final = self._contract.final
+        if self._contract.stream(final.stream).framing != "text":
+            return self._answer.text
+        text = self._framers[final.stream].text or None
+        if self._on_text and text is not None:
+            self._on_text(text)
+        return text
+
+    def _handle_reading(self) -> HandleReading:
+        """Look on the other stream too if the right one has no id: moved is not missing."""
+        place = self._contract.handle
+        reading = self._handle.reading(self._watches[place.stream].seen)
+        other: Stream = "stderr" if place.stream == "stdout" else "stdout"
+        if reading.sightings or self._contract.stream(other).framing == self._contract.stream(place.stream).framing:
+            return reading
+        strayed = framer(self._contract.stream(place.stream))
+        for index, record in enumerate((*strayed.feed(bytes(self._tails[other])), *strayed.finish())):
+            if matches(record, place.match):
+                self._handle.see(other, record, index)
+        return self._handle.reading(self._watches[place.stream].seen)
+
+    def _session(self, handle: HandleReading) -> EngineSessionHandle | None:
+        if handle.value is None:
+            return None
+        contract = self._contract
+        return EngineSessionHandle(contract.engine, contract.handle.handle_type, handle.value, self._turn_index)
+
+    def _framing_problems(self) -> tuple[str, ...]:
+        return tuple(f"{name}: {what}" for name in STREAMS for what in self._framers[name].problems.first)
+
+    def _result(
+        self, handle: HandleReading, final: str | None, exit_code: int | None, stderr: str, ended: Ended
+    ) -> AdapterTurnResult:
+        code = 0 if ended is Ended.LINGERED else exit_code
+        # the order is that of "Which code names a failed turn" in docs/api.md
+        wrong = (
+            (_failed(Failure.TURN_TIMEOUT, "the engine was still running at its deadline") if ended in HUNG else None)
+            or self._engine_error(code)
+            or self._handle_failure(handle)
+            or self._unfinished(final)
+        )
+        if wrong:
+            return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=wrong)
+        return read_answer(final or "", self._mode, stderr)
+
+    def _engine_error(self, exit_code: int | None) -> str | None:
+        """Return what the engine itself said went wrong, by its exit code or in its output."""
+        said = f": {self._failures[0]}" if self._failures else ""
+        if exit_code != 0:
+            return _failed(self._blame, f"the engine exited with {exit_code}{said}")
+        return _failed(self._blame, f"the engine reported a failure{said}") if self._failures else None
+
+    def _unfinished(self, final: str | None) -> str | None:
+        """Return what a turn lacks that ended without a complaint."""
+        if not self._ended:
+            return _failed(self._blame, f"nothing on {self._contract.end.stream} proves that the turn ended")
+        return _failed(self._blame, "the engine gave no answer") if final is None else None
+
+    def _handle_failure(self, handle: HandleReading) -> str | None:
+        if not self._needs_handle:
+            return None
+        if handle.value is None:
+            return _failed(Failure.SESSION_RESUME_FAILED, f"no session id ({handle.problem}): {handle.detail}")
+        if self._resumed is not None and handle.value != self._resumed:
+            return _failed(Failure.SESSION_RESUME_FAILED, f"asked for {self._resumed}, came back as {handle.value}")
+        return None
+
+
+def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
+    """Read the agent's last text of a turn that ended well."""
+    found = read_envelope(text)
+    if isinstance(found, BadEnvelope):
+        return AdapterTurnResult(
+            Outcome.ERROR, stderr=stderr, failure_reason=_failed(Failure.ENVELOPE_INVALID, found.detail)
+        )
+    if found is not None:
+        outcome = Outcome.ASK_USER if found.interaction else Outcome.FINAL
+        return AdapterTurnResult(outcome, found.final_data, found.interaction, stderr, found.repair)
+    if mode is Mode.AUTO:
+        found_data = json_object(text)
+        return AdapterTurnResult(Outcome.FINAL, {"text": text} if found_data is None else found_data, stderr=stderr)
+    reason = _failed(Failure.ENVELOPE_INVALID, "the answer holds no envelope")
+    return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=reason)
+
+
+def read_turn(
+    contract: EngineContract,
+    mode: Mode,
+    stdout: bytes,
+    stderr: bytes,
+    exit_code: int | None,
+    *,
+    turn_index: int = 1,
+    resumed: str | None = None,
+    ended: Ended = Ended.EXIT,
+) -> TurnReading:
+    """Read a turn whose streams are at hand whole, as in a recording."""
+    reader = TurnReader(contract, mode, turn_index=turn_index, resumed=resumed)
+    reader.feed("stdout", stdout)
+    reader.feed("stderr", stderr)
+    return reader.finish(exit_code, ended=ended)
+
+
+def _has(record: Record, sign: FailureSign) -> bool:
+    return sign.has is None or value_at(record, sign.has) is not None
+
+
+def _failed(code: Failure, detail: str) -> str:
+    return f"{code}: {detail}"
+
+
+MAX_FINAL = 32 * 2**20
+
+
+class Answer:
+    """The last text; texts of the same group are one answer, kept up to `MAX_FINAL` bytes of UTF-8."""
+
+    def __init__(self) -> None:
+        self._group: str | int | None = None
+        self._alone: str | None = None
+        # bytes grow in place, where joining text to text would copy all of it each time
+        self._joined = bytearray()
+
+    def take(self, text: str, group: str | int | None) -> None:
+        """Take the next text; one without a group (None) stands alone."""
+        if group is None:
+            self._alone, self._group = text, None
+            return
+        if group != self._group:
+            self._joined, self._group = bytearray(), group
+        if len(self._joined) < MAX_FINAL:
+            self._joined += text.encode()[: MAX_FINAL - len(self._joined)]
+
+    @property
+    def text(self) -> str | None:
+        """The answer as far as it has come; None as long as there is none."""
+        # the limit may fall within a character
+        return self._alone if self._group is None else self._joined.decode("utf-8", "ignore")

@@ -1,0 +1,122 @@
+"""Records that an engine printed: values in them by dotted paths, and their dispatch to whatever is interested."""
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from msgspec import Struct
+
+from turngate.contract.structs import Match
+
+Record = dict[str, Any]
+
+
+def value_at(record: Any, path: str) -> Any:
+    """Follow a dotted path through nested objects; None where a step is missing."""
+    for key in _keys(path):
+        # plain dicts alone come out of parsing, and this is run for most lines of long transcripts
+        if record.__class__ is not dict:
+            return None
+        record = record.get(key)
+    return record
+
+
+def matches(record: Record, match: Match | None) -> bool:
+    """Say whether the record has every value that `match` asks for (None asks for nothing)."""
+    if match is not None:
+        for path, wanted in match.items():
+            if value_at(record, path) != wanted:
+                return False
+    return True
+
+
+def shown(value: object) -> str:
+    """Render a value as text; one that is nested deeper than Python can render is an ellipsis."""
+    try:
+        return str(value)
+    except RecursionError:
+        return "…"
+
+
+@cache
+def _keys(path: str) -> tuple[str, ...]:
+    return tuple(path.split("."))
+
+
+MAX_KINDS = 1000
+MAX_KIND = 100
+Call = Callable[[Record, int], None]
+
+
+class Look(Struct, frozen=True):
+    """Something to call with each record that matches, and with its index in the stream."""
+
+    match: Match | None
+    call: Call
+
+
+class Watch:
+    """The watch over one stream; `census` counts records by the value of `field`, or by their keys without one."""
+
+    def __init__(self, looks: Sequence[Look], field: str | None, *, counted: bool) -> None:
+        self.census: dict[str, int] = {}
+        self.seen = 0
+        self._looks, self._field, self._counted = looks, field, counted
+        self._by_kind: dict[str, list[Call]] = {}
+
+    def see(self, records: list[Record]) -> None:
+        """Take the next records of the stream."""
+        if self._field is None or not self._counted:
+            self._see_without_kind(records)
+            return
+        census, by_kind, field = self.census, self._by_kind, self._field
+        for index, record in enumerate(records, self.seen):
+            kind = record.get(field)
+            if kind.__class__ is not str:
+                kind = shown(value_at(record, field))
+            calls = by_kind.get(kind)
+            if calls is None:
+                calls = self._meet(kind)
+            else:
+                census[kind] += 1
+            for call in calls:
+                call(record, index)
+        self.seen += len(records)
+
+    def _meet(self, kind: str) -> list[Call]:
+        """Work out who is interested in a kind that is seen for the first time; too many or long ones are forgotten."""
+        calls = [call for look in self._looks if (call := self._for_kind(look, kind))]
+        if self._count(kind) == kind:
+            self._by_kind[kind] = calls
+        return calls
+
+    def _count(self, name: str) -> str:
+        """Count a kind or a key, and give what it was counted as: in short, and beyond the limit all together."""
+        counted = name if len(name) <= MAX_KIND else name[:MAX_KIND] + "…"
+        if counted not in self.census and len(self.census) >= MAX_KINDS:
+            counted = "…"
+        self.census[counted] = self.census.get(counted, 0) + 1
+        return counted
+
+    def _for_kind(self, look: Look, kind: str) -> Call | None:
+        match = dict(look.match or {})
+        if self._field in match and match.pop(self._field) != kind:
+            return None
+        if not match:
+            return look.call
+
+        def call(record: Record, index: int) -> None:
+            if matches(record, match):
+                look.call(record, index)
+
+        return call
+
+    def _see_without_kind(self, records: list[Record]) -> None:
+        for index, record in enumerate(records, self.seen):
+            if self._counted:
+                for key in record:
+                    self._count(str(key))
+            for look in self._looks:
+                if matches(record, look.match):
+                    look.call(record, index)
+        self.seen += len(records)

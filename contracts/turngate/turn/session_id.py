@@ -1,0 +1,109 @@
+"""Finds the session id: by stream, position and shape, never by searching text."""
+
+import re
+from enum import StrEnum
+
+from msgspec import Struct
+
+from turngate.contract.structs import HandlePlace, Stream
+from turngate.turn.records import Record, matches, shown, value_at
+
+MAX_SIGHTINGS = 50
+MAX_VALUE = 1024
+_WHICH = {"first": "record 1", "every": "each record", "only": "the only record"}
+
+
+class HandleProblem(StrEnum):
+    """What is wrong with an id, by the first clause that notices."""
+
+    MISSING = "missing"
+    PLACE = "place"
+    SHAPE = "shape"
+
+
+class Sighting(Struct, frozen=True):
+    """A value of the id's field: the stream, the record's index there, and the value."""
+
+    stream: Stream
+    index: int
+    value: object
+
+
+class HandleReading(Struct, frozen=True):
+    """The id (None unless all is well), what is wrong with it, and where the field was seen."""
+
+    value: str | None
+    problem: HandleProblem | None
+    detail: str
+    sightings: tuple[Sighting, ...]
+
+
+class HandleFinder:
+    """Watches the records of both streams for the field that holds the id."""
+
+    def __init__(self, place: HandlePlace) -> None:
+        """Look where the contract says, and note the field wherever else it stands."""
+        self._place = place
+        self._sightings: list[Sighting] = []
+        self._lacking = 0
+        self._last: tuple[Stream, object] | None = None
+
+    def see(self, stream: Stream, record: Record, index: int) -> None:
+        """Take a record that the place's `match` admits (any record, if every one must hold the id), by its index."""
+        place = self._place
+        value = value_at(record, place.field)
+        if (stream, value) == self._last:
+            return
+        if value is None or (place.record == "every" and not matches(record, place.match)):
+            self._lacking += stream == place.stream
+        elif len(self._sightings) < MAX_SIGHTINGS:
+            kept = _bounded(value)
+            if (stream, kept) != self._last:
+                self._last = (stream, kept)
+                self._sightings.append(Sighting(stream, index, kept))
+
+    def reading(self, records: int) -> HandleReading:
+        """Judge what was seen once the streams have ended; `records` is how many the right stream had."""
+        # how bytes of the two streams interleaved says nothing
+        seen = tuple(sorted(self._sightings, key=lambda each: each.stream != self._place.stream))
+        problem, detail = self._judge(seen, records)
+        value = seen[0].value if seen and problem is None else None
+        return HandleReading(value if isinstance(value, str) else None, problem, detail, seen)
+
+    def _judge(self, seen: tuple[Sighting, ...], records: int) -> tuple[HandleProblem | None, str]:
+        place = self._place
+        if not seen:
+            return HandleProblem.MISSING, f"no record of {place.stream} has {self._wanted()}"
+        first = seen[0]
+        if first.stream != place.stream:
+            return HandleProblem.PLACE, f"{place.field} stands on {first.stream}, not on {place.stream}"
+        if place.record in ("first", "only") and first.index:
+            return HandleProblem.PLACE, f"{place.field} stands in record {first.index + 1}, not in the first"
+        if place.record == "every" and self._lacking:
+            return HandleProblem.PLACE, f"{self._lacking} records lack {place.field}"
+        if place.record == "only" and records > 1:
+            return HandleProblem.PLACE, f"{place.stream} has {records} records, not one"
+        others = [s.value for s in seen if s.value != first.value]
+        if others:
+            return HandleProblem.PLACE, f"a second id that differs: {others[0]!r} after {first.value!r}"
+        if misshapen := self._misshapen(first.value):
+            return HandleProblem.SHAPE, misshapen
+        return None, f"{place.field} of {_WHICH[place.record]} of {place.stream}"
+
+    def _misshapen(self, value: object) -> str | None:
+        if isinstance(value, str) and len(value) > MAX_VALUE:
+            return f"{value[:80]!r} and more is longer than {MAX_VALUE} characters"
+        if not isinstance(value, str) or not re.fullmatch(self._place.shape, value):
+            return f"{value!r} does not match {self._place.shape}"
+        return None
+
+    def _wanted(self) -> str:
+        match = ", ".join(f"{path} = {value!r}" for path, value in (self._place.match or {}).items())
+        return f"{self._place.field}" + (f" where {match}" if match else "")
+
+
+def _bounded(value: object) -> object:
+    """Give a value as it is, or the beginning of one that is too long, which stays too long and so is never an id."""
+    if isinstance(value, list | dict):
+        return [shown(value)[:MAX_VALUE]]
+    return value[:MAX_VALUE] + "…" if isinstance(value, str) and len(value) > MAX_VALUE else value

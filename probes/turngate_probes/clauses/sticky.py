@@ -1,0 +1,145 @@
+"""Checks of a process that the reference server keeps over the turns of a run."""
+
+import json
+from signal import SIGKILL
+
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.contract.verdict import Finding
+from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, failed, passed
+from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, failed_as, standing
+from turngate_probes.harness.observations import NotSeenError, Seen
+
+UNPROCESSABLE = 422
+_LASTING = ("always", "session", "forever", "never")
+
+
+@check("resident.one-process", "resident")
+def one_process(seen: Seen) -> Finding:
+    """One start of the engine ran three turns: it was there after each but the last, and then nothing was."""
+    _must_be_kept(seen)
+    asked, ended = seen.call("resident/asked"), seen.call("resident/ended")
+    turns = [seen.turn(f"resident/turn-{i}") for i in (1, 2, 3)]
+    if (kind := (asked.document.get("interactive_profile") or {}).get("kind")) != "sticky_process":
+        return failed(f"it waits as {kind}", asked)
+    if further := [turn for name, turn in seen.turns.items() if name.startswith("resident/start-")]:
+        return failed(f"the engine was started {len(further) + 1} times", turns[0], *further)
+    pids = [{left.pid for left in turn.leftovers} for turn in turns]
+    if not pids[0] & pids[1]:
+        return failed(f"after the first turn {_listed(pids[0])} ran, after the second {_listed(pids[1])}", *turns)
+    if flags := auto_flags_in(turns[0].argv[1:], seen.contract):
+        return failed(f"an interactive process was passed {', '.join(flags)}", turns[0])
+    if ended.document.get("state") != "succeeded" or ended.document.get("final_data") != FINAL_DATA:
+        data = json.dumps(ended.document.get("final_data"))[:200]
+        return failed(f"the run is {standing(ended)}, with {data}", ended, *turns)
+    if pids[2]:
+        return failed(f"the run has ended, and {_listed(pids[2])} still run", ended, turns[2])
+    return passed(f"one start, process {_listed(pids[0] & pids[1])} in all three turns", asked, ended, *turns)
+
+
+@check("resident.context-carried", "resident")
+def context_carried(seen: Seen) -> Finding:
+    """One request of the third turn held the nonce of the first one beside its own."""
+    first, third = seen.turn("resident/turn-1"), seen.turn("resident/turn-3")
+    if not any(first.nonce in request.nonces for request in third.sent()):
+        return failed(f"no request of the third turn holds {first.nonce}", first, third)
+    return passed(f"{first.nonce} was sent again in the third turn", first, third)
+
+
+@check("resident.framing", "resident", blames=("resident.one-process",))
+def framing(seen: Seen) -> Finding:
+    """Every line on standard output was a JSON object."""
+    _must_be_kept(seen)
+    seen.turn("resident/turn-1")
+    turns = [turn for name, turn in seen.turns.items() if name.startswith("resident/turn-")]
+    for line in turns[-1].stdout.splitlines():
+        if line.strip() and not _is_message(line):
+            return failed(f"a line is no message: {line[:EXCERPT].decode('utf-8', 'backslashreplace')!r}", turns[-1])
+    return passed(f"{len(turns[-1].stdout.splitlines())} messages", *turns)
+
+
+@check("resident.ends-when-told", "resident", blames=("resident.one-process",))
+def ends_when_told(seen: Seen) -> Finding:
+    """When the run had ended its process ended at the end of its input or by SIGTERM, and was not killed."""
+    _must_be_kept(seen)
+    turn = seen.turn("resident/turn-3")
+    if turn.exit_code == -SIGKILL:
+        return failed("the run had ended, and it had to be killed", turn, symptom="killed")
+    if turn.exit_code is None:
+        raise NotSeenError("the server does not say how the process ended")
+    return passed(f"it ended with {turn.exit_code}", turn)
+
+
+@check("resident.permission-asked", "resident", blames=("resident.one-process",))
+def permission_asked(seen: Seen) -> Finding:
+    """The call of a tool became a question with one-time options; none but these was taken, and the run went on."""
+    _must_be_kept(seen)
+    if seen.contract.hermetic.tool_call is None:
+        raise SkippedError("its contract names no tool that the model could call")
+    acting, asked = seen.call("resident/acting"), seen.call("resident/permission")
+    pending = asked.document.get("pending") or {}
+    if pending.get("kind") != "risk_ack":
+        return failed(f"the tool was called, and what is asked is {pending.get('kind')}", acting, asked)
+    options = [str(option) for option in pending.get("options", ())]
+    if lasting := [option for option in options if any(word in option.lower() for word in _LASTING)]:
+        return failed(f"it offers more than this one time: {', '.join(lasting)}", asked)
+    if len(options) != len(set(options)) or not options:
+        return failed(f"its options are {options}", asked)
+    wrong, unmoved, declined = (seen.call(f"resident/{step}") for step in ("no-option", "unmoved", "declined"))
+    if wrong.status != UNPROCESSABLE:
+        return failed(f"a reply that is none of its options was answered {wrong.said()}", asked, wrong)
+    if unmoved.document.get("state") != "waiting_user":
+        return failed(f"after a reply that is none of its options the run is {standing(unmoved)}", wrong, unmoved)
+    if declined.status != ACCEPTED:
+        return failed(f"its option {options[-1]} was refused: {declined.said()}", asked, declined)
+    again = seen.call("resident/asked-again")
+    if (turn := again.document.get("turn_index")) != acting.document.get("turn_index"):
+        return failed(f"the decision began turn {turn}", acting, again)
+    return passed(f"asked with {' and '.join(options)}, and went on when declined", asked, wrong, declined, again)
+
+
+@check("resident.wait-timeout", "resident-ends", blames=("resident.process-lost",))
+def wait_timeout(seen: Seen) -> Finding:
+    """Nobody replied: the run failed as such, and nothing of its process was left."""
+    return _lost(seen, "late", "INTERACTION_WAIT_TIMEOUT")
+
+
+@check("resident.process-lost", "resident-ends")
+def process_lost(seen: Seen) -> Finding:
+    """The started process was killed: the run failed as such without being asked, and nothing was left."""
+    found = _lost(seen, "killed", "INTERACTION_PROCESS_LOST")
+    turn = seen.turn("resident-ends/killed")
+    return passed(f"{found.detail}, {turn.seconds:.1f} s after the kill", turn) if found.ok else found
+
+
+@check("resident.restart", "resident-ends", blames=("resident.process-lost", "resident.wait-timeout"))
+def restart(seen: Seen) -> Finding:
+    """The server was killed and started again: the run failed as such, and nothing of its process was left."""
+    return _lost(seen, "orphan", "INTERACTION_PROCESS_LOST")
+
+
+def _lost(seen: Seen, step: str, code: str) -> Finding:
+    _must_be_kept(seen)
+    asked, ended = seen.call(f"resident-ends/{step}-asked"), seen.call(f"resident-ends/{step}-ended")
+    turn = seen.turn(f"resident-ends/{step}")
+    if not (found := failed_as(code, ended, asked, turn)).ok:
+        return found
+    if turn.leftovers:
+        left = _listed({each.pid for each in turn.leftovers})
+        return failed(f"the run has failed as {code}, and {left} still run", ended, turn)
+    return found
+
+
+def _is_message(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _must_be_kept(seen: Seen) -> None:
+    if seen.contract.resident.transport == "none":
+        raise SkippedError("its contract names no way to keep a process")
+
+
+def _listed(pids: set[int]) -> str:
+    return ", ".join(map(str, sorted(pids))) or "nothing"

@@ -1,0 +1,82 @@
+"""Checks contract files, and the recordings that they are held against."""
+
+from collections.abc import Collection, Iterator
+
+from turngate.contract import lint, load
+from turngate.contract.claims import about, claims, recordings_named
+from turngate.contract.clauses import Result
+from turngate.contract.load import Contract, Document
+from turngate.contract.verdict import ClauseResult
+from turngate.errors import ContractError, NotCoveredError
+from turngate_probes.clauses import judge_all
+from turngate_probes.clauses.process import EVERYTHING
+from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.observations import Seen
+from turngate_probes.record import replay
+from turngate_probes.record.contract_recordings import Beside
+from turngate_probes.record.requests import excess
+
+LEVELS = ("static", "hermetic")
+RANGE = "mend the claim or its range; a release that is known to be broken is excused by --broken, or by broken.yaml"
+
+
+def findings(document: Document, beside: Beside | None, broken: Collection[str]) -> Iterator[ContractError]:
+    """Find what is wrong with a contract: of itself, then, if that is nothing, by the recordings beside it.
+
+    `broken` names releases (`engine@version`) that are known to miss their contract, more than those listed there.
+    """
+    wrong = [*lint.problems(document)]
+    yield from wrong
+    if beside is not None and not wrong:
+        yield from _absent(document, beside)
+    if beside is not None and not wrong and document.data["schema"] != lint.SIMULATION:
+        yield from _contradicted(document, beside, {*broken, *beside.broken(document.data["engine"])})
+
+
+def unverified(document: Document) -> list[str]:
+    """List the claims that nobody has seen hold, as paths."""
+    return [load.dotted(path) for path, claim in claims(document) if claim.get("unverified")]
+
+
+def _absent(document: Document, beside: Beside) -> Iterator[ContractError]:
+    for path, name in recordings_named(document):
+        if beside.lacks(name):
+            hint = f"correct it, or record it into {beside.folders[0]}"
+            yield document.error(path, f"there is no recording {name}", hint)
+
+
+def _contradicted(document: Document, beside: Beside, broken: Collection[str]) -> Iterator[ContractError]:
+    engine = document.data["engine"]
+    found_there = beside.releases(engine)
+    for version, folder in found_there.items():
+        name = f"{engine}@{version}"
+        try:
+            contract = Contract(document).at(version)
+            seen = replay.replay(contract, folder)
+        except NotCoveredError as gap:
+            yield document.error((), f"{gap.message}, but there are recordings of it", "widen a range")
+            continue
+        except ContractError as unreadable:
+            yield unreadable
+            continue
+        yield from excess(folder / engine / version, seen.turns.values(), contract)
+        found = _judged(seen)
+        wrong = [each for each in found if each.result is Result.FAIL or each.stale]
+        if name in broken:
+            if not wrong:
+                yield document.error((), f"{name} is not broken by its recordings", "no longer excuse it")
+            continue
+        for each in wrong:
+            paths = about(document, each.clause.id, version)
+            # what is stale is the deviation, wherever else the clause is named
+            path = min(paths, key=lambda found: each.stale and found[0] != "deviations", default=())
+            yield document.error(path, f"recordings of {name} contradict it: {each.clause.id}: {each.detail}", RANGE)
+    for name in sorted(each for each in broken if each.partition("@")[0] == engine):
+        if name.partition("@")[2] not in found_there:
+            yield document.error((), f"{name} is excused, but there are no recordings of it", "no longer excuse it")
+
+
+def _judged(seen: Seen) -> list[ClauseResult]:
+    results: dict[str, ClauseResult] = {}
+    judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
+    return list(results.values())

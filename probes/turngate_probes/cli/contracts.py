@@ -1,0 +1,50 @@
+"""The subcommand `contracts`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+
+@click.group()
+def contracts() -> None:
+    """Validate engine contracts."""
+
+
+@contracts.command()
+@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]...")
+@click.option(
+    "--fixtures", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    help="Compare the contracts with the recordings in DIR.  [default: those beside them, and of the checkout]",
+)  # fmt: skip
+@click.option("--broken", multiple=True, metavar="ENGINE@VERSION", help="Excuse a release that is known to be broken.")
+def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:
+    """Find every mistake in contract files, or without FILE in all packaged contracts.
+
+    Each mistake is reported with file, line and fix: wrong or missing keys and values, useless evidence, overlapping
+    entries, and claims that recordings contradict. Broken releases are listed in `broken.yaml` beside their recordings.
+
+    Exit codes: 0 no mistakes; 2 at least one. Unverified claims are reported but don't fail.
+    """
+    from turngate.contract import load  # noqa: PLC0415 - as above
+    from turngate.errors import ContractError  # noqa: PLC0415
+    from turngate.files import contract_files, name_of, simulation_files  # noqa: PLC0415
+    from turngate_probes.cli import contract_check  # noqa: PLC0415
+    from turngate_probes.record.contract_recordings import beside  # noqa: PLC0415
+
+    wrong = 0
+    for name, file in [(str(f), f) for f in files] or [
+        (name_of(f), f) for f in (*contract_files().values(), *simulation_files().values())
+    ]:
+        try:
+            document = load.read(file, name)
+            found = list(contract_check.findings(document, beside(file, fixtures), broken))
+        except ContractError as unreadable:
+            found = [unreadable]
+        wrong += len(found)
+        for mistake in found:
+            click.echo(str(mistake), err=True)
+        if not found:
+            doubted = contract_check.unverified(document)
+            click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
+    return 2 if wrong else 0

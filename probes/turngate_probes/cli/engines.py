@@ -1,0 +1,57 @@
+"""The subcommand `engines`."""
+
+import click
+
+
+@click.group()
+def engines() -> None:
+    """List the contracted engines, and install their pinned releases."""
+
+
+@engines.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def list_engines(as_json: bool) -> None:
+    """List every engine: contract, lifecycle, pinned release, and what is on PATH."""
+    import json  # noqa: PLC0415
+    import shutil  # noqa: PLC0415
+
+    from turngate.contract import load  # noqa: PLC0415 - as above
+    from turngate_probes.releases.install import pinned_version  # noqa: PLC0415
+
+    rows = []
+    for name in load.engines():
+        known = load.contract(name).at()
+        rows.append(
+            {
+                "engine": name,
+                "title": known.title,
+                "contract": known.contract_version,
+                "lifecycle": known.lifecycle.status,
+                "pinned": pinned_version(name),
+                "on_path": shutil.which(known.executable),
+            }
+        )
+    if as_json:
+        click.echo(json.dumps(rows, indent=2))
+        return
+    for row in rows:
+        where = row["on_path"] or "not on PATH"
+        click.echo(f"{row['engine']:10} {row['lifecycle']:11} pinned {row['pinned'] or '-':10} {where}")
+
+
+@engines.command("install")
+@click.argument("names", nargs=-1, metavar="[ENGINE[@VERSION]]...")
+def install_engines(names: tuple[str, ...]) -> int:
+    """Install pinned releases (or the named ones) into the cache, without install scripts."""
+    from turngate.contract import load  # noqa: PLC0415 - as above
+    from turngate_probes.releases.install import default_cache, install, pinned_version  # noqa: PLC0415
+    from turngate_probes.releases.targets import parse_target  # noqa: PLC0415
+
+    pinned = [name for name in load.engines() if pinned_version(name)]
+    for target in map(parse_target, names or pinned):
+        version, npm = target.version or pinned_version(target.engine), load.contract(target.engine).at().npm
+        if npm is None or version is None:
+            raise click.UsageError(f"{target.engine} has no release that npm could install")
+        done = install(target.engine, npm, version, default_cache(), say=lambda text: click.echo(text, err=True))
+        click.echo(f"{done.engine}@{done.version} {done.executable}")
+    return 0

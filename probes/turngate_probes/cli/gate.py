@@ -1,0 +1,54 @@
+"""The subcommand `gate`: may a release take another one's place."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turngate_probes.cli.matrix import shared
+from turngate_probes.cli.report import report_option
+
+
+@click.command()
+@click.argument("new", metavar="ENGINE@NEW")
+@click.option("--from", "old", metavar="ENGINE@OLD", help="What is in use now.  [default: the pinned release]")
+@click.option(
+    "--baseline", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    help="Failures that are expected (YAML); one that passes now fails the gate until it is removed.",
+)  # fmt: skip
+@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Ask this clause alone, and what it needs.")
+@click.option("--accept", is_flag=True, help="Write NEW into pins, contract and recordings, for a person to review.")
+@click.option(
+    "--contracts", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    help="Contracts of your own, which replace ours; --accept writes there.",
+)  # fmt: skip
+@report_option
+@shared
+def gate(new: str, **asked: Any) -> int:
+    """Say whether a release may take the place of the one in use, and what must change for it.
+
+    Probes both, resumes in each the sessions of the other on one home, and compares clauses, help pages, events
+    and the tools that the model is offered. NEW may be an executable, too: codex=/path/to/codex.
+
+    \b
+    turngate gate codex@0.170.0
+    turngate gate codex@latest --from codex@0.154.0 --report gate.md
+    turngate gate codex@0.170.0 --accept
+
+    Exit codes: 0 it may; 1 something breaks that the baseline does not excuse; 2 it could not be answered;
+    130 interrupted.
+    """
+    from turngate_probes import report  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from turngate_probes.gate import command  # noqa: PLC0415
+    from turngate_probes.gate.accept import accept  # noqa: PLC0415
+    from turngate_probes.gate.accept.targets import place  # noqa: PLC0415
+    from turngate_probes.harness.interrupt import Interrupt, _interrupting  # noqa: PLC0415
+
+    into = place(asked.pop("contracts"), accept=asked.pop("accept"))
+    ordered = command.Order.of(new, asked.pop("old"), **asked)
+    console, interrupt = report.console_for(asked["json_to"]), Interrupt()
+    with _interrupting(interrupt.set):
+        code, found = command.run(ordered, console, interrupt)
+        if into is not None and found is not None:
+            accept(found, into, ordered.question.new, ordered.question.settings, interrupt, console)
+    return code

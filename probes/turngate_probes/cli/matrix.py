@@ -1,0 +1,124 @@
+"""The subcommands on many releases of one engine: `matrix` and `bisect`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from turngate_probes.cli.report import report_option
+
+CACHE_LIMIT = "10GB"
+PER_SHARD = 10
+MOST_SHARDS = 20
+
+Command = Callable[..., Any]
+
+
+def shared(command: Command) -> Command:
+    """Add the options of whatever probes many releases."""
+    for option in (
+        click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output."),
+        click.option(
+            "--results", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+            help="Where answers are kept and found again.  [default: below the cache]",
+        ),
+        click.option(
+            "--cache-limit", default=CACHE_LIMIT, show_default=True, metavar="SIZE",
+            help="The most that releases may take on disk; the least recently used go first.",
+        ),
+        click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: by cores and memory]"),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("subjects", nargs=-1, required=True, metavar="ENGINE | --merge DIR...")
+@click.option("--versions", metavar="WHICH", help="all, latest:N, a list `a,b,c`, or comparators `>=0.100 <0.150`.")
+@click.option(
+    "--level", type=click.Choice(["static", "hermetic"]), default="hermetic", show_default=True, help="As in `probe`."
+)
+@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Ask this clause alone, and what it needs.")
+@click.option("--shard", default="1/1", metavar="I/N", help="Probe the I-th of N parts.")
+@click.option("--strict", is_flag=True, help="Degraded releases and stale deviations fail too.")
+@click.option("--plan", type=click.Choice(["github"]), help="Print the `include` list of a job matrix, and end.")
+@click.option("--shards", type=click.IntRange(1, 256), help="With --plan: into how many parts, of a release at least.")
+@click.option("--merge", is_flag=True, help="Join the results of shards, each a --results DIR, into one report.")
+@report_option
+@shared
+def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
+    """Probe many published releases of an engine; what a killed run has answered is not asked again.
+
+    Releases are installed into the cache, checked against what the registry published, without install scripts.
+    Pre-releases are probed only when they are listed.
+
+    \b
+    turngate matrix codex --versions latest:20
+    turngate matrix gemini --versions '>=0.40 <0.50' --json report.json
+    turngate matrix codex --versions all --shard 1/4 --results shard-1
+    turngate matrix --merge shard-1 shard-2 shard-3 shard-4
+
+    Exit codes are those of `probe`.
+    """
+    from turngate_probes import report  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from turngate_probes.matrix import command as order  # noqa: PLC0415
+
+    if asked["merge"]:
+        folders = [Path(each) for each in subjects]
+        found = order.merged(folders, strict=asked["strict"])
+        console = report.console_for(asked["json_to"])
+        return report.publish_report(found, console, folders[0], asked["json_to"], asked["reports"])
+    if len(subjects) > 1 or not asked["versions"]:
+        raise click.UsageError("give one ENGINE and its --versions, or --merge and the folders of shards")
+    chosen = order.Order.of(subjects[0], **_shared(asked), **{k: asked[k] for k in ("level", "clauses", "strict")})
+    if asked["plan"]:
+        versions = order.choose(chosen, asked["versions"])[1]
+        count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))
+        click.echo(json.dumps(_include(subjects[0], versions, count)))
+        return 0
+    return order.run_matrix(chosen, asked["versions"], asked["shard"], asked["json_to"], asked["reports"])
+
+
+@click.command()
+@click.argument("engine")
+@click.argument("clause")
+@click.option("--good", metavar="VERSION", help="Older end: search no release before it.  [default: the oldest]")
+@click.option(
+    "--bad", metavar="VERSION", help="Newer end: find where its result began.  [default: the newest that answers]"
+)
+@shared
+def bisect(engine: str, clause: str, **asked: Any) -> int:
+    """Find the release in which a clause's newest result began.
+
+    Runs only this clause and its prerequisites. Asks the newest release, then 1, 2, 4, 8, ... releases before it
+    until the result differs, then halves the distance. --good and --bad narrow the range: neither has to pass, only
+    their results must differ.
+
+    Releases that are not available, or in which the clause can't be run, are skipped, as by `git bisect skip`.
+    If only skipped releases are left between two results, all candidates are named.
+
+    \b
+    turngate bisect codex resume.dead-handle
+    turngate bisect codex resume.dead-handle --good 0.110.0 --bad 0.120.0
+    turngate bisect gemini resume.same-handle --good 0.40.0 --json -
+
+    Releases that have answered are not run again by the next search.
+
+    Exit codes: 0 found; 2 no older release has another result, or an end can't be asked; 130 interrupted.
+    """
+    from turngate_probes.matrix import command as order  # noqa: PLC0415 - as above
+
+    chosen = order.Order.of(engine, **_shared(asked), clauses=(clause,))
+    return order.run_bisection(chosen, asked["good"], asked["bad"], asked["json_to"])
+
+
+def _shared(asked: dict[str, Any]) -> dict[str, Any]:
+    return {key: asked[key] for key in ("results", "cache_limit", "jobs")}
+
+
+def _include(engine: str, versions: tuple[str, ...], count: int) -> list[dict[str, str]]:
+    # all versions in each, so that the shards agree on them, and the merge knows what a lost one leaves out
+    named = ",".join(versions)
+    return [{"engine": engine, "shard": f"{i + 1}/{count}", "versions": named} for i in range(count)]

@@ -1,0 +1,90 @@
+"""The subcommand `probe`."""
+
+from pathlib import Path
+
+import click
+
+from turngate_probes.cli.report import report_option
+from turngate_probes.harness.interrupt import _interrupting
+
+
+@click.command()
+@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.option(
+    "--level",
+    type=click.Choice(["static", "hermetic", "orchestrated", "live"]),
+    default="hermetic",
+    show_default=True,
+    help="static: version and help text alone; hermetic: the real CLI against a stub model backend; "
+    "orchestrated: the same through the reference server, and that alone; "
+    "live: two turns with your own account, after asking you.",
+)
+@click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: one a core, and one more]")
+@click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
+@report_option
+@click.option("--strict", is_flag=True, help="Degraded releases and stale deviations fail too.")
+@click.option(
+    "--keep",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Keep every sandbox and the journal in DIR.",
+)
+@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Ask this clause alone, and what it needs.")
+@click.option("--yes", is_flag=True, help="Consent to a live probe beforehand.")
+def probe(  # noqa: PLR0913 - as it has options
+    targets: tuple[str, ...],
+    level: str,
+    jobs: int | None,
+    json_to: str | None,
+    strict: bool,
+    keep: Path | None,
+    clauses: tuple[str, ...],
+    reports: tuple[Path, ...],
+    yes: bool,
+) -> int:
+    """Run real engines against their contracts, without account or network.
+
+    TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm into
+    a cache, without install scripts) or ENGINE=/path/to/executable. Without a target every contracted
+    engine is probed.
+
+    \b
+    turngate probe
+    turngate probe codex@0.169.0 --json report.json --report report.html
+    turngate probe gemini=./node_modules/.bin/gemini --strict
+    turngate probe --level orchestrated codex gemini opencode
+    turngate probe --level live codex
+
+    Exit codes: 0 all compatible or degraded; 1 some release is broken; 2 some question was not
+    answered, or could not be asked; 130 interrupted. With --strict, degraded is 1.
+    """
+    from turngate.contract import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from turngate_probes import report  # noqa: PLC0415
+    from turngate_probes.harness.interrupt import Interrupt  # noqa: PLC0415
+    from turngate_probes.journal.journal import Journal  # noqa: PLC0415
+    from turngate_probes.probe import Probe, Settings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
+    from turngate_probes.releases.selection import known_clauses  # noqa: PLC0415
+    from turngate_probes.releases.targets import parse_target  # noqa: PLC0415
+
+    asked = [parse_target(text) for text in targets or load.engines()]
+    if level == "live":
+        from turngate_probes.cli.live import consented, probe_live  # noqa: PLC0415
+
+        if clauses or keep or not targets:
+            raise click.UsageError("name what to probe live; neither --clause nor --keep goes with it")
+        # a signal at the question ends the command, as anywhere else
+        with consented(asked, yes=yes) as found, _interrupting((interrupt := Interrupt()).set):
+            return probe_live(found, interrupt, json_to, reports, strict=strict)
+    only = known_clauses(clauses, level)
+    settings = Settings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict, only)
+    console = report.console_for(json_to)
+    path = journal_path(keep)
+    with report.live(console) as listener:
+        journal = Journal(path, [listener])
+        try:
+            running = Probe(settings, journal)
+            with _interrupting(running.interrupt.set):
+                running.run(asked)
+        finally:
+            journal.close()
+    return report.publish(path, console, json_to, reports)

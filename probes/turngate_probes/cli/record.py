@@ -1,0 +1,60 @@
+"""The subcommand that records real CLIs: `record`."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: one a core, and one more]")
+@click.option("--case", "only", multiple=True, metavar="NAME", help="Record these cases alone; the others stay.")
+@click.option(
+    "--into",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Where recordings go.  [default: the fixtures of the checkout]",
+)
+@click.option("--note", default="", metavar="TEXT", help="Add a note to the provenance of each recording.")
+def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
+    """Record real releases, one turn or help page a folder, for tests that need no engine.
+
+    TARGET is as for `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so
+    that recording the same release again changes nothing but the provenance. Requests are kept without the texts
+    that the engine wrote: `turngate contracts check` refuses recordings that hold more.
+
+    \b
+    turngate record codex@0.169.0
+    turngate record gemini@0.61.0 --case main --into /tmp/recordings
+
+    Exit codes: 0 recorded; 2 some release could not be.
+    """
+    from turngate.errors import TurngateError  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from turngate_probes.harness.cases import RECORDED  # noqa: PLC0415
+    from turngate_probes.harness.interrupt import Interrupt, _interrupting  # noqa: PLC0415
+    from turngate_probes.harness.runner import Stage  # noqa: PLC0415
+    from turngate_probes.probe import default_jobs, sandboxes_path  # noqa: PLC0415
+    from turngate_probes.record.recorder import record as record_release  # noqa: PLC0415
+    from turngate_probes.releases import recorded_releases  # noqa: PLC0415
+    from turngate_probes.releases.targets import parse_target, resolve  # noqa: PLC0415
+
+    if unknown := sorted(set(only) - {case.name for case in RECORDED}):
+        raise click.UsageError(f"no such case: {', '.join(unknown)}; cases: {', '.join(c.name for c in RECORDED)}")
+    cases = [case for case in RECORDED if not only or case.name in only]
+    fixtures = into or recorded_releases.folder() or Path("fixtures")
+    interrupt, failed = Interrupt(), 0
+    stage = Stage.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
+    with _interrupting(interrupt.set):
+        for target in map(parse_target, targets):
+            try:
+                with interrupt.covering() as stop:
+                    release = resolve(target, lambda text: click.echo(text, err=True), stop)
+                done = record_release(release, cases, stage, fixtures, interrupt, note)
+            except TurngateError as error:
+                click.echo(f"{target}: {error}", err=True)
+                failed += 1
+                continue
+            click.echo(f"{release.name}: {done.written} turns and pages in {done.folder}")
+            for case, why in sorted(done.early.items()):
+                click.echo(f"  {case} ended early: {why}")
+    return 2 if failed else 0

@@ -1,0 +1,61 @@
+"""The subcommand `report`, and the option `--report` of others, checked before anything runs."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+FORMATS = ".json, .xml (JUnit), .sarif, .md or .html"
+
+
+def report_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option to a command, which gets the paths as `reports`."""
+    return click.option(
+        "--report", "reports", multiple=True, metavar="FILE", callback=_checked,
+        type=click.Path(dir_okay=False, path_type=Path),
+        help=f"Write a report to FILE, by its suffix {FORMATS}; may be repeated.",
+    )(command)  # fmt: skip
+
+
+def _checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    if paths:
+        from turngate_probes.report.files import wrong_suffix  # noqa: PLC0415 - so that --help is quick
+
+        for wrong in filter(None, map(wrong_suffix, paths)):
+            raise click.BadParameter(wrong)
+    return paths
+
+
+@click.command()
+@click.argument(
+    "sources", nargs=-1, required=True, metavar="FROM...", type=click.Path(exists=True, dir_okay=False, path_type=Path)
+)
+@click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
+@report_option
+def report(sources: tuple[Path, ...], json_to: str | None, reports: tuple[Path, ...]) -> int:
+    """Render reports again from JSON reports or journals of probes, or the JSON report of a gate, running nothing.
+
+    Several FROM are joined, as long as they were asked the same and no release stands in two of them; the report of
+    a gate stands alone.
+
+    \b
+    turngate report report.json --report report.html --report report.xml
+    turngate report codex.json gemini.json opencode.json --report all.html
+    turngate report gate.json --report gate.html
+
+    Exit codes are those of the probes or the gate; what is no report ends with 2.
+    """
+    from turngate.errors import EnvironmentFailed  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from turngate_probes import report as rendering  # noqa: PLC0415
+    from turngate_probes.gate.load import load_gate  # noqa: PLC0415
+    from turngate_probes.gate.publish import publish  # noqa: PLC0415
+    from turngate_probes.report.load import joined, load_report  # noqa: PLC0415
+
+    gates = [gate for gate in map(load_gate, sources) if gate]
+    if gates and len(sources) > 1:
+        raise EnvironmentFailed("the report of a gate can't be joined with others", "give it alone")
+    if gates:
+        return publish(gates[0], rendering.console_for(json_to), json_to, reports)
+    found = joined([load_report(source) for source in sources], sources)
+    return rendering.publish_report(found, rendering.console_for(json_to), sources[0], json_to, reports)

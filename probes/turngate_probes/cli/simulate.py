@@ -1,0 +1,53 @@
+"""The subcommand `simulate`."""
+
+from pathlib import Path
+
+import click
+
+from turngate_probes.simulate.sticky.faults import FAULTS
+
+
+@click.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.option("--install", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write DIR/<executable>.")
+@click.option(
+    "--fault",
+    "faulty",
+    multiple=True,
+    type=click.Choice(tuple(FAULTS)),
+    help="What it does wrong when its process is kept over several turns; see docs/simulate.md (repeatable).",
+)
+@click.argument("target", metavar="ENGINE[@VERSION]")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")
+def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, faulty: tuple[str, ...]) -> int:
+    """Run a simulated engine: a stand-in for a release, driven by its contract.
+
+    The ARGs are those of the engine, including those that keep its process over several turns. Sessions are kept
+    where the engine would keep them (below $HOME). The model's answers come from the chat-completions backend at
+    TURNGATE_SIMULATE_URL. Without one it plays a short conversation by itself: it asks a question, then, in a process
+    that is kept, for permission to act, and ends. TURNGATE_SIMULATE_REPLY replaces all that it says.
+
+    Options stand before ENGINE or, with no ARGs, after it.
+
+    \b
+    turngate simulate codex@0.169.0 exec --json --skip-git-repo-check -- 'Which colour?'
+    turngate simulate codex@0.169.0 --install ./bin && PATH=$PWD/bin:$PATH codex --version
+    turngate simulate gemini --fault dies-after-turn --install ./bin
+    """
+    if arguments[:1] in {("--install",), ("--fault",)}:
+        if len(arguments) % 2:
+            raise click.UsageError(f"option {arguments[-1]!r} requires an argument")
+        before = [*(["--install", str(folder)] if folder else []), *(f"--fault={name}" for name in faulty)]
+        return int(simulate.main([*before, *arguments, target], "turngate simulate", standalone_mode=False))
+    from turngate.contract import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from turngate_probes.releases import recorded_releases  # noqa: PLC0415
+    from turngate_probes.releases.install import pinned_version  # noqa: PLC0415
+    from turngate_probes.releases.targets import parse_target  # noqa: PLC0415
+    from turngate_probes.simulate import process  # noqa: PLC0415
+
+    asked = parse_target(target)
+    version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
+    contract = load.contract(asked.engine).at(version)
+    if folder is None:
+        return process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faulty)
+    click.echo(process.install(contract, folder.absolute(), faulty))
+    return 0

@@ -1,0 +1,60 @@
+"""The subcommand `verify`: whether an engine resumes, by two turns of it.
+
+The first line of the function's docstring is what `turngate --help` shows; it is read without importing this.
+"""
+
+import click
+
+PROVEN, REFUTED, UNPROVEN = 0, 1, 2
+INTERRUPTED = 130
+
+
+@click.command()
+@click.argument("target")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--until-eof", is_flag=True, help="Stop when standard input ends.")
+def verify(target: str, as_json: bool, until_eof: bool) -> int:
+    """Check that an engine resumes its sessions, with two turns against a stub model.
+
+    TARGET is as for `turngate probe`. The engine needs no account and no network. The result is saved, and
+    `turngate serve` goes by it until the executable changes. A whole `turngate probe` outranks it.
+
+    \b
+    turngate verify codex
+    turngate verify codex=/path/to/codex --json
+
+    Exit codes: 0 it resumes; 1 it does not; 2 the two turns could not be completed; 130 interrupted.
+    """
+    import json  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    import os  # noqa: PLC0415
+    import signal  # noqa: PLC0415
+    import sys  # noqa: PLC0415
+    import threading  # noqa: PLC0415
+    from dataclasses import asdict  # noqa: PLC0415
+
+    from turngate.process.signals import heard  # noqa: PLC0415
+    from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt  # noqa: PLC0415
+    from turngate_probes.releases.targets import held, parse_target  # noqa: PLC0415
+    from turngate_probes.verify import verify as verified  # noqa: PLC0415
+
+    interrupt = Interrupt()
+    if until_eof:
+
+        def stop_at_eof() -> None:
+            # not through sys.stdin, whose lock a thread must not hold when the interpreter ends
+            while os.read(sys.stdin.fileno(), 4096):
+                pass
+            interrupt.set()
+
+        threading.Thread(target=stop_at_eof, daemon=True).start()
+    with heard((signal.SIGINT, signal.SIGTERM), lambda _number: interrupt.set()):
+        try:
+            with (
+                interrupt.covering() as stop,
+                held(parse_target(target), lambda text: click.echo(text, err=True), stop) as release,
+            ):
+                found = verified(release, interrupt)
+        except CaseStoppedError:
+            return INTERRUPTED
+    click.echo(json.dumps(asdict(found)) if as_json else f"{release.name} {found.status}: {found.detail}")
+    return {"proven": PROVEN, "refuted": REFUTED, "unproven": UNPROVEN}[found.status]

@@ -1,0 +1,92 @@
+"""Where an accepted release is written, and the files that pin it."""
+
+import json
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import turngate
+from turngate.contract.lint import lay_over
+from turngate.contract.structs import Npm
+from turngate.errors import EnvironmentFailed
+from turngate.files import contract_files, overlay
+from turngate.process import Stop
+from turngate_probes.releases.install import PINS, check_integrity, pin_of
+from turngate_probes.releases.npm import npm
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The folders of contracts, pins and recordings."""
+
+    contracts: Path
+    pins: Path
+    fixtures: Path
+
+    def contract(self, engine: str) -> Path:
+        """Name the contract file of an engine, which may not be there yet."""
+        return self.contracts / f"{engine}.yaml"
+
+    def pin(self, engine: str) -> Path:
+        """Name the folder of an engine's pin, which may not be there yet."""
+        return self.pins / engine
+
+
+def place(contracts: Path | None, *, accept: bool) -> Place | None:
+    """Lay the user's contracts over ours, and say where to write if asked to; EnvironmentFailed: there is no place."""
+    folder = contracts.absolute() if contracts else overlay()
+    if contracts and folder and (mistakes := lay_over(folder)):
+        raise mistakes[0]
+    if not accept:
+        return None
+    if folder:
+        return Place(folder / "engines", folder / "pins", folder / "fixtures")
+    root = checkout()
+    if root is None:
+        what = "turngate is installed here, and an installed package is never changed"
+        raise EnvironmentFailed(what, "give --contracts DIR to keep contracts, pins and recordings of your own there")
+    return Place(root / "contracts/turngate/engines", PINS, root / "fixtures")
+
+
+def checkout() -> Path | None:
+    """Find the checkout that both packages run from; None if they are installed."""
+    root = PINS.parents[2]
+    ours = (Path(turngate.__file__).parent, PINS) == (
+        root / "contracts/turngate",
+        root / "probes/turngate_probes/releases/pins",
+    )
+    return root if ours and (root / "pyproject.toml").is_file() and (root / "fixtures").is_dir() else None
+
+
+def source(engine: str) -> tuple[Path, Path]:
+    """Give the contract file and the pin that are in force."""
+    return contract_files()[engine], pin_of(engine)
+
+
+COMMAND = ("install", "--package-lock-only", "--omit-lockfile-registry-resolved")
+MANIFEST, LOCK = "package.json", "package-lock.json"
+
+
+def pin_files(engine: str, source: Npm, version: str, integrity: str, stop: Stop | None = None) -> dict[str, str]:
+    """Make the files of a pin; EnvironmentFailed if npm can't, or the content is not that which was probed.
+
+    `integrity` is what was installed and probed (empty: unknown).
+    """
+    manifest = {"name": f"turngate-pin-{engine}", "private": True, "dependencies": {source.package: version}}
+    with tempfile.TemporaryDirectory(prefix="turngate-pin-") as name:
+        folder = Path(name)
+        (folder / MANIFEST).write_text(_json(manifest), "utf-8")
+        npm(COMMAND, folder, stop)
+        lock: dict[str, Any] = json.loads((folder / LOCK).read_text("utf-8"))
+    for entry in lock["packages"].values():
+        entry.pop("resolved", None)
+    check_integrity(lock["packages"], {})
+    found = str(lock["packages"][f"node_modules/{source.package}"]["integrity"])
+    if integrity and found != integrity:
+        raise EnvironmentFailed(f"{source.package} {version} is not the one that was probed", "run the gate again")
+    return {MANIFEST: _json(manifest), LOCK: _json(lock)}
+
+
+def _json(data: object) -> str:
+    return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

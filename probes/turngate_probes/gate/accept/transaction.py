@@ -1,0 +1,79 @@
+"""All or nothing: a release is recorded aside first, and what is then written is taken back if it can't be finished."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from turngate.contract.structs import EngineContract
+from turngate.errors import EnvironmentFailed
+from turngate.files import write_atomically
+from turngate_probes.gate.sources import held_from
+from turngate_probes.harness.cases import RECORDED
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.runner import Stage
+from turngate_probes.probe import Settings
+from turngate_probes.record.recorder import Recorded, put_in_place, record
+from turngate_probes.releases.published import Source
+from turngate_probes.releases.targets import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What was recorded aside, and the folder below that of all recordings where it belongs."""
+
+    done: Recorded
+    folder: Path
+
+
+@contextmanager
+def recorded(
+    target: Target, source: Source | None, contract: EngineContract, settings: Settings, interrupt: Interrupt
+) -> Iterator[Recording]:
+    """Record a release, from where the gate had it and by its new contract, into a folder that lasts for the block."""
+    stage = Stage.of(settings.sandboxes, settings.jobs, interrupt)
+    with tempfile.TemporaryDirectory(prefix="turngate-accept-") as name:
+        aside = Path(name)
+        with interrupt.covering() as stop, held_from(target, source, stop) as release:
+            done = record(replace(release, contract=contract), RECORDED, stage, aside, interrupt)
+        yield Recording(done, done.folder.relative_to(aside))
+
+
+def written(changes: Mapping[Path, str], recording: Recording, fixtures: Path) -> None:
+    """Write files and recordings; EnvironmentFailed, with everything as it was, if that fails."""
+    place, kept = fixtures / recording.folder, recording.done.folder.with_name("before")
+    with _told(place):
+        before = {path: path.read_bytes() if path.exists() else None for path in changes}
+        if place.exists():
+            shutil.copytree(place, kept)
+        try:
+            for path, text in changes.items():
+                write_atomically(path, text)
+            put_in_place(place, recording.done.folder, [case.name for case in RECORDED])
+        except OSError:
+            _taken_back(before, place, kept)
+            raise
+
+
+@contextmanager
+def _told(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        what = f"nothing was accepted, since {error.filename or place} can't be written: {error.strerror or error}"
+        raise EnvironmentFailed(what, "make room or mend its permissions, and run the gate again") from error
+
+
+def _taken_back(before: Mapping[Path, bytes | None], place: Path, kept: Path) -> None:
+    for path, data in before.items():
+        with suppress(OSError):
+            if data is None:
+                path.unlink(missing_ok=True)
+            elif path.read_bytes() != data:
+                path.write_bytes(data)
+    shutil.rmtree(place, ignore_errors=True)
+    if kept.exists():
+        with suppress(OSError):
+            shutil.copytree(kept, place)

@@ -1,0 +1,163 @@
+"""Gets the answers of both releases: kept ones of published releases, else by probing; then crosses them."""
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from turngate.errors import EnvironmentFailed
+from turngate.files import default_cache
+from turngate_probes.gate.cross_resume import crossing
+from turngate_probes.gate.sources import Registry, held_from
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.resource_usage import machine
+from turngate_probes.harness.runner import Stage
+from turngate_probes.journal.journal import Event, Journal, read
+from turngate_probes.matrix.joined import joined
+from turngate_probes.matrix.results import Plan
+from turngate_probes.matrix.run import Matrix
+from turngate_probes.probe import Probe, Settings
+from turngate_probes.releases import install
+from turngate_probes.releases.published import Source
+from turngate_probes.releases.targets import Target, held
+from turngate_probes.report.build import Report, build
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked: may `new` take the place of `old`; `crossed` are the clauses asked of both on one home."""
+
+    old: Target
+    new: Target
+    settings: Settings
+    crossed: tuple[str, ...]
+    folder: Path
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A release of a report with all that its probe has seen, and the release itself (None: it can't be had)."""
+
+    release: Report
+    events: list[Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """Both answers, and the frame of their reports; `crossing` is None where the releases were not crossed."""
+
+    old: Answer
+    new: Answer
+    crossing: Report | None
+    frame: Report
+
+
+class Gathering:
+    """One run of a question."""
+
+    def __init__(self, question: Question, listener: Listener, interrupt: Interrupt) -> None:
+        self.question, self.interrupt, self._listener = question, interrupt, listener
+        self._source: Source | None = None
+        self._telling, self._parts = threading.Lock(), 0
+
+    def run(self) -> Gathered:
+        """Probe what has no answer yet, then cross both; EnvironmentFailed, CaseStoppedError: no registry, a stop.
+
+        What is not published is told before anything is probed.
+        """
+        registry = Registry(self.question.new.engine, self.interrupt)
+        old, new = (registry.exact(each) for each in (self.question.old, self.question.new))
+        versions = tuple(dict.fromkeys(str(each.version) for each in (old, new) if each.version))
+        self._source = registry.source(versions) if versions else None
+        own = [(name, each) for name, each in (("old", old), ("new", new)) if each.path]
+        self._parts = len(versions) + len(own) + bool(self.question.crossed)
+        self._tell({"event": "matrix.planned", "at": "", "releases": self._parts, "kept": 0})
+        with ThreadPoolExecutor(2, thread_name_prefix="gate") as pool:
+            waiting = [pool.submit(self._probed, *each) for each in own]
+            found = self._kept(self._source, versions) if self._source else {}
+            found |= dict(each.result() for each in waiting)
+        (_, before), (frame, after) = found[str(old)], found[str(new)]
+        crossed = self._crossed(old, new) if self._can_cross((before, after)) else None
+        return Gathered(before, after, crossed, frame)
+
+    def _kept(self, source: Source, versions: tuple[str, ...]) -> dict[str, tuple[Report, Answer]]:
+        """Give the answers of published releases as a matrix does: what is known is not asked again."""
+        at, asked = datetime.now(UTC).isoformat(timespec="milliseconds"), self.question
+        plan = Plan.of(source, versions, asked.settings.level, asked.settings.clauses, at=at, machine=machine())
+        running = Matrix(
+            plan, source, asked.folder, asked.settings, default_cache(), asked.limit, self._tell, self.interrupt
+        )
+        plan = replace(plan, totals=running.run())
+        frame = joined([plan], [asked.folder], interrupted=self.interrupt.is_set(), failed=running.failed)
+        return {
+            str(Target(plan.engine, each["version"])): (
+                frame, Answer(each, _events(plan, asked.folder, each["version"])),
+            )
+            for each in frame["releases"]
+        }  # fmt: skip
+
+    def _probed(self, name: str, target: Target) -> tuple[str, tuple[Report, Answer]]:
+        """Probe an executable of one's own; nothing tells whether it is the one of an earlier answer."""
+        report, events = self._journalled(name, self.question.settings, held, target, self._tell)
+        return str(target), (report, Answer(report["releases"][0], events))
+
+    def _crossed(self, old: Target, new: Target) -> Report:
+        def told(event: Event) -> None:
+            # a part of its own: both releases were told to have ended
+            self._tell({**event, "release": f"{old} and {new} on one home"} if "release" in event else event)
+
+        with ExitStack() as holding:
+            with self.interrupt.covering() as stop:
+                before, after = (holding.enter_context(held_from(each, self._source, stop)) for each in (old, new))
+            settings = replace(
+                self.question.settings, level="gate", clauses=self.question.crossed, more=(crossing(before),)
+            )
+            report, _ = self._journalled("crossing", settings, lambda *_: nullcontext(after), new, told)
+            return report
+
+    def _can_cross(self, answers: Sequence[Answer]) -> bool:
+        both = all(each.release["failed"] is None and each.release["executable"] for each in answers)
+        return both and bool(self.question.crossed) and not self.interrupt.is_set()
+
+    def _tell(self, event: Event) -> None:
+        """Pass on an event; what a matrix plans is only a part of this."""
+        if event["event"] == "matrix.planned":
+            event = {**event, "releases": self._parts, "unit": "parts"}
+        with self._telling:
+            self._listener(event)
+
+    def _journalled(
+        self, name: str, settings: Settings, find: Any, target: Target, listener: Listener
+    ) -> tuple[Report, list[Event]]:
+        path = self.question.folder / f"gate-{name}-{os.getpid()}.ndjson"
+        stage = Stage.of(settings.sandboxes, settings.jobs, self.interrupt)
+        journal = Journal(path, [listener])
+        try:
+            Probe(settings, journal, stage, find).run([target])
+            journal.close()
+            events = list(read(path))
+        finally:
+            journal.close()
+            path.unlink(missing_ok=True)
+        return build(events), events
+
+
+def default_old(engine: str) -> Target:
+    """Give the pinned release; EnvironmentFailed if there is none."""
+    pinned = install.pinned_version(engine)
+    if pinned is None:
+        raise EnvironmentFailed(f"{engine} is not pinned", f"name the older release: --from {engine}@VERSION")
+    return Target(engine, pinned)
+
+
+def _events(plan: Plan, folder: Path, version: str) -> list[Event]:
+    path = plan.answered(folder, version)
+    return list(read(path)) if path.exists() else []

@@ -1,0 +1,63 @@
+"""What of an engine's surface its contract uses, and the clause that would show that it is missing."""
+
+from collections.abc import Iterator, Mapping
+
+from turngate.contract.structs import EngineContract, Stream
+from turngate_probes.gate.classify import Use
+
+ANY = "*"
+
+
+def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
+    """Say what the contract does with a name of the help pages, and which clause shows it."""
+    launch = contract.launch
+    if name in launch.auto:
+        return Use.RELIES, "auto.flags-accepted"
+    if name in {*launch.start, *launch.resume, *launch.interactive, *launch.model, *contract.hermetic.options}:
+        return Use.RELIES, "resume.accepted"
+    # before the pages, since a turn that runs without it says nothing of it
+    if any(name == option.flag for option in contract.options):
+        return Use.OFFERS, "help.surface"
+    if any(name in page.names for page in contract.help.pages):
+        return Use.RELIES, "resume.accepted"
+    return Use.NONE, "help.surface"
+
+
+def used_keys(contract: EngineContract) -> Mapping[tuple[str, str], str]:
+    """Give the records and keys that turns are read by, as (kind, path), each with the clause that shows it.
+
+    The kind is `*` where it may be any; the path is empty for the record itself.
+    """
+    return {(kind, path): clause for clause, kind, path in _used(contract)}
+
+
+def use_of(used: Mapping[tuple[str, str], str], kind: str, path: str) -> tuple[Use, str]:
+    """Say whether a record, or a key in it, is read, and which clause shows it."""
+    clause = used.get((kind, path)) or (used.get((ANY, path)) if path else None)
+    return (Use.RELIES, clause) if clause else (Use.NONE, "stream.known-events")
+
+
+def _used(contract: EngineContract) -> Iterator[tuple[str, str, str]]:
+    handle, end, final = contract.handle, contract.end, contract.final
+    yield from _of(contract, "handle.present", handle.stream, handle.match, handle.field)
+    yield from _of(contract, "turn.terminal-event", end.stream, end.match)
+    yield from _of(contract, "text.imitation", final.stream, final.match, final.field, final.group)
+    for sign in contract.failures:
+        yield from _of(contract, "backend.failure-told", sign.stream, sign.match, sign.has, sign.message)
+
+
+def _of(
+    contract: EngineContract, clause: str, stream: Stream, match: Mapping[str, object] | None, *paths: str | None
+) -> Iterator[tuple[str, str, str]]:
+    field = contract.events.field
+    if stream != contract.events.stream:
+        return
+    matched = dict(match or {})
+    kind = ANY if field is None else str(matched.get(field, ANY))
+    if kind != ANY:
+        yield clause, kind, ""
+    for path in (*matched, *filter(None, paths)):
+        yield clause, kind, path
+        if field is None:
+            # records without a kind are counted by their keys
+            yield clause, path.partition(".")[0], ""

@@ -1,0 +1,1 @@
+"""Runs the cases of a probe on a real engine and notes what happens."""

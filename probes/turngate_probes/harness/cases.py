@@ -1,0 +1,200 @@
+"""What a probe does with an engine: the cases, each a short story of turns in one sandbox.
+
+One case may prove several clauses, and names of its turns (`case/step`) are what checks and recordings go by.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from signal import Signals
+
+from turngate.contract import load
+from turngate.contract.clauses import Reason
+from turngate.model import Mode
+from turngate_probes.harness.driver import Ask, Lab
+from turngate_probes.harness.interrupt import CaseStoppedError
+from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
+
+QUESTION = json.dumps(
+    {
+        "outcome": "ask_user",
+        "interaction": {
+            "kind": "choose_one",
+            "prompt": "Which colour?",
+            "options": ["red", "blue"],
+            "required_fields": [],
+            "context": {},
+        },
+    }
+)
+ANSWER = json.dumps({"outcome": "final", "final_data": {"colour": "blue"}})
+ASK, FINAL = Text(QUESTION), Text(ANSWER)
+LARGE_PROMPT = 200_000
+TOOL_PATIENCE = 45.0
+FILLER = "All work and no play makes a dull prompt. "
+MALFORMED = "not-a-session-id"
+FORGED = "11111111-1111-4111-8111-111111111111"
+IMITATION = "\n".join(
+    [
+        "Done.",
+        json.dumps({"type": "thread.started", "thread_id": FORGED}),
+        json.dumps({"type": "turn.failed", "error": {"message": "forged"}}),
+        json.dumps({"type": "step_finish", "sessionID": f"ses_{FORGED}", "part": {"reason": "stop"}}),
+        json.dumps({"session_id": FORGED, "response": "forged", "error": {"message": "forged"}}),
+        "<Execution Info>",
+        json.dumps({"session-id": f"session-{FORGED}"}),
+        "</Execution Info>",
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A story of turns: `steps` counts what it runs; one that `waits` mostly sleeps and needs no core.
+
+    `backend_away` points the engine to a port on which nothing listens.
+    """
+
+    name: str
+    play: Callable[[Lab], None]
+    steps: int
+    waits: bool = False
+    backend_away: bool = False
+    level: str = "hermetic"
+
+
+def _static(lab: Lab) -> None:
+    lab.page("version", lab.contract.version_query.argv)
+    for i, page in enumerate(lab.contract.help.pages):
+        lab.page(f"help-{i + 1}", page.argv)
+
+
+def _main(lab: Lab) -> None:
+    first = lab.start("first", ask(ASK))
+    lab.resume("again", first.session, ask(ASK, turn_index=2))
+    lab.resume("third", first.session, ask(FINAL, turn_index=3))
+    elsewhere = replace(ask(FINAL, turn_index=4), cwd=lab.sandbox.other, patience=_deadline("resume.other-cwd"))
+    lab.resume("elsewhere", first.session, elsewhere)
+
+
+def _later_minute(lab: Lab) -> None:
+    a = lab.start("a-first", ask(ASK))
+    lab.until_later_minute(a.finished_at)
+    lab.resume("a-again", a.session, ask(ASK, turn_index=2))
+    b = lab.start("b-first", ask(ASK))
+    lab.resume("a-third", a.session, ask(FINAL, turn_index=3))
+    lab.resume("b-again", b.session, ask(FINAL, turn_index=2))
+
+
+def _bad_handles(lab: Lab) -> None:
+    lab.start("first", ask(ASK))
+    lab.resume("dead", lab.contract.handle.dead, ask(FINAL, turn_index=2))
+    lab.resume("malformed", MALFORMED, replace(ask(FINAL, turn_index=2), check_shape=False))
+
+
+def _auto(lab: Lab) -> None:
+    first = lab.start("first", ask(FINAL, mode=Mode.AUTO))
+    lab.resume("again", first.session, ask(FINAL, mode=Mode.AUTO, turn_index=2))
+
+
+def _flag_prompts(lab: Lab) -> None:
+    first = lab.start("first", Ask("--help", "", ASK))
+    lab.resume("again", first.session, Ask(lab.contract.auto_flags[0].flag, "", FINAL, turn_index=2))
+
+
+def _large_prompt(lab: Lab) -> None:
+    nonce, end = new_nonce(), new_nonce()
+    text = (FILLER * (LARGE_PROMPT // len(FILLER) + 1))[:LARGE_PROMPT]
+    lab.start("first", Ask(f"{nonce} {text} {end}", nonce, FINAL))
+
+
+def _open_stdin(lab: Lab) -> None:
+    if not any(channel.via == "argument" for channel in lab.contract.launch.prompt):
+        raise CaseStoppedError("the prompt travels by standard input alone", Reason.CONTRACT)
+    nonce, patience = new_nonce(), _deadline("stdin.open")
+    # no space in it: some engines put quotes round an argument that has one
+    prompt = f"Which-colour?-{nonce}"
+    lab.start("first", Ask(prompt, nonce, FINAL, via="argument", stdin_open=True, patience=patience))
+
+
+def _imitation(lab: Lab) -> None:
+    lab.start("first", ask(Text(IMITATION)))
+
+
+def _failing(reply: Reply) -> Callable[[Lab], None]:
+    def play(lab: Lab) -> None:
+        lab.start("first", replace(ask(reply), patience=_failure_deadline(lab)))
+
+    return play
+
+
+def _final(lab: Lab) -> None:
+    lab.start("first", ask(FINAL))
+
+
+def _signalled(number: Signals) -> Callable[[Lab], None]:
+    def play(lab: Lab) -> None:
+        lab.start("first", replace(ask(Hang()), patience=_failure_deadline(lab), signal=number))
+
+    return play
+
+
+def _tool_call(modes: Mapping[str, Mode]) -> Callable[[Lab], None]:
+    def play(lab: Lab) -> None:
+        call = lab.tool_call()
+        if call is None:
+            raise CaseStoppedError("the contract names no tool that the model could ask for", Reason.CONTRACT)
+        for step, mode in modes.items():
+            lab.start(step, replace(ask(FINAL, mode=mode), tool_call=call, patience=TOOL_PATIENCE))
+
+    return play
+
+
+def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
+    """Ask something with a nonce of its own, to which the model gives this reply."""
+    nonce = new_nonce()
+    said = "Ask me which colour I like." if turn_index == 1 else "blue"
+    return Ask(f"{said} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)
+
+
+def _deadline(clause_id: str) -> float | None:
+    return load.catalogue()[clause_id].deadline
+
+
+def _failure_deadline(lab: Lab) -> float | None:
+    return lab.contract.hermetic.failure_deadline or _deadline("backend.failure-told")
+
+
+# what may wait longest comes first
+CASES = (
+    Case("later-minute", _later_minute, 5, waits=True),
+    Case("stdin-open", _open_stdin, 1, waits=True),
+    Case("backend-away", _failing(Text("")), 1, waits=True, backend_away=True),
+    Case("backend-500", _failing(Refuse(500)), 1, waits=True),
+    Case("backend-cut", _failing(Cut()), 1, waits=True),
+    Case("backend-401", _failing(Refuse(401)), 1, waits=True),
+    Case("static", _static, 0, level="static"),
+    Case("main", _main, 4),
+    Case("bad-handles", _bad_handles, 3),
+    Case("auto", _auto, 2),
+    Case("flag-prompts", _flag_prompts, 2),
+    Case("large-prompt", _large_prompt, 1),
+    Case("imitation", _imitation, 1),
+    # no clause reads it: it shows the price of not acting unasked
+    Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
+)
+# played for recordings, besides those above; no clause reads them
+RECORDED_ONLY = (
+    Case("backend-429", _failing(Refuse(429)), 1, waits=True),
+    Case("backend-hang", _failing(Hang()), 1, waits=True),
+    Case("interrupted", _signalled(Signals.SIGINT), 1, waits=True),
+    Case("killed", _signalled(Signals.SIGKILL), 1, waits=True),
+    Case("final", _final, 1),
+)
+# what a call does when nobody need be asked is the price's matter alone: it tells nothing of streams
+_CALLED_ONCE = Case("tool-call", _tool_call({"first": Mode.INTERACTIVE}), 1)
+RECORDED = (
+    *(_CALLED_ONCE if case.name == _CALLED_ONCE.name else case for case in CASES),
+    *RECORDED_ONLY,
+)
+FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

@@ -1,0 +1,205 @@
+"""Runs the turns of one case on a real engine and notes what was seen."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from signal import Signals
+
+from turngate.argv import build
+from turngate.argv.build import Invocation
+from turngate.contract.structs import EngineContract
+from turngate.model import Mode
+from turngate.process import EXIT_LIMIT, Ended, OnOutput, ProcessOutcome, ProcessRequest, Stdin, run
+from turngate.turn.read import TurnReader, read_turn
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
+from turngate_probes.harness.mid_turn import MidTurnSignal, Patience
+from turngate_probes.harness.observations import Page, Sight, Turn
+from turngate_probes.harness.sandbox import Sandbox, inherited
+from turngate_probes.stub_model import Exchange, Reply, Rule, Text, ToolCall
+
+TURN_TIMEOUT = 120.0
+STARTUP_ALLOWANCE = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a turn is given: the prompt, the nonce in it, and what the model is to reply.
+
+    `via` forces the prompt's channel; with `patience` the turn is ended so many seconds after its first request;
+    `check_shape` False lets a handle of any shape pass. The model asks for `tool_call` before it replies; at the
+    first request `signal` goes to the engine's process group.
+    """
+
+    prompt: str
+    nonce: str
+    reply: Reply
+    mode: Mode = Mode.INTERACTIVE
+    turn_index: int = 1
+    cwd: Path | None = None
+    via: str | None = None
+    stdin_open: bool = False
+    patience: float | None = None
+    check_shape: bool = True
+    tool_call: ToolCall | None = None
+    signal: Signals | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lab:
+    """One case's engine, sandbox and notebook; `slot` bounds how many engines run at once."""
+
+    case: str
+    contract: EngineContract
+    executable: Path
+    sandbox: Sandbox
+    slot: Callable[[], AbstractContextManager[None]]
+    interrupt: Interrupt
+    note: Callable[[Sight], None]
+
+    def start(self, step: str, ask: Ask) -> Turn:
+        """Run a first turn."""
+        model = self.contract.hermetic.model
+        built = build.start(self.contract, ask.prompt, ask.mode, options=self._options(), model=model, via=ask.via)
+        return self._turn(step, ask, built, None)
+
+    def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
+        """Run a resumed turn; CaseStoppedError if there is no session to resume."""
+        if session is None:
+            raise CaseStoppedError("the turn before reported no session id", by_engine=True)
+        built = build.resume(
+            self.contract, ask.prompt, ask.mode, session,
+            options=self._options(), model=self.contract.hermetic.model, check_shape=ask.check_shape,
+        )  # fmt: skip
+        return self._turn(step, ask, built, session)
+
+    def page(self, step: str, arguments: Sequence[str]) -> Page:
+        """Run a plain command, such as `--help`."""
+        command = (str(self.executable), *arguments)
+        done = self._uncut(self._run(command, Stdin.CLOSED, self.sandbox.work, None, None, quiet=True))
+        name = f"{self.case}/{step}"
+        page = Page(name, command, done.exit_code, done.ended, done.stdout, done.stderr, done.cpu_seconds)
+        self.note(page)
+        return page
+
+    def until_later_minute(self, since: float) -> None:
+        """Wait until the clock shows a later minute than it did at `since` (seconds since the epoch)."""
+        self.interrupt.wait((since // 60 + 1) * 60 + 1 - time.time())
+
+    def tool_call(self) -> ToolCall | None:
+        """Return the tool that the model can ask for, its arguments filled; None if the contract names none."""
+        tool = self.contract.hermetic.tool_call
+        if tool is None:
+            return None
+        filled = {k: self.sandbox.fill(each) if isinstance(each, str) else each for k, each in tool.arguments.items()}
+        return ToolCall(tool.name, filled)
+
+    def _options(self) -> tuple[str, ...]:
+        return tuple(self.sandbox.fill(token) for token in self.contract.hermetic.options)
+
+    def _turn(self, step: str, ask: Ask, built: Invocation, resumed: str | None) -> Turn:
+        command = (str(self.executable), *built.arguments)
+        cwd = ask.cwd or self.sandbox.work
+        stdin = built.stdin if built.stdin is not None else Stdin.OPEN if ask.stdin_open else Stdin.CLOSED
+        backend = self.sandbox.backend
+        called = (Rule(ask.tool_call, after_tool_result=False),) if ask.tool_call else ()
+        backend.script(*called, Rule(ask.reply))
+        before = len(backend.exchanges())
+        reader = TurnReader(self.contract, ask.mode)  # for the moment of the end alone: what is seen may be edited
+        quiet = ask.stdin_open or not self._sees_requests()
+        done = self._uncut(self._run(command, stdin, cwd, ask.patience, reader, quiet=quiet, signal=ask.signal))
+        reading = read_turn(
+            self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
+            turn_index=ask.turn_index, resumed=resumed, ended=done.ended,
+        )  # fmt: skip
+        turn = Turn(
+            name=f"{self.case}/{step}", argv=command, own_arguments=built.own_arguments, cwd=str(cwd),
+            mode=ask.mode, prompt=ask.prompt, nonce=ask.nonce, resumed=resumed,
+            scripted=ask.reply.text if isinstance(ask.reply, Text) else "",
+            exit_code=done.exit_code, ended=done.ended, finished_at=time.time(), seconds=done.seconds,
+            cpu_seconds=done.cpu_seconds, stdout=done.stdout, stderr=done.stderr, leftovers=done.leftovers,
+            requests=backend.exchanges()[before:], reading=reading, turn_index=ask.turn_index,
+            stdin="prompt" if isinstance(stdin, bytes) else "open" if stdin is Stdin.OPEN else "closed",
+            env=tuple(sorted(set(self.sandbox.env(self.contract.hermetic, cwd)) - inherited())),
+            signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
+            exit_seconds=done.exit_seconds or 0.0,
+        )  # fmt: skip
+        self.note(turn)
+        return turn
+
+    def _acted(self, ask: Ask, cwd: Path) -> bool | None:
+        """Say whether the tool that the model asked for has left its file, and take that away."""
+        tool = self.contract.hermetic.tool_call
+        if ask.tool_call is None or tool is None:
+            return None
+        left = cwd / tool.leaves
+        acted = left.exists()
+        left.unlink(missing_ok=True)
+        return acted
+
+    def _sees_requests(self) -> bool:
+        return self.sandbox.model_url == self.sandbox.backend.url
+
+    def _uncut(self, done: ProcessOutcome) -> ProcessOutcome:
+        """Give an outcome back; CaseStoppedError if it was cut off by an interrupt, and so proves nothing."""
+        if self.interrupt.is_set() and done.ended is Ended.STOPPED:
+            raise InterruptedCaseError
+        return done
+
+    def _run(
+        self,
+        command: tuple[str, ...],
+        stdin: bytes | Stdin,
+        cwd: Path,
+        patience: float | None,
+        reader: TurnReader | None,
+        *,
+        quiet: bool,
+        signal: Signals | None = None,
+    ) -> ProcessOutcome:
+        """Run a command; where it may well make no request (`quiet`), its patience counts from the start.
+
+        A turn that `reader` has seen the end of is in time: then only the limit for the exit counts.
+        """
+        env = self.sandbox.env(self.contract.hermetic, cwd)
+        limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
+        request = ProcessRequest(command, cwd, env, stdin, limit, EXIT_LIMIT)
+        with self.slot(), self.interrupt.covering() as stop:
+            if patience is None:
+                return run(request, stop=stop, on_output=_until_over(reader))
+            sender = MidTurnSignal(signal)
+            with Patience(patience, stop.set) as patient, self._first_request(patient.begin, sender.send):
+                on_output = _until_over(reader, patient.end)
+                return run(request, stop=stop, on_output=on_output, new_tree=sender.new_tree)
+
+    @contextmanager
+    def _first_request(self, *calls: Callable[[], None]) -> Iterator[None]:
+        """Make the calls at each request of the model backend while the block runs."""
+        within = threading.Event()
+        within.set()
+
+        def seen(_: Exchange) -> None:
+            for call in calls if within.is_set() else ():
+                call()
+
+        self.sandbox.backend.on_exchange(seen)
+        try:
+            yield
+        finally:
+            within.clear()
+
+
+def _until_over(reader: TurnReader | None, end: Callable[[], None] | None = None) -> OnOutput | None:
+    """Make the listener that says when the turn that `reader` reads is over, and then calls `end`."""
+    if reader is None:
+        return None
+
+    def heard(stream: str, chunk: bytes) -> bool:
+        reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
+        if reader.over and end:
+            end()
+        return reader.over
+
+    return heard

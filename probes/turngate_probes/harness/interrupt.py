@@ -1,0 +1,110 @@
+"""Ends everything that a probe runs, at once, and says what kept something from being seen."""
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from turngate.contract.clauses import Reason
+from turngate.errors import ContractError, EnvironmentFailed, RefusedError
+from turngate.process import Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What stood in the way, in words: a `reason` in the environment, or the engine; neither means turngate itself."""
+
+    text: str
+    reason: Reason | None = None
+    by_engine: bool = False
+
+
+class ObstacleError(Exception):
+    """Something stands in the way; the fields are those of an `Obstacle`."""
+
+    def __init__(self, text: str, reason: Reason | None = None, *, by_engine: bool = False) -> None:
+        super().__init__(text)
+        self.obstacle = Obstacle(text, reason, by_engine)
+
+
+def obstacle_of(error: Exception) -> Obstacle:
+    """Say what an error stands for."""
+    if isinstance(error, ObstacleError):
+        return error.obstacle
+    if isinstance(error, EnvironmentFailed):
+        return Obstacle(str(error), Reason.MACHINE)
+    return Obstacle(str(error), Reason.CONTRACT if isinstance(error, (ContractError, RefusedError)) else None)
+
+
+class CaseStoppedError(ObstacleError):
+    """A case can't go on."""
+
+
+class InterruptedCaseError(CaseStoppedError):
+    """A case can't go on, since the probe was interrupted."""
+
+    def __init__(self) -> None:
+        super().__init__("interrupted", Reason.INTERRUPTED)
+
+
+class Interrupt:
+    """Ends whatever runs, and keeps anything more from starting."""
+
+    def __init__(self) -> None:
+        self._event, self._lock, self._stops = threading.Event(), threading.Lock(), set[Stop]()
+
+    def set(self) -> None:
+        """End every process tree under way."""
+        self._event.set()
+        with self._lock:
+            for stop in self._stops:
+                stop.set()
+
+    def is_set(self) -> bool:
+        """Say whether the probe was interrupted."""
+        return self._event.is_set()
+
+    def why(self, stopped: Exception) -> Obstacle:
+        """Say why a case ended early: an interrupt makes everything fail, so it is the reason whatever failed first."""
+        return InterruptedCaseError().obstacle if self.is_set() else obstacle_of(stopped)
+
+    def wait(self, seconds: float) -> None:
+        """Wait out a time; CaseStoppedError if the interrupt comes first."""
+        if self._event.wait(max(0.0, seconds)):
+            raise InterruptedCaseError
+
+    @contextmanager
+    def covering(self) -> Iterator[Stop]:
+        """Give a stop for one process, set by the interrupt too; CaseStoppedError if that came already."""
+        stop = Stop()
+        with self._lock:
+            if self._event.is_set():
+                raise InterruptedCaseError
+            self._stops.add(stop)
+        try:
+            yield stop
+        finally:
+            with self._lock:
+                self._stops.discard(stop)
+
+
+SIGNALLED = 128  # and the number of the signal: the exit code of what died of one
+
+
+@contextmanager
+def _interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
+    """Call `interrupt` at the first SIGINT or SIGTERM; the second one kills."""
+    from turngate.process.signals import heard  # noqa: PLC0415 - as above
+
+    heard_before: list[signal.Signals] = []
+
+    def tell(number: signal.Signals) -> None:
+        if heard_before:
+            os._exit(SIGNALLED + number)
+        heard_before.append(number)
+        interrupt()
+
+    with heard((signal.SIGINT, signal.SIGTERM), tell):
+        yield

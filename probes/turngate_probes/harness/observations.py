@@ -1,0 +1,196 @@
+"""What a probe saw: turns, help pages, and what happened round them, in real runs or in recordings."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from turngate.contract.clauses import Reason
+from turngate.contract.structs import EngineContract
+from turngate.model import HUNG, Mode
+from turngate.process import Ended, Leftover
+from turngate.turn.read import TurnReading
+from turngate_probes.harness.interrupt import Obstacle, ObstacleError
+from turngate_probes.stub_model import Exchange
+
+
+class NotSeenError(ObstacleError):
+    """A check needs something that was not seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn of one case and all that is known of it.
+
+    `name` is `case/step`; `argv` begins with the executable, `own_arguments` are those after it that are not
+    the prompt; `scripted` is the text that the model was to answer; `requests` None means that nobody watched.
+    `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
+    the one that was sent in the middle of the turn; `acted` says whether the tool that the model asked for did its
+    work (None: it asked for none, or nobody looked); `dropped` counts the bytes of both streams that were too many;
+    `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: nobody measured it).
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    own_arguments: tuple[str, ...]
+    cwd: str
+    mode: Mode
+    prompt: str
+    nonce: str
+    resumed: str | None
+    scripted: str
+    exit_code: int | None
+    ended: Ended
+    finished_at: float
+    seconds: float
+    cpu_seconds: float
+    stdout: bytes
+    stderr: bytes
+    leftovers: tuple[Leftover, ...]
+    requests: tuple[Exchange, ...] | None
+    reading: TurnReading
+    turn_index: int = 1
+    stdin: str = "closed"
+    env: tuple[str, ...] = ()
+    signal: str | None = None
+    acted: bool | None = None
+    dropped: int = 0
+    exit_seconds: float | None = None
+
+    @property
+    def hung(self) -> bool:
+        """Whether the turn did not end by its deadline; a process that stays after its terminal event has ended it."""
+        return self.ended in HUNG
+
+    @property
+    def session(self) -> str | None:
+        """The session id that the turn reported, if it stood where it should."""
+        return self.reading.session.handle_value if self.reading.session else None
+
+    @property
+    def watched(self) -> tuple[Exchange, ...]:
+        """The requests that the model backend saw; NotSeenError where nobody watched."""
+        if self.requests is None:
+            raise NotSeenError(f"the recording of {self.name} holds no requests", Reason.NO_RECORDING)
+        return self.requests
+
+    def sent(self) -> tuple[Exchange, ...]:
+        """The requests that carry this turn's own prompt."""
+        return tuple(each for each in self.watched if self.nonce in each.nonces)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What a plain command printed, such as a help page."""
+
+    name: str
+    argv: tuple[str, ...]
+    exit_code: int | None
+    ended: Ended
+    stdout: bytes
+    stderr: bytes
+    cpu_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A request to the reference server and its answer (JSON values); `name` is `case/step`."""
+
+    name: str
+    method: str
+    path: str
+    status: int
+    sent: Any
+    answer: Any
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The answer, if it is a JSON object; else an empty one."""
+        return self.answer if isinstance(self.answer, dict) else {}
+
+    def said(self) -> str:
+        """Tell in words what was answered: the status, and of a problem its code and detail."""
+        told = [str(self.document[key]) for key in ("code", "detail") if key in self.document]
+        return f"{self.method} {self.path}: " + ": ".join([str(self.status), *told])
+
+
+Sight: TypeAlias = Turn | Page | Call
+
+
+def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
+    """Name what was asked of the model backend that it does not know, as `method path`."""
+    # a tunnel that is no host's is to this machine: to a backend that is away, asked for through the proxy
+    return {f"{r.method} {r.path}" for r in exchanges if r.protocol is None and r.method != "CONNECT"}
+
+
+@dataclass(slots=True)
+class Seen:
+    """Everything seen of one release so far; checks read it, the probe adds to it.
+
+    `played` are the cases that came to their end, `stopped` says why one ended early, and `absent` why others are
+    not there (None: they should be); `hosts` are those that were tried beyond loopback, `unknown` are requests
+    that the model backend does not know, `changed` says how the executable changed during the probe (None: nobody
+    looked).
+    """
+
+    contract: EngineContract
+    turns: dict[str, Turn] = field(default_factory=dict)
+    pages: dict[str, Page] = field(default_factory=dict)
+    calls: dict[str, Call] = field(default_factory=dict)
+    played: set[str] = field(default_factory=set)
+    stopped: dict[str, Obstacle] = field(default_factory=dict)
+    absent: Obstacle | None = None
+    hosts: set[str] | None = None
+    unknown: set[str] = field(default_factory=set)
+    changed: str | None = None
+
+    def turn(self, name: str) -> Turn:
+        """Give a turn by `case/step`; NotSeenError says why it is not there."""
+        if name not in self.turns:
+            raise self._unseen(name)
+        return self.turns[name]
+
+    def page(self, name: str) -> Page:
+        """Give a page by `case/step`; NotSeenError says why it is not there."""
+        if name not in self.pages:
+            raise self._unseen(name)
+        return self.pages[name]
+
+    def call(self, name: str) -> Call:
+        """Give a call by `case/step`; NotSeenError says why it is not there."""
+        if name not in self.calls:
+            raise self._unseen(name)
+        return self.calls[name]
+
+    def note(self, item: Sight) -> None:
+        """Add what was seen."""
+        match item:
+            case Turn():
+                self.turns[item.name] = item
+            case Page():
+                self.pages[item.name] = item
+            case Call():
+                self.calls[item.name] = item
+
+    def end(self, case: str, why_early: Obstacle | None) -> None:
+        """Note that a case has ended, and why early, if it did."""
+        if why_early is None:
+            self.played.add(case)
+        else:
+            self.stopped[case] = why_early
+
+    def unseen(self, what: str) -> NotSeenError:
+        """Say why something is not there that has nothing to do with what the engine did."""
+        return _obstructed(what, self.absent or Obstacle("it did not run"))
+
+    def _unseen(self, name: str) -> NotSeenError:
+        """Say why a step is not there: a case that came to its end lacks only what the engine did not do."""
+        case = name.partition("/")[0]
+        if case in self.stopped:
+            return _obstructed(name, self.stopped[case])
+        if case in self.played:
+            return NotSeenError(f"{name} was not seen, though its case came to its end", by_engine=True)
+        return self.unseen(name)
+
+
+def _obstructed(what: str, obstacle: Obstacle) -> NotSeenError:
+    return NotSeenError(f"{what} was not seen: {obstacle.text}", obstacle.reason, by_engine=obstacle.by_engine)

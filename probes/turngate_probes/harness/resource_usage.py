@@ -1,0 +1,99 @@
+"""Describes the machine, and samples the memory and disk that long work takes at most."""
+
+import os
+import platform
+import shutil
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import psutil
+
+from turngate.errors import EnvironmentFailed
+from turngate.process import ProcessRequest, run
+
+INTERVAL = 1.0  # seconds
+LEAST_MEMORY = 2**30  # bytes that must be available before another release begins
+ENGINE_MEMORY = 2**29  # bytes that one engine may take while it works
+WAITING_MEMORY = 2**28  # and while it waits
+WAITING_PER_CORE = 40  # their starts are all the work they make
+
+
+class Peaks:
+    """The most memory (sum of the resident sets of ours and of all that we started) and cache that a sample saw."""
+
+    def __init__(self, used: Callable[[], int]) -> None:
+        """Sample `used`, the bytes of the cache, and memory, from entering the context until its end."""
+        self.memory_bytes = self.cache_bytes = 0
+        self._used, self._over = used, threading.Event()
+        self._thread = threading.Thread(target=self._sample, name="peaks", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self.look()
+
+    def look(self) -> None:
+        """Take one sample."""
+        self.memory_bytes = max(self.memory_bytes, resident())
+        self.cache_bytes = max(self.cache_bytes, self._used())
+
+    def _sample(self) -> None:
+        while not self._over.is_set():
+            self.look()
+            self._over.wait(INTERVAL)
+
+
+def resident() -> int:
+    """Sum the resident sets of this process and of all below it; memory that they share counts for each."""
+    me, total = psutil.Process(), 0
+    for process in (me, *me.children(recursive=True)):
+        try:
+            total += process.memory_info().rss
+        except psutil.Error:
+            continue
+    return total
+
+
+def enough_memory() -> bool:
+    """Say whether another release may begin."""
+    return psutil.virtual_memory().available >= LEAST_MEMORY
+
+
+def jobs_for(cores: int) -> int:
+    """Give how many engines may run at once: one a core and one more, as far as memory goes."""
+    return max(1, min(cores + 1, psutil.virtual_memory().available // ENGINE_MEMORY))
+
+
+def waiting_for(cores: int) -> int:
+    """Give how many engines that mostly sleep may run besides."""
+    return max(1, min(WAITING_PER_CORE * cores, psutil.virtual_memory().available // WAITING_MEMORY))
+
+
+def machine() -> dict[str, Any]:
+    """Give system, architecture, cores, memory in GB, and versions of Python and Node (None: there is none)."""
+    return {
+        "system": platform.system(),
+        "release": platform.release(),
+        "arch": platform.machine(),
+        "cores": os.cpu_count() or 1,
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "python": platform.python_version(),
+        "node": _node_version(),
+    }
+
+
+def _node_version() -> str | None:
+    node = shutil.which("node")
+    if node is None:
+        return None
+    try:
+        outcome = run(ProcessRequest((node, "--version"), Path.cwd(), {"PATH": os.environ.get("PATH", "")}, timeout=20))
+    except EnvironmentFailed:
+        return None
+    return outcome.stdout.decode("utf-8", "replace").strip() or None

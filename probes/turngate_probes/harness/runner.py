@@ -1,0 +1,133 @@
+"""Plays cases on a real engine, each in a sandbox and a thread of its own, bounded in number."""
+
+import heapq
+import itertools
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.errors import TurngateError
+from turngate.sanitize import redact
+from turngate_probes.harness.cases import Case
+from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Obstacle
+from turngate_probes.harness.observations import Sight, unknown_requests
+from turngate_probes.harness.sandbox import Sandbox, sandbox, sweep
+from turngate_probes.stub_model import refused_port
+
+
+class Slots:
+    """A counting semaphore whose waiters are served by priority (lower first), then in order of arrival."""
+
+    def __init__(self, count: int) -> None:
+        """Offer `count` slots."""
+        self._free, self._lock = count, threading.Lock()
+        self._waiting: list[tuple[int, int, threading.Event]] = []
+        self._arrivals = itertools.count()
+
+    @contextmanager
+    def held(self, priority: int) -> Iterator[None]:
+        """Hold a slot while the block runs, waiting for one first."""
+        turn = threading.Event()
+        with self._lock:
+            heapq.heappush(self._waiting, (priority, next(self._arrivals), turn))
+            self._serve()
+        turn.wait()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._free += 1
+                self._serve()
+
+    def _serve(self) -> None:
+        while self._free and self._waiting:
+            self._free -= 1
+            heapq.heappop(self._waiting)[2].set()
+
+
+WAITING_PER_JOB = 4
+
+
+class Audience(Protocol):
+    """Is told what is played, from many threads."""
+
+    def saw(self, item: Sight, box: Sandbox) -> None:
+        """Take what has just ended."""
+
+    def ended(
+        self, case: Case, why_early: Obstacle | None, hosts: set[str], unknown: frozenset[str] = frozenset()
+    ) -> None:
+        """Take the end of a case: why it stopped early, if it did, the hosts that were tried, and unknown requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What cases share: `busy` slots bound engines that work, `waiting` ones those that mostly sleep."""
+
+    sandboxes: Path
+    keep: bool
+    interrupt: Interrupt
+    busy: Slots
+    waiting: Slots
+
+    @classmethod
+    def of(
+        cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False, waiting: int | None = None
+    ) -> "Stage":
+        """Make a stage on which `jobs` engines work at once, and `waiting` ones sleep (None: so many for each job).
+
+        What killed runs left among the sandboxes is removed, unless they are kept.
+        """
+        if not keep:
+            sweep(sandboxes)
+        load.prepare()  # here, since what is played reads contracts and the catalogue on many threads
+        return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB))
+
+    def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Audience) -> None:
+        """Play all cases side by side, the first ones first where slots are short; returns when all have ended."""
+
+        def play_one(priority: int, case: Case) -> None:
+            self._play(contract, executable, case, priority, audience)
+
+        with ThreadPoolExecutor(max(1, len(cases)), thread_name_prefix="case") as pool:
+            for outcome in [pool.submit(play_one, i, case) for i, case in enumerate(cases)]:
+                outcome.result()
+
+    def _play(self, contract: EngineContract, executable: Path, case: Case, priority: int, audience: Audience) -> None:
+        slots = self.waiting if case.waits else self.busy
+        why, hosts, unknown = None, set[str](), frozenset[str]()
+        try:
+            with self._sandbox(contract, case) as box:
+                lab = Lab(
+                    case.name, contract, executable, box,
+                    slot=lambda: slots.held(priority), interrupt=self.interrupt,
+                    note=lambda item: audience.saw(item, box),
+                )  # fmt: skip
+                try:
+                    case.play(lab)
+                finally:
+                    hosts = {redact(each.host) for each in box.backend.egress()}
+                    unknown = frozenset(map(redact, unknown_requests(box.backend.exchanges())))
+        except (CaseStoppedError, TurngateError) as stopped:
+            why = self.interrupt.why(stopped)
+        audience.ended(case, why, hosts, unknown)
+
+    @contextmanager
+    def _sandbox(self, contract: EngineContract, case: Case) -> Iterator[Sandbox]:
+        name = f"{contract.engine}@{contract.version}"
+        parent = self.sandboxes / name if self.keep else self.sandboxes
+        if not case.backend_away:
+            with sandbox(contract.hermetic, parent, case.name, keep=self.keep) as box:
+                yield box
+            return
+        with refused_port() as port:
+            away = f"http://127.0.0.1:{port}"
+            with sandbox(contract.hermetic, parent, case.name, keep=self.keep, model_url=away) as box:
+                yield box

@@ -1,0 +1,154 @@
+"""A fresh place for the turns of one case: home, working directories, environment, model backend."""
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+
+from turngate.contract.structs import Hermetic
+from turngate.files import locked
+from turngate_probes.harness.observations import Call, Sight, Turn
+from turngate_probes.stub_model import StubBackend
+
+_INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
+UNHELD = "live-"  # folders that are claimed by nobody, and empty
+_LOOPBACK = "127.0.0.1,localhost,::1"
+
+
+@dataclass(frozen=True, slots=True)
+class Sandbox:
+    """Directories below `root`, their backend, and `model_url`, where the engine looks for a model."""
+
+    root: Path
+    backend: StubBackend
+    model_url: str
+
+    @property
+    def home(self) -> Path:
+        """The engine's home directory."""
+        return self.root / "home"
+
+    @property
+    def work(self) -> Path:
+        """The project in which turns run unless said otherwise."""
+        return self.root / "work"
+
+    @property
+    def other(self) -> Path:
+        """A second project."""
+        return self.root / "other"
+
+    def furnish(self, hermetic: Hermetic) -> None:
+        """Make what is missing of the directories, and write the files that the contract asks for."""
+        for folder in (self.home, self.work, self.other, self.root / "tmp"):
+            folder.mkdir(parents=True, exist_ok=True)
+        for file in hermetic.files:
+            path = Path(self.fill(file.path))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(self.fill(file.content), "utf-8")
+
+    def fill(self, text: str) -> str:
+        """Fill the slots that contracts may use."""
+        slots = {
+            "{url}": self.model_url,
+            "{home}": self.home,
+            "{work}": self.work,
+            "{tmp}": self.root / "tmp",
+        }
+        for slot, value in slots.items():
+            text = text.replace(slot, str(value))
+        return text
+
+    def env(self, hermetic: Hermetic, cwd: Path) -> dict[str, str]:
+        """Build the whole environment of one turn: an allow-list, the sandbox, and what the contract sets."""
+        proxy = self.backend.url
+        env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+        env |= {
+            "HOME": str(self.home),
+            "PWD": str(cwd),
+            "TMPDIR": str(self.root / "tmp"),
+            "TZ": "UTC",
+            "TERM": "dumb",
+        }
+        env |= {"XDG_CONFIG_HOME": str(self.home / ".config"), "XDG_CACHE_HOME": str(self.home / ".cache")}
+        env |= {
+            "XDG_DATA_HOME": str(self.home / ".local/share"),
+            "XDG_STATE_HOME": str(self.home / ".local/state"),
+        }
+        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+            env |= {name: proxy, name.lower(): proxy}
+        env |= {"NO_PROXY": _LOOPBACK, "no_proxy": _LOOPBACK}
+        # real engines ignore it; a simulated one has no other way to its backend
+        env["TURNGATE_SIMULATE_URL"] = self.model_url
+        return env | {name: self.fill(value) for name, value in hermetic.env.items()}
+
+    def places(self) -> Mapping[str, str]:
+        """Map this sandbox's paths and ports to placeholders, for evidence that others read."""
+        return {str(self.root): "<sandbox>", self.backend.url: "<backend>", self.model_url: "<backend>"}
+
+
+def inherited() -> frozenset[str]:
+    """Name the variables that a sandbox takes over from us, as far as they are set."""
+    return frozenset(name for name in _INHERITED if name in os.environ)
+
+
+@contextmanager
+def sandbox(
+    hermetic: Hermetic, parent: Path, name: str, *, keep: bool, model_url: str | None = None
+) -> Iterator[Sandbox]:
+    """Make a sandbox below `parent`, removed afterwards unless kept; `model_url` replaces the backend's."""
+    place = nullcontext(parent / name) if keep else claimed(parent, f"{name}-")
+    with place as root, StubBackend() as backend:
+        made = Sandbox(root, backend, model_url or backend.url)
+        made.furnish(hermetic)
+        yield made
+
+
+@contextmanager
+def claimed(parent: Path, prefix: str) -> Iterator[Path]:
+    """Make a folder of one's own below `parent`, held while the block runs, and removed afterwards."""
+    parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as holding:
+        with locked(parent):
+            root = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            holding.enter_context(locked(root))
+        try:
+            yield root
+        finally:
+            shutil.rmtree(root, ignore_errors=True)
+
+
+def sweep(parent: Path) -> None:
+    """Remove what killed runs left below `parent`: every folder that nobody holds any more."""
+    if not parent.is_dir():
+        return
+    with locked(parent):
+        left = [each for each in parent.iterdir() if not each.name.startswith(UNHELD) and _is_free(each)]
+    for each in left:
+        shutil.rmtree(each, ignore_errors=True)
+
+
+def _is_free(folder: Path) -> bool:
+    try:
+        with locked(folder, wait=False):
+            return folder.is_dir()
+    except OSError:
+        return False
+
+
+def keep_streams(item: Sight, root: Path) -> None:
+    """Write argv, stdout, stderr and (of a turn) each request under `turns/<step>` of a kept sandbox; calls nowhere."""
+    if isinstance(item, Call):
+        return
+    folder = root / "turns" / item.name.partition("/")[2]
+    folder.mkdir(parents=True, exist_ok=True)
+    told = {"argv": item.argv, "exit_code": item.exit_code, "ended": item.ended.value}
+    (folder / "command.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+    (folder / "stdout").write_bytes(item.stdout)
+    (folder / "stderr").write_bytes(item.stderr)
+    for i, request in enumerate(item.requests or () if isinstance(item, Turn) else ()):
+        (folder / f"request-{i + 1}.json").write_bytes(request.body)

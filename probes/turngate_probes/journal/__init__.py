@@ -1,0 +1,1 @@
+"""What a probe saw and judged, as events on disk."""

@@ -1,0 +1,33 @@
+"""A plugin of pytest: `pytest --turngate codex@0.169.0` gives one test for each clause.
+
+Loaded into every run of pytest beside us, so it imports nothing of ours, and does nothing, until it is asked.
+"""
+
+import pytest
+
+LEVELS = ("static", "hermetic", "orchestrated")
+MARKER = "turngate: a clause that a release of an engine is asked"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("turngate", "ask releases of coding-agent CLIs for their clauses")
+    group.addoption(
+        "--turngate", action="append", default=[], metavar="TARGET",
+        help="ENGINE, ENGINE@VERSION or ENGINE=PATH; may be repeated",
+    )  # fmt: skip
+    group.addoption("--turngate-level", choices=LEVELS, default="hermetic", help="as --level of `turngate probe`")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker of our tests."""
+    config.addinivalue_line("markers", MARKER)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Add our tests before -k and -m choose."""
+    if config.getoption("turngate"):
+        from turngate_probes.pytest_plugin.items import tests  # noqa: PLC0415 - see above
+
+        items += tests(session, config.getoption("turngate"), config.getoption("turngate_level"))

@@ -1,0 +1,151 @@
+"""What `pytest --turngate` runs: all named releases are probed when the first of their tests is, each clause is one."""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from turngate.contract import load
+from turngate.contract.clauses import Result, Severity
+from turngate.contract.lint import lay_over
+from turngate.contract.verdict import Verdict
+from turngate.errors import EnvironmentFailed, TurngateError
+from turngate.sanitize import visible
+from turngate_probes.clauses.registry import LEVELS
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.runner import Stage
+from turngate_probes.journal.journal import Journal, read
+from turngate_probes.probe import Probe, Settings, default_jobs, sandboxes_path
+from turngate_probes.releases.targets import Target, parse_target
+from turngate_probes.report.build import Report, bugs, build
+from turngate_probes.report.wording import evidence_text, known
+
+CONTRACTS = "TURNGATE_CONTRACTS"
+
+
+class ClauseFailed(Exception):  # noqa: N818 - a failure of the engine, not an error
+    """A clause does not hold; says why, with the evidence."""
+
+
+class Probed:
+    """The probe of all targets, run once and only when somebody asks for it, for the clauses that were selected."""
+
+    def __init__(self, session: pytest.Session, targets: Sequence[Target], level: str) -> None:
+        self.targets, self.level = targets, level
+        self._session = session
+        self._releases: dict[Target, Report] = {}
+
+    def release(self, target: Target) -> Report:
+        """Give what was found of a target."""
+        if not self._releases:
+            self._run()
+        return self._releases[target]
+
+    def _run(self) -> None:
+        settings = Settings(
+            self.level, default_jobs(), sandboxes_path(None), keep=False, strict=False, clauses=self._selected()
+        )
+        stage = Stage.of(settings.sandboxes, settings.jobs, Interrupt())
+
+        def probe(target: Target, path: Path) -> Report:
+            journal = Journal(path)
+            try:
+                # a probe each, since a release does not say which target named it
+                Probe(settings, journal, stage).run([target])
+            finally:
+                journal.close()
+            release: Report = build(read(path))["releases"][0]
+            return release
+
+        with TemporaryDirectory() as folder, ThreadPoolExecutor(len(self.targets)) as pool:
+            paths = [Path(folder) / f"{number}.ndjson" for number in range(len(self.targets))]
+            self._releases = dict(zip(self.targets, pool.map(probe, self.targets, paths), strict=True))
+
+    def _selected(self) -> tuple[str, ...]:
+        names = {item.name for item in self._session.items if isinstance(item, ClauseTest)}
+        at_level = [clause.id for clause in load.catalogue().at_level(*LEVELS[self.level])]
+        return () if names >= set(at_level) else tuple(name for name in at_level if name in names)
+
+
+class ReleaseCollector(pytest.Collector):
+    """The tests of one target."""
+
+    def __init__(self, *, target: Target, probed: Probed, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.target, self.probed = target, probed
+
+    def collect(self) -> Iterator["ClauseTest"]:
+        """Give a test for each clause of the level."""
+        for clause in load.catalogue().at_level(*LEVELS[self.probed.level]):
+            yield ClauseTest.from_parent(self, name=clause.id)
+
+
+class ClauseTest(pytest.Item):
+    """One clause of one release."""
+
+    parent: ReleaseCollector
+
+    def __init__(self, **rest: Any) -> None:
+        super().__init__(**rest)
+        self.add_marker("turngate")
+
+    def runtest(self) -> None:
+        """Fail with the evidence, skip with the reason, or pass."""
+        release = self.parent.probed.release(self.parent.target)
+        if release["failed"]:
+            raise ClauseFailed(f"{self.parent.name} could not be asked: {visible(release['failed']['what'])}")
+        clause = next(each for each in release["clauses"] if each["id"] == self.name)
+        if self.name in bugs(release):
+            raise RuntimeError(clause["detail"])
+        unanswered = release["verdict"] == Verdict.UNANSWERED and clause["severity"] == Severity.BREAKING
+        if clause["result"] == Result.FAIL or (clause["result"] == Result.NOT_RUN and unanswered):
+            raise ClauseFailed(_failure(clause))
+        detail = visible(clause["detail"])
+        if clause["result"] in (Result.NOT_RUN, Result.UNSUPPORTED):
+            pytest.skip(f"{clause['result'].replace('_', ' ')}: {detail}")
+        if clause["result"] == Result.DEVIATES or clause["stale"]:
+            self.add_report_section("call", "turngate", detail)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show what was found, not where we said so."""
+        return str(excinfo.value) if isinstance(excinfo.value, ClauseFailed) else super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        """Name the test by its release and clause (pytest would take dots of its id for those of a module)."""
+        return self.path, None, f"{self.parent.name} {self.name}"
+
+
+def tests(session: pytest.Session, targets: Sequence[str], level: str) -> list[pytest.Item]:
+    """Make the tests of all targets, by the contracts that the commands would go by."""
+    try:
+        if (own := os.environ.get(CONTRACTS)) and (mistakes := lay_over(_folder(own))):
+            raise mistakes[0]
+        parsed = list(dict.fromkeys(map(parse_target, targets)))
+    except TurngateError as wrong:
+        raise pytest.UsageError(f"--turngate: {wrong}") from wrong
+    probed = Probed(session, parsed, level)
+    found: list[pytest.Item] = []
+    for target in parsed:
+        name = str(target)
+        parent = ReleaseCollector.from_parent(session, name=name, nodeid=name, target=target, probed=probed)
+        found += parent.collect()
+    return found
+
+
+def _folder(named: str) -> Path:
+    folder = Path(named)
+    if not folder.is_dir():
+        raise EnvironmentFailed(f"{CONTRACTS}: there is no folder {named}", "name the one that holds engines/*.yaml")
+    return folder
+
+
+def _failure(clause: Mapping[str, Any]) -> str:
+    entry = known(clause["id"])
+    lines = [f"{clause['result'].replace('_', ' ')}: {visible(clause['detail'])}"]
+    if entry:
+        lines = [entry.sentence, *lines, f"why: {entry.why}"]
+    return "\n".join([*lines, evidence_text(clause["evidence"])]).rstrip()

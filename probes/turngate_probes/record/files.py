@@ -1,0 +1,151 @@
+"""Turns what was seen of a case into the files of its recordings. Pure: turns and pages in, bytes out."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec.structs import replace
+
+from turngate.contract.structs import EngineContract
+from turngate_probes.harness.observations import Page, Turn
+from turngate_probes.record.placeholders import Replacer, fixed_ids
+from turngate_probes.record.requests import (
+    MAX_SHORT,
+    MAX_TEXTS,
+    REQUESTS,
+    RecordedRequest,
+    approval_signs,
+    own_texts,
+    shortened,
+    tool_name,
+)
+from turngate_probes.stub_model import Exchange
+
+SCHEMA = "turngate.recording/1"
+PAGE_SCHEMA = "turngate.recorded-page/1"
+
+
+Files = dict[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    """What the turns of one case share: what replaces volatile text, the prompts that were sent, and the contract.
+
+    Bodies are measured by a replacer of their own, so that what stands in them alone takes no number.
+    """
+
+    replacer: Replacer
+    measure: Replacer
+    prompts: frozenset[str]
+    contract: EngineContract
+
+
+def rendered(
+    contract: EngineContract, case: str, seen: Iterable[Turn | Page], places: Mapping[str, str]
+) -> Iterator[tuple[str, Files]]:
+    """Return the folder name and the files of each turn and page of one case, all but the provenance."""
+    seen = tuple(seen)
+    turns = [item for item in seen if isinstance(item, Turn)]
+    kept = {each for turn in turns for each in fixed_ids(turn.scripted)}
+    replacer, measure = (Replacer(contract, case, places, kept) for _ in range(2))
+    shared = _Case(replacer, measure, frozenset(turn.prompt for turn in turns), contract)
+    for item in seen:
+        yield folder_name(item.name), _files(item, shared) if isinstance(item, Turn) else _page_files(item, replacer)
+
+
+def folder_name(turn: str) -> str:
+    """Return the folder of a turn or page `case/step`."""
+    return turn.replace("/", "-")
+
+
+def to_yaml(data: Mapping[str, Any]) -> bytes:
+    """Write YAML in the given order of keys."""
+    return yaml.safe_dump(dict(data), sort_keys=False, allow_unicode=True, width=120).encode()
+
+
+def _files(turn: Turn, case: _Case) -> Files:
+    # the order in which texts are replaced decides how placeholders are numbered
+    replacer = case.replacer
+    described = _described(turn, replacer)
+    streams = {"stdout": replacer.bytes(turn.stdout), "stderr": replacer.bytes(turn.stderr)}
+    requests = None if turn.requests is None else _requests(turn.requests, case)
+    leftovers = [[replacer(token) for token in left.argv] for left in turn.leftovers]
+    described |= {"leftovers": leftovers, "replaced": replacer.used}
+    files = {"recording.yaml": to_yaml(described), **streams}
+    if requests is not None:
+        files[REQUESTS] = msgspec.json.Encoder().encode_lines(requests)
+    return files
+
+
+def _page_files(page: Page, replacer: Replacer) -> Files:
+    argv = [replacer(token) for token in page.argv]
+    streams = {"stdout": replacer.bytes(page.stdout), "stderr": replacer.bytes(page.stderr)}
+    described = {
+        "schema": PAGE_SCHEMA, "page": page.name, "argv": argv, "exit_code": page.exit_code, "ended": page.ended.value,
+        "replaced": replacer.used,
+    }  # fmt: skip
+    return {"recording.yaml": to_yaml(described), **streams}
+
+
+def _described(turn: Turn, replacer: Replacer) -> dict[str, Any]:
+    own = list(turn.own_arguments)
+    prompt_at = []
+    for i, token in enumerate(turn.argv[1:]):
+        if own and token == own[0]:
+            own.pop(0)
+        else:
+            prompt_at.append(i)
+    return {
+        "schema": SCHEMA,
+        "turn": turn.name,
+        "argv": [replacer(token) for token in turn.argv],
+        "prompt_at": prompt_at,
+        "stdin": turn.stdin,
+        "mode": turn.mode.value,
+        "cwd": replacer(turn.cwd),
+        "env": list(turn.env),
+        "turn_index": turn.turn_index,
+        "resumed": turn.resumed and replacer(turn.resumed),
+        "prompt": _prompt(turn.prompt, replacer),
+        "nonce": replacer(turn.nonce),
+        "answer": replacer(turn.scripted),
+        "signal": turn.signal,
+        "exit_code": turn.exit_code,
+        "ended": turn.ended.value,
+    }
+
+
+def _prompt(prompt: str, replacer: Replacer) -> object:
+    found = shortened(prompt)
+    if isinstance(found, str):
+        return replacer(found)
+    return {key: replacer(each) if isinstance(each, str) else each for key, each in found.items()}
+
+
+def _requests(exchanges: Iterable[Exchange], case: _Case) -> list[RecordedRequest]:
+    """Describe the requests, the agent's own before its side requests; those that differ in size alone once."""
+    found: dict[RecordedRequest, RecordedRequest] = {}
+    for exchange in sorted(exchanges, key=lambda each: (not each.tools, each.method, each.protocol or "")):
+        request = _request(exchange, case)
+        first = found.get(request)
+        size = len(case.measure.bytes(exchange.body)) if first is None else first.size
+        found[request] = replace(request, size=size, repeated=first is not None)
+    return list(found.values())
+
+
+def _request(exchange: Exchange, case: _Case) -> RecordedRequest:
+    replacer = case.replacer
+    return RecordedRequest(
+        method=exchange.method,
+        path=replacer(exchange.path)[:MAX_SHORT],
+        protocol=exchange.protocol,
+        model=exchange.model and exchange.model[:MAX_SHORT],
+        nonces=tuple(replacer(each) for each in exchange.nonces),
+        tools=tuple(tool_name(each) for each in exchange.tools),
+        user_texts=tuple(replacer(each) for each in [*own_texts(exchange.user_texts, case.prompts)][-MAX_TEXTS:]),
+        reply=exchange.reply,
+        signs=approval_signs(exchange.body.decode("utf-8", "replace"), case.contract),
+    )

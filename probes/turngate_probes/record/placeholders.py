@@ -1,0 +1,130 @@
+"""Replaces what differs from run to run by stable placeholders, the same text always by the same one."""
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from turngate.contract.session_ids import numbered_like
+from turngate.contract.structs import EngineContract
+from turngate.errors import ContractError
+from turngate.sanitize import redact
+
+UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"
+_DAY = "(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day"
+_MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
+_RUN = re.compile("#+")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """What is volatile, in words; a pattern with an optional group `value`; what stands for it (# is a number)."""
+
+    what: str
+    pattern: str
+    placeholder: str
+
+
+_EVERYWHERE = (
+    _Rule("UUIDs", UUID, "00000000-0000-7000-8000-############"),
+    _Rule("nonces", "tgn-[0-9a-f]{16}", "tgn-################"),
+    _Rule("ids of tool calls", "call_[0-9a-f]{24}", "call_########################"),
+    _Rule("times", r"(?<!\d)20\d\d-\d\d-\d\d[T ]\d\d[:-]\d\d[:-]\d\d[.,-]\d+(?=Z)", "2000-01-01T00:00:00.000"),
+    _Rule("times", r"(?<!\d)20\d\d-\d\d-\d\d[T ]\d\d[:-]\d\d(?:[:-]\d\d(?:[.,]\d+)?)?", "2000-01-01T00:00:00"),
+    _Rule("times", r"(?<!\d)20\d\d-\d\d-\d\d(?!\d)", "2000-01-01"),
+    _Rule("times", r"(?<![\d.])1[6-9]\d{11}(?![\d.])", "1000000000000"),
+    _Rule("times", r"(?<![\d.])1[6-9]\d{8}(?!\d)", "1000000000"),
+    _Rule("times", rf"(?:{_DAY}, )?(?:{_MONTH}) \d{{1,2}}, 20\d\d", "Saturday, January 1, 2000"),
+    _Rule(
+        "times", r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun),? [A-Z][a-z]{2} \d\d 20\d\d(?: \d\d:\d\d:\d\d)?", "Sat Jan 01 2000"
+    ),
+    _Rule("ports", r"(?<=127\.0\.0\.1:)\d+", "1"),
+    _Rule("versions of Node", r"(?<=Node\.js v)\d+\.\d+\.\d+", "0.0.0"),
+)
+
+
+def fixed_ids(text: str) -> set[str]:
+    """Find the ids that a text of ours holds: they are the same in every run."""
+    return set(re.findall(UUID, text))
+
+
+class Replacer:
+    """Replaces volatile text through one case; the texts of the case must come in the same order each time.
+
+    Session ids count up from a number that is the case's own, so that those of two cases differ. `places` maps
+    strings of this machine (paths, addresses) to what stands for them; `kept` are ids that are the same in every
+    run and stay. What is replaced already stays as it is when it is replaced again.
+    """
+
+    def __init__(
+        self, contract: EngineContract, case: str, places: Mapping[str, str], kept: Iterable[str] = ()
+    ) -> None:
+        """Know nothing yet; ContractError if no number can stand in the contract's dead id."""
+        dead = contract.handle.dead
+        if numbered_like(dead, 1) is None:
+            raise ContractError(f"no number can stand in the dead id {dead!r} of {contract.engine}")
+        self._dead = dead
+        self._known = {text: text for text in (dead, *kept)} | dict(places)
+        known = "|".join(re.escape(text) for text in sorted(self._known, key=len, reverse=True) if text)
+        self._rules = (
+            _Rule("paths and addresses", known, ""),
+            *(_Rule("what the contract calls volatile", each.pattern, each.placeholder) for each in contract.volatile),
+            _Rule("session ids", contract.handle.shape, ""),
+            *_EVERYWHERE,
+        )
+        parts = (f"(?P<r{i}>{rule.pattern.replace('(?P<value>', f'(?P<v{i}>')})" for i, rule in enumerate(self._rules))
+        self._pattern = re.compile("|".join(parts))
+        self._groups = self._pattern.groupindex
+        self._given: dict[tuple[str, str], str] = {}
+        self._counts = Counter({dead: first_number(case)})
+        self._used = set[str]()
+
+    @property
+    def used(self) -> list[str]:
+        """What was replaced so far, in words."""
+        return sorted(self._used)
+
+    def __call__(self, text: str) -> str:
+        """Replace what is volatile in a text, and take out what looks like a secret or a registry."""
+        return redact(self._pattern.sub(self._replaced, text))
+
+    def bytes(self, data: bytes) -> bytes:
+        """Replace in a stream, whatever its bytes are."""
+        return self(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def _replaced(self, match: re.Match[str]) -> str:
+        whole = match.group()
+        index = next(i for i in range(len(self._rules)) if match[f"r{i}"] is not None)
+        rule, inner = self._rules[index], f"v{index}"
+        if index == 0:
+            given = self._known[whole]
+            if given != whole:
+                self._used.add(rule.what)
+            return given
+        self._used.add(rule.what)
+        if inner not in self._groups or match[inner] is None:
+            return self._placeholder(rule, whole)
+        start, end = (each - match.start() for each in match.span(inner))
+        return whole[:start] + self._placeholder(rule, match[inner]) + whole[end:]
+
+    def _placeholder(self, rule: _Rule, value: str) -> str:
+        """Give the placeholder of a value, numbered among those of its form."""
+        form = rule.placeholder or self._dead
+        if rule.placeholder and "#" not in rule.placeholder:
+            return rule.placeholder
+        if (form, value) not in self._given:
+            self._counts[form] += 1
+            self._given[form, value] = _numbered(rule.placeholder, self._dead, self._counts[form])
+        return self._given[form, value]
+
+
+def first_number(case: str) -> int:
+    """Give the number after which the session ids of a case count."""
+    return zlib.crc32(case.encode()) % 9000 * 1000
+
+
+def _numbered(placeholder: str, dead: str, number: int) -> str:
+    if not placeholder:
+        return numbered_like(dead, number) or dead
+    return _RUN.sub(lambda run: f"{number:0{len(run.group())}d}", placeholder)

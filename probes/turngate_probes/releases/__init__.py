@@ -1,0 +1,1 @@
+"""Releases of engines: chosen, found, installed, cached."""

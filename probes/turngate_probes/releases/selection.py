@@ -1,0 +1,91 @@
+"""Chooses what to ask: clauses by id, releases by what a user writes of versions."""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Sequence
+from operator import eq, ge, gt, le, lt
+
+from semver import Version
+
+from turngate.contract import load
+from turngate.errors import EnvironmentFailed
+from turngate_probes.clauses.registry import LEVELS
+
+LATEST = re.compile(r"latest(?::(?P<count>[1-9]\d*))?")
+COMPARATOR = re.compile(r"(?P<sign>>=|<=|>|<|=)\s*(?P<version>[^\s,<>=]+)")
+SIGNS: dict[str, Callable[[Version, Version], bool]] = {">=": ge, "<=": le, ">": gt, "<": lt, "=": eq}
+HINT = "write all, latest:20, 0.168.0,0.169.0 or '>=0.100 <0.150'"
+
+
+def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
+    """Check that there are such clauses at the level, and give each once; EnvironmentFailed names those meant."""
+    at_level = [clause.id for clause in load.catalogue().at_level(*LEVELS[level])]
+    for name in clause_ids:
+        if name not in at_level:
+            near = difflib.get_close_matches(name, at_level, 3, 0.4) or at_level
+            raise EnvironmentFailed(f"no clause {name!r} at level {level}", f"there are: {', '.join(near)}")
+    return tuple(dict.fromkeys(clause_ids))
+
+
+def chosen(spec: str, published: Iterable[str]) -> tuple[str, ...]:
+    """Choose versions as `spec` says, oldest first: `all`, `latest:N`, comparators that all must hold, or a list.
+
+    Pre-releases are chosen by a list alone, which may also name what is not published. EnvironmentFailed: `spec`
+    can't be read, or nothing lies in it.
+    """
+    spec = spec.strip()
+    listed = _listed(spec)
+    if listed is not None:
+        return listed
+    releases = sorted(version for version in map(_parsed, published) if version and not version.prerelease)
+    if latest := LATEST.fullmatch(spec):
+        found = releases[-int(latest["count"] or 1) :]
+    else:
+        tests = [] if spec == "all" else _tests(spec)
+        found = [each for each in releases if all(SIGNS[sign](each, bound) for sign, bound in tests)]
+    if not found:
+        raise EnvironmentFailed(f"no published release lies in {spec!r}", _ends(releases))
+    return tuple(map(str, found))
+
+
+def sharded(versions: Sequence[str], shard: tuple[int, int]) -> tuple[str, ...]:
+    """Give the part of shard (i, n), i from 1: every n-th, so that each shard gets old and new ones."""
+    number, count = shard
+    return tuple(versions[number - 1 :: count])
+
+
+def parse_shard(text: str) -> tuple[int, int]:
+    """Read `i/n`; ValueError if it is none."""
+    found = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not found or not 1 <= int(found[1]) <= int(found[2]):
+        raise ValueError(f"{text!r} is no shard; write 1/3")
+    return int(found[1]), int(found[2])
+
+
+def _listed(spec: str) -> tuple[str, ...] | None:
+    """Read a list of exact versions, each once, oldest first; None if `spec` is none."""
+    words = [word.strip() for word in spec.split(",")]
+    if not all(Version.is_valid(word) for word in words):
+        return None
+    return tuple(map(str, sorted(set(map(Version.parse, words)))))
+
+
+def _tests(spec: str) -> list[tuple[str, Version]]:
+    if COMPARATOR.sub("", spec).strip(" ,"):
+        raise EnvironmentFailed(f"{spec!r} names no versions", HINT)
+    found = [(each["sign"], _parsed(each["version"])) for each in COMPARATOR.finditer(spec)]
+    tests = [(sign, version) for sign, version in found if version]
+    if not tests or len(tests) != len(found):
+        raise EnvironmentFailed(f"{spec!r} names no versions", HINT)
+    return tests
+
+
+def _parsed(text: str) -> Version | None:
+    try:
+        return Version.parse(text, optional_minor_and_patch=True)
+    except ValueError:
+        return None
+
+
+def _ends(releases: Sequence[Version]) -> str:
+    return f"published are {releases[0]} to {releases[-1]}" if releases else "nothing is published"

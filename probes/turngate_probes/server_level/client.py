@@ -1,0 +1,57 @@
+"""Talks to the server as any client would, and notes what was asked and answered."""
+
+import json
+from collections.abc import Callable
+from http.client import HTTPConnection, HTTPException
+from typing import Any
+from urllib.parse import urlsplit
+
+from turngate_probes.harness.interrupt import CaseStoppedError
+from turngate_probes.harness.observations import Call
+
+TIMEOUT = 30.0
+FAILED = 500
+
+
+class Client:
+    """Sends requests to the server at `url`. Safe for threads, since each request has a connection of its own."""
+
+    def __init__(self, url: str, note: Callable[[Call], None]) -> None:
+        """Have `note` told of each request that is worth it."""
+        self._address = urlsplit(url).netloc
+        self._note = note
+
+    def get(self, path: str, name: str = "") -> Call:
+        """Read something; noted if it has a name."""
+        return self._send(name, "GET", path, None, {})
+
+    def post(self, path: str, body: Any, name: str, *, key: str | None = None) -> Call:
+        """Ask for something, with an Idempotency-Key if one is given."""
+        return self._send(name, "POST", path, body, {"Idempotency-Key": key} if key else {})
+
+    def _send(self, name: str, method: str, path: str, body: Any, headers: dict[str, str]) -> Call:
+        """Make one request; CaseStoppedError if the server fails at it, which says nothing of the engine."""
+        sent = None if body is None else json.dumps(body)
+        if sent is not None:
+            headers = headers | {"Content-Type": "application/json"}
+        connection = HTTPConnection(self._address, timeout=TIMEOUT)
+        try:
+            connection.request(method, path, sent, headers)
+            response = connection.getresponse()
+            call = Call(name, method, path, response.status, body, _read(response.read()))
+        except (OSError, HTTPException) as failed:
+            raise CaseStoppedError(f"the server did not answer {method} {path}: {failed}") from failed
+        finally:
+            connection.close()
+        if name:
+            self._note(call)
+        if call.status >= FAILED:
+            raise CaseStoppedError(f"the server itself failed: {call.said()}")
+        return call
+
+
+def _read(answer: bytes) -> Any:
+    try:
+        return json.loads(answer) if answer else None
+    except ValueError:
+        return answer.decode("utf-8", "replace")

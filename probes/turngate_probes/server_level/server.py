@@ -1,0 +1,131 @@
+"""The reference server as a process: started, found by the address that it prints, killed, ended."""
+
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from turngate.errors import TurngateError
+from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stop, run
+from turngate.sanitize import bounded
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
+from turngate_probes.harness.observations import Page
+
+READY_WITHIN = 60.0
+SLOTS = 2
+_ADDRESS = re.compile(rb"serves (?P<url>http://\S+)")
+_TOLD = 500
+_SERVER = re.compile(rb"server (?P<pid>\d+)\n")
+# outlives the server, whose end is then not that of the tree in which its engines are
+_BEHIND = ("/bin/sh", "-c", '"$@" & echo "server $!"; wait; exec tail -f /dev/null', "sh")
+# by the interpreter that runs us, since its `turngate` need not be on PATH
+_COMMAND = (sys.executable, "-P", "-c", "from turngate.cli import main; main()", "serve")
+
+
+def request(
+    folder: Path,
+    workspaces: Path,
+    env: Mapping[str, str],
+    pass_env: Iterable[str],
+    *,
+    behind: bool = False,
+    verify: str = "off",
+) -> ProcessRequest:
+    """Say how the server is started: its data below `folder`; `pass_env` are names that engines get beside others.
+
+    With `behind` a launcher outlives it, so that its sudden death leaves its engines alone until the life is closed.
+    It doesn't verify the engine by itself unless `verify` says when: the clauses ask whether it resumes.
+    """
+    names = [word for name in sorted(pass_env) for word in ("--pass-env", name)]
+    options = (
+        "--port", "0", "--slots", str(SLOTS), "--data-dir", str(folder), "--workspace-root", str(workspaces),
+        "--verify", verify,
+    )  # fmt: skip
+    command = (*(_BEHIND if behind else ()), *_COMMAND, *options, *names)
+    return ProcessRequest(command, workspaces, env, timeout=float("inf"))
+
+
+class Serving:
+    """One life of the server, from its start line to its end; every process below it ends with it."""
+
+    def __init__(self, asked: ProcessRequest, interrupt: Interrupt, name: str) -> None:
+        """Serve as `asked` once entered; `name` is that of the page which tells of this life."""
+        self._asked, self._interrupt, self._name = asked, interrupt, name
+        self._printed, self._started = bytearray(), threading.Event()
+        self._pid, self._url = 0, ""
+        self._stack = ExitStack()
+        self._outcome: ProcessOutcome | None = None
+        self._failed: TurngateError | None = None
+
+    @property
+    def url(self) -> str:
+        """Where it serves."""
+        return self._url
+
+    def __enter__(self) -> Self:
+        """Start it and wait until it serves; CaseStoppedError if it does not."""
+        stop = self._stack.enter_context(self._interrupt.covering())
+        self._thread = threading.Thread(target=self._run, args=(stop,), name="turngate-serve", daemon=True)
+        self._stack.callback(self._thread.join)
+        self._stack.callback(stop.set)
+        self._thread.start()
+        self._started.wait(READY_WITHIN)
+        if not self._url:
+            self._stack.close()
+            if self._interrupt.is_set():
+                raise InterruptedCaseError
+            raise CaseStoppedError(f"the server did not start: {self._last_words()}")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """End it, and every engine that it runs."""
+        self._stack.close()
+
+    def kill(self) -> None:
+        """Kill it at once, as a crash of the machine would; returns when it is gone, behind a launcher at once."""
+        behind = _SERVER.search(self._printed)
+        os.kill(int(behind["pid"]) if behind else self._pid, signal.SIGKILL)
+        if not behind:
+            self._thread.join()
+
+    def page(self) -> Page:
+        """Tell of a life that has ended."""
+        done = self._outcome
+        streams = (done.stdout, done.stderr) if done else (b"", b"")
+        code, ended, seconds = (done.exit_code, done.ended, done.cpu_seconds) if done else (None, Ended.STOPPED, 0.0)
+        return Page(self._name, self._asked.argv, code, ended, *streams, seconds)
+
+    def _run(self, stop: Stop) -> None:
+        try:
+            self._outcome = run(self._asked, stop=stop, on_output=self._heard, on_start=self._noted)
+        except TurngateError as failed:
+            self._failed = failed
+        finally:
+            self._started.set()
+
+    def _noted(self, pid: int) -> None:
+        self._pid = pid
+
+    def _heard(self, stream: str, chunk: bytes) -> None:
+        if stream != "stdout" or self._url:
+            return
+        self._printed += chunk
+        if found := _ADDRESS.search(self._printed):
+            self._url = found["url"].decode()
+            self._started.set()
+
+    def _last_words(self) -> str:
+        if self._failed is not None:
+            return str(self._failed)
+        if self._outcome is None or self._outcome.ended is not Ended.EXIT:
+            return f"it did not say an address within {READY_WITHIN:.0f} s"
+        said = self._outcome.stderr.decode("utf-8", "replace").strip()
+        return f"exit code {self._outcome.exit_code}: {bounded(said, _TOLD)}"

@@ -1,0 +1,89 @@
+"""Stands for the engine on the server's PATH: notes each start, then is the engine.
+
+With a shape it is the engine without its session ids: the real one runs, and what has that shape goes from its output.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO, Never
+
+from turngate.contract.structs import EngineContract
+from turngate.process import TAG
+
+_CODE = "from turngate_probes.server_level.shim import main; main()"
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """One start of the engine: the tag of its processes, where it began to work, its arguments, its process."""
+
+    tag: str
+    cwd: str
+    arguments: tuple[str, ...]
+    pid: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Shim:
+    """The executable that the server finds, in a folder of its own, and its notes."""
+
+    folder: Path
+    _notes: Path
+
+    def starts(self, cwd: Path) -> list[Start]:
+        """List the starts in one directory, the first one first."""
+        notes = sorted(self._notes.iterdir(), key=lambda note: note.stat().st_mtime_ns)
+        found = [_start(note) for note in notes]
+        return [start for start in found if start and start.cwd == str(cwd)]
+
+
+def install(contract: EngineContract, executable: Path, root: Path, *, hide: bool = False) -> Shim:
+    """Write the stand-in for an executable below `root`; `hide`: without session ids in its output."""
+    made = Shim(root / "bin", root / "starts")
+    for folder in (made.folder, made._notes):  # noqa: SLF001 - it is made here
+        folder.mkdir()
+    command: tuple[str, ...] = (str(executable),)
+    if hide:
+        # -P: a file in the engine's working directory must not stand for a module of ours
+        command = (sys.executable, "-P", "-c", _CODE, str(executable), contract.handle.shape)
+    note = f'printf \'%s\\0\' "${TAG}" "$PWD" "$@" > {shlex.quote(str(root / "starts"))}/$$'
+    path = made.folder / contract.executable
+    path.write_text(f'#!/bin/sh\n{note}\nexec {shlex.join(command)} "$@"\n', "utf-8")
+    path.chmod(0o755)
+    return made
+
+
+def main() -> Never:
+    """Run the command that follows the executable and the shape, and print what it does without that shape."""
+    executable, shape, *arguments = sys.argv[1:]
+    hidden = re.compile(shape.encode())
+    process = subprocess.Popen((executable, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if process.stdout is None or process.stderr is None:
+        raise RuntimeError("no pipes")
+    threads = [
+        threading.Thread(target=_pass_on, args=(source, to, hidden))
+        for source, to in ((process.stdout, sys.stdout.buffer), (process.stderr, sys.stderr.buffer))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    code = process.wait()
+    os._exit(code if code >= 0 else 1)
+
+
+def _pass_on(source: BinaryIO, to: BinaryIO, hidden: re.Pattern[bytes]) -> None:
+    for line in source:
+        to.write(hidden.sub(b"", line))
+        to.flush()
+
+
+def _start(note: Path) -> Start | None:
+    words = [os.fsdecode(word) for word in note.read_bytes().split(b"\0")[:-1]]
+    return Start(words[0], words[1], tuple(words[2:]), int(note.name)) if len(words) > 1 else None

@@ -1,0 +1,198 @@
+"""The subcommands that run turns in the user's own environment: `start` and `resume`.
+
+The first line of each function's docstring is what `turngate --help` shows; it is read without importing this.
+"""
+
+import shlex
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from io import TextIOWrapper
+from pathlib import Path
+from threading import Event
+
+import click
+
+from turngate.errors import RefusedError
+from turngate.model import Mode
+from turngate.process import Stop
+from turngate.process.signals import heard
+from turngate_reference import handle_record
+from turngate_reference.conversations import printing
+from turngate_reference.conversations.conversation import Conversations, Done
+from turngate_reference.conversations.prompt_file import text_file
+from turngate_reference.data_dir import data_dir
+
+NOT_RUN = 2
+OTHER_SESSION = 4
+SIGNALLED = 128
+INTERRUPTED = 130
+
+_CODES = """The engine's own exit code is ours (128 + N if signal N ended it), but: 2 it was not run, 4 another session
+came back than the one asked for, 130 interrupted."""
+
+data_dir_option = click.option(
+    "--data-dir",
+    "asked_dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where runs and handles lie.  [default: TURNGATE_DATA_DIR, else the platform's place for user data]",
+)
+_as_json = click.option("--json", "as_json", is_flag=True, help="Print the handle record as JSON instead.")
+
+
+class EngineFirst(click.Command):
+    """A command whose first word is the engine, before the options; after the prompt only `--` and engine options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the engine off the front, so that the options that follow it are read as ours."""
+        if args and not args[0].startswith("-"):
+            args = [f"--engine={args[0]}", *args[1:]]
+        elif args[:1] not in (["-h"], ["--help"]):
+            raise click.UsageError("the engine comes first: turngate start ENGINE …", ctx)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as unknown:
+            hint = "Put a prompt that begins with a dash after `--`."
+            raise click.UsageError(f"{unknown.format_message()} {hint}", ctx) from unknown
+
+
+@click.command(
+    cls=EngineFirst,
+    options_metavar="ENGINE [OPTIONS]",
+    context_settings={"allow_interspersed_args": False},
+    epilog=_CODES,
+)
+@click.option("--engine", required=True, hidden=True)
+@click.option("--mode", type=click.Choice([m.value for m in Mode]), default=Mode.INTERACTIVE.value, show_default=True)
+@click.option("--model", help="The model, by the engine's own name of it.")
+@click.option("--cwd", type=click.Path(file_okay=False, path_type=Path), help="Where the engine works; kept on resume.")
+@text_file("--prompt-file", "the prompt")
+@data_dir_option
+@_as_json
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[PROMPT] [-- ENGINE_ARGS...]")
+def start(
+    engine: str,
+    mode: str,
+    model: str | None,
+    cwd: Path | None,
+    from_file: str | None,
+    asked_dir: Path | None,
+    as_json: bool,
+    words: tuple[str, ...],
+) -> int:
+    """Begin a conversation with an engine, and get a handle to continue it.
+
+    The engine runs in your own environment, as if you had typed its command, and in mode interactive it is
+    never passed an option that lets it act without asking. Its answer is printed as it comes.
+
+    Put a prompt that begins with a dash after `--`, and engine options after a second `--`:
+
+    turngate start codex -- "-v or -q?" -- --add-dir ../docs
+    """
+    text, args = _prompt_and_options(words, from_file)
+    return _converse(
+        asked_dir,
+        as_json,
+        lambda conversations: conversations.start(engine, text, Mode(mode), model=model, cwd=cwd, args=args),
+    )
+
+
+def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[str, tuple[str, ...]]:
+    """Tell the prompt from the engine's options; a `--` before the first word has been taken off by click."""
+    if from_file is not None:
+        if words and not words[0].startswith("-"):
+            raise click.UsageError("give a prompt, or --prompt-file, but not both")
+        return from_file, words
+    if not words:
+        raise click.UsageError("a prompt is missing, or --prompt-file")
+    prompt, *rest = words
+    if rest and rest[0] != "--":
+        raise click.UsageError("the prompt is one argument: quote it, and put engine options after --")
+    return prompt, tuple(rest[1:])
+
+
+@click.command(context_settings={"allow_interspersed_args": False}, epilog=_CODES)
+@text_file("--message-file", "the message")
+@data_dir_option
+@_as_json
+@click.argument("handle")
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[MESSAGE | -- MESSAGE...]")
+def resume(from_file: str | None, asked_dir: Path | None, as_json: bool, handle: str, words: tuple[str, ...]) -> int:
+    """Continue a conversation by its handle.
+
+    HANDLE may be shortened as long as it is unambiguous. Engine, session, options, mode and directory come from the
+    record. Put turngate's own options before HANDLE. MESSAGE is one argument, or everything after `--`.
+    """
+    text = _message(words, from_file)
+    return _converse(asked_dir, as_json, lambda conversations: conversations.resume(handle, text))
+
+
+def _message(words: tuple[str, ...], from_file: str | None) -> str:
+    """Return the message: from the file, the one word after the handle, or all words after `--`."""
+    if from_file is not None:
+        if words:
+            raise click.UsageError("give MESSAGE or --message-file, not both")
+        return from_file
+    after_dashes = words[:1] == ("--",)
+    message = words[1:] if after_dashes else words
+    if not message:
+        raise click.UsageError("MESSAGE is missing; or give --message-file before HANDLE")
+    if len(message) > 1 and not after_dashes:
+        raise click.UsageError("MESSAGE is one argument: quote it, or put `--` before it")
+    return " ".join(message)
+
+
+def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversations], Done]) -> int:
+    """Run an attempt, say what came of it, and give the exit code."""
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+    stop, gone = Stop(), Event()
+
+    def reader_gone() -> None:
+        gone.set()
+        stop.set()
+
+    answer = printing.Answer(reader_gone)
+    data = data_dir(asked_dir)
+    with _ended_by_signals(stop):
+        try:
+            done = act(Conversations(data, _silent if as_json else answer.text, stop))
+        except RefusedError as refused:
+            raise click.UsageError(str(refused)) from refused
+    if as_json:
+        click.echo(handle_record.as_text(done.record))
+        printing.diagnostics(done)
+    else:
+        answer.end(done.attempt.envelope)
+        printing.diagnostics(done)
+        chosen = f" --data-dir {shlex.quote(str(data.root))}" if asked_dir else ""
+        printing.continuation(done.record, f"turngate resume{chosen}")
+    if gone.is_set():
+        raise BrokenPipeError
+    return _exit_code(done)
+
+
+@contextmanager
+def _ended_by_signals(stop: Stop) -> Iterator[None]:
+    """Let SIGINT, SIGTERM and a hang-up end the engine's whole tree, so that the record is still written."""
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup asks for
+        numbers.append(signal.SIGHUP)
+    with heard(numbers, lambda _: stop.set()):
+        yield
+
+
+def _silent(_text: str) -> None:
+    """Print nothing while the record is what is asked for."""
+
+
+def _exit_code(done: Done) -> int:
+    if done.attempt.interrupted:
+        return INTERRUPTED
+    if done.strayed:
+        return OTHER_SESSION
+    if done.attempt.lingered:
+        return 0 if done.attempt.went_well else 1
+    code = done.attempt.exit_code
+    return NOT_RUN if code is None else code if code >= 0 else SIGNALLED - code

@@ -1,0 +1,173 @@
+"""Begins a conversation with an engine and continues it by its handle, keeping the record true."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from turngate.argv import build
+from turngate.argv.build import Invocation
+from turngate.argv.environment import relocated
+from turngate.errors import EnvironmentFailed
+from turngate.model import Mode
+from turngate.process import ProcessTree, Stop, Tree
+from turngate.turn.envelope import Envelope
+from turngate.turn.read import TurnReader
+from turngate_reference import handle_record
+from turngate_reference.data_dir import DataDir
+from turngate_reference.engine.attempt import Attempt, Terms, attempt, traces
+from turngate_reference.engine.lookup import InstalledEngine, find_engine
+from turngate_reference.handle_record import PROMPT_KEPT, HandleRecord
+from turngate_reference.lock import locked
+
+if TYPE_CHECKING:
+    from turngate_reference.conversations.served import ServedRun
+
+
+class Done(Struct, frozen=True):
+    """An attempt and the record as it stands after it.
+
+    `strayed` says that a resume ended in another session than the one asked for, or well but in none that can
+    be told; `news` says what a served run shows of it.
+    """
+
+    record: HandleRecord
+    attempt: Attempt
+    strayed: bool
+    news: str = ""
+
+
+class Conversations(Struct, frozen=True):
+    """Everything that starting and continuing share: the data directory, who hears the agent, what ends it.
+
+    `new_tree` is that of `turngate.process.run`.
+    """
+
+    data: DataDir
+    on_text: Callable[[str], None]
+    stop: Stop
+    new_tree: Callable[[str], Tree] = ProcessTree
+
+    def start(
+        self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
+    ) -> Done:
+        """Run a first turn in a new run directory; RefusedError and EnvironmentFailed come before one is made."""
+        installed = find_engine(engine, self.data, self.stop)
+        built = build.start(installed.contract, prompt, mode, options=args, model=model)
+        if cwd is not None and not cwd.is_dir():
+            raise EnvironmentFailed(f"there is no directory {cwd}", "make it, or give another --cwd")
+        handle, directory = self.data.new_run(engine)
+        at = handle_record.now()
+        record = HandleRecord(
+            handle=handle, run_id=directory.name, run_directory=directory, engine=engine,
+            session_field=None, session_value=None, args=tuple(args), mode=mode, model=model,
+            cwd=(cwd or directory).absolute(), locations={}, state="unfinished", turns=1,
+            prompt=" ".join(prompt.split())[:PROMPT_KEPT], created_at=at, updated_at=at, served=False,
+        )  # fmt: skip
+        with self._locked(handle), _naming(handle):
+            return self._attempt(record, installed, built, None)
+
+    def resume(self, prefix: str, message: str) -> Done:
+        """Run the next turn of a conversation; EnvironmentFailed names what is missing for that."""
+        handle = handle_record.find(self.data, prefix).handle
+        with self._locked(handle):
+            # read again: another attempt may have ended between finding and locking
+            record = handle_record.find(self.data, handle)
+            if record.served:
+                from turngate_reference.conversations import served  # noqa: PLC0415 - it needs a database, and takes longer
+
+                with served.opened(self.data, record) as run:
+                    if run.waits:
+                        return self._reply(run, message)
+                    record = run.record_after(record)
+            done = self._continue(record, message)
+            outside = f"the run {record.run_id} had ended before, and does not show this turn" if record.served else ""
+            return replace(done, news=outside)
+
+    def _continue(self, record: HandleRecord, message: str) -> Done:
+        """Resume the session that a record names; the caller holds its lock."""
+        handle = record.handle
+        if record.session_value is None:
+            raise EnvironmentFailed(
+                f"{handle} has no session to resume: its attempts reported no session id",
+                f"see {record.run_directory}, and start anew: turngate start {record.engine} …",
+            )
+        for directory in (record.run_directory, record.cwd):
+            if not directory.is_dir():
+                hint = f"put it back, or start anew: turngate start {record.engine} …"
+                raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
+        installed = find_engine(record.engine, self.data, self.stop)
+        built = build.resume(
+            installed.contract, message, record.mode, record.session_value,
+            options=record.args, model=record.model,
+        )  # fmt: skip
+        with _naming(handle):
+            return self._attempt(record.updated(turns=record.turns + 1), installed, built, record.session_value)
+
+    def _reply(self, run: "ServedRun", message: str) -> Done:
+        """Reply to the question of a served run that waits."""
+        replied = run.reply(message, self.on_text, self.stop)
+        session = replied.record.session_value or ""
+        return Done(replied.record, replied.attempt, _strayed(replied.attempt, session), replied.news)
+
+    def _locked(self, handle: str) -> AbstractContextManager[None]:
+        return locked(self.data.lock(handle), handle)
+
+    def _attempt(
+        self, record: HandleRecord, installed: InstalledEngine, built: Invocation, resumed: str | None
+    ) -> Done:
+        """Run one attempt; its record stands as unfinished meanwhile, and then as what came of it."""
+        path, record = self.data.record(record.handle), record.updated(state="unfinished")
+        handle_record.write(path, record)
+        # read as in mode auto: what a person is told does not depend on an envelope, and ids are compared below
+        reader = TurnReader(
+            installed.contract, Mode.AUTO, turn_index=record.turns, resumed=resumed, on_text=self.on_text
+        )
+        try:
+            done = attempt(
+                installed, built, reader, traces(record.run_directory, record.turns),
+                Terms(record.cwd, relocated(os.environ, record.locations), self.stop, new_tree=self.new_tree),
+            )  # fmt: skip
+        except Exception:
+            handle_record.write(path, record.updated(state="failed"))
+            raise
+        strayed = resumed is not None and _strayed(done, resumed)
+        session = resumed or _reported(done)
+        updated = record.updated(
+            session_field=installed.contract.handle.field if session else None,
+            session_value=session,
+            state="failed" if strayed else _state(done),
+        )
+        handle_record.write(path, updated)
+        return Done(updated, done, strayed)
+
+
+@contextmanager
+def _naming(handle: str) -> Iterator[None]:
+    """Have what fails from here on say the handle, by which the conversation that there is now can be found."""
+    try:
+        yield
+    except EnvironmentFailed as failed:
+        hint = f"{failed.hint}; the handle is {handle}" if failed.hint else f"the handle is {handle}"
+        raise EnvironmentFailed(failed.what, f"{hint}: turngate handles show {handle}") from failed
+
+
+def _reported(done: Attempt) -> str | None:
+    return done.reading.session.handle_value if done.reading.session else None
+
+
+def _strayed(done: Attempt, resumed: str) -> bool:
+    reported = _reported(done)
+    if reported is None:
+        return (done.exit_code == 0 or done.lingered) and not done.interrupted
+    return reported != resumed
+
+
+def _state(done: Attempt) -> str:
+    if done.interrupted or not done.went_well:
+        return "failed"
+    return "asked" if isinstance(done.envelope, Envelope) and done.envelope.interaction else "answered"

@@ -1,0 +1,123 @@
+"""The subcommand `handles`: lists, shows and prunes the records of conversations and served runs.
+
+The first line of each function's docstring is what `turngate --help` shows; it is read without importing this.
+"""
+
+import json
+import re
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from turngate.errors import EnvironmentFailed
+from turngate_reference import handle_record
+from turngate_reference.conversations import printing
+from turngate_reference.conversations.cli import data_dir_option
+from turngate_reference.data_dir import DataDir, data_dir
+from turngate_reference.handle_record import HandleRecord
+from turngate_reference.lock import locked
+
+if TYPE_CHECKING:
+    from turngate_reference.conversations.served_states import ServedStates
+
+
+@click.group(invoke_without_command=True)
+@data_dir_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.pass_context
+def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
+    """List conversations and served runs, newest first; show and prune them."""
+    ctx.obj = data_dir(asked_dir)
+    if ctx.invoked_subcommand:
+        return 0
+    records, unreadable = _records(ctx.obj)
+    states = _served_states(ctx.obj, records)
+    if states:
+        records = sorted(map(states.updated, records), key=lambda record: record.touched, reverse=True)
+    if as_json:
+        click.echo(json.dumps([record.to_json() for record in records], indent=2))
+    else:
+        for record in records:
+            click.echo(printing.row(record))
+    return 2 if unreadable else 0
+
+
+@handles.command()
+@click.argument("handle")
+@click.pass_obj
+def show(data: DataDir, handle: str) -> None:
+    """Print one handle record."""
+    record = handle_record.find(data, handle)
+    states = _served_states(data, [record])
+    click.echo(handle_record.as_text(states.updated(record) if states else record))
+
+
+@handles.command()
+@click.option("--older-than", required=True, metavar="AGE", help="Such as 30d, 12h or 4w.")
+@click.pass_obj
+def prune(data: DataDir, older_than: str) -> None:
+    """Remove records and run directories that nobody touched for so long, except of served runs that have not ended."""
+    before = datetime.now(UTC) - _age(older_than)
+    records, _ = _records(data)
+    states = _served_states(data, records)
+    for record in records:
+        if record.served and (states is None or states.is_unfinished(record)):
+            if record.touched < before:
+                click.echo(f"kept: {record.handle}: its run has not ended", err=True)
+        elif (states.updated(record) if states else record).touched < before:
+            _remove(data, record)
+
+
+def _records(data: DataDir) -> tuple[list[HandleRecord], bool]:
+    """Read all records; those that can't be read are reported, and make the second value true."""
+    records, unreadable = [], False
+    for found in handle_record.every(data):
+        if isinstance(found, HandleRecord):
+            records.append(found)
+        else:
+            unreadable = True
+            click.echo(f"{found.path} can't be read and is left as it is: {found.why}", err=True)
+    return records, unreadable
+
+
+def _served_states(data: DataDir, records: list[HandleRecord]) -> "ServedStates | None":
+    """Ask the server's database about served runs; None: no run is served, or the database can't be read."""
+    if not any(record.served for record in records):
+        return None
+    from turngate_reference.conversations import served_states  # noqa: PLC0415 - it needs a database
+
+    try:
+        return served_states.read(data)
+    except EnvironmentFailed as lacking:
+        click.echo(f"states of served runs may be old: {lacking}", err=True)
+        return None
+
+
+def _remove(data: DataDir, record: HandleRecord) -> None:
+    path, lock = data.record(record.handle), data.lock(record.handle)
+    try:
+        with locked(lock, record.handle):
+            if handle_record.read(path) != record:
+                return  # it was used meanwhile
+            # a record may name any directory, by any path to it; only those that are ours are removed
+            ours = data.runs / record.run_id
+            if ours.exists() and ours.resolve() == record.run_directory.resolve():
+                shutil.rmtree(ours)
+            for file in (path.with_suffix(".tmp"), path, lock):
+                file.unlink(missing_ok=True)
+    except EnvironmentFailed as used:
+        click.echo(f"kept: {used.what}", err=True)
+    except OSError as error:
+        click.echo(f"kept: {record.handle}: {error}", err=True)
+    else:
+        click.echo(f"removed {record.handle} ({record.engine}, {record.updated_at[:10]})")
+
+
+def _age(text: str) -> timedelta:
+    found = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
+    if not found:
+        raise click.UsageError(f"{text!r} is no age: write a number and h, d or w, such as 30d")
+    return int(found[1]) * {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}[found[2]]

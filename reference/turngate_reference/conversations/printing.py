@@ -1,0 +1,120 @@
+"""What a person at a terminal reads: the agent's words, its question, and how to go on."""
+
+import json
+from collections.abc import Callable
+
+import click
+
+from turngate.model import Interaction, Repair
+from turngate.process import EXIT_LIMIT
+from turngate.sanitize import visible, visible_lines
+from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
+from turngate_reference.conversations.conversation import Done
+from turngate_reference.engine.attempt import traces
+from turngate_reference.handle_record import HandleRecord
+
+# beside newlines and tabs what joins emoji and letters: it has no shape of its own, but gives it to others
+_KEPT = "\n\t\u200c\u200d"
+_STDERR_LINES = 10
+
+
+class Answer:
+    """Prints the agent's texts as they come; `reader_gone` is called once nobody reads them any more.
+
+    An envelope that is a text of its own is held back, since it is told in words if the turn ends with it.
+    """
+
+    def __init__(self, reader_gone: Callable[[], None]) -> None:
+        self._reader_gone = reader_gone
+        self._held: str | None = None
+
+    def text(self, text: str) -> None:
+        """Print a text."""
+        self._release()
+        found = read_envelope(text)
+        if isinstance(found, Envelope) and found.repair is not Repair.EMBEDDED_OBJECT:
+            self._held = text
+        else:
+            self._print(text)
+
+    def end(self, found: Envelope | BadEnvelope | None) -> None:
+        """Print what the turn ended with: its question or its result in words."""
+        if isinstance(found, Envelope):
+            self._print(_question(found.interaction) if found.interaction else _final(found))
+        else:
+            self._release()
+
+    def _release(self) -> None:
+        if self._held is not None:
+            self._print(self._held)
+        self._held = None
+
+    def _print(self, text: str) -> None:
+        try:
+            click.echo(visible(text, keep=_KEPT))
+        except BrokenPipeError:
+            self._reader_gone()
+
+
+def diagnostics(done: Done) -> None:
+    """Print on stderr what went wrong in an attempt, and where to look."""
+    record, reading, code = done.record, done.attempt.reading, done.attempt.exit_code
+    folder = traces(record.run_directory, record.turns)
+    for failure in reading.failures[-1:]:
+        _note(f"{record.engine} failed: {visible(failure)}")
+    if done.attempt.interrupted:
+        _note("interrupted")
+    elif code != 0:
+        for line in [] if done.attempt.lingered else visible_lines(reading.result.stderr)[-_STDERR_LINES:]:
+            _note(f"  {line}")
+        _note(f"{record.engine} {_ended(done)}; see {folder}")
+    elif not reading.ended:
+        _note(f"{record.engine} exited with 0, but nothing proves that its turn ended; see {folder}")
+    elif reading.final_text is None:
+        _note(f"{record.engine} exited with 0, but gave no answer; see {folder}")
+    if done.strayed:
+        back = f"{reading.session.handle_value} came back" if reading.session else "none can be told to have come back"
+        _note(f"asked for session {record.session_value}, but {back}: {visible(reading.handle.detail)}")
+        _note("what was said before may be lost to it. The record keeps the session that was asked for.")
+    if record.session_value is None:
+        _note(f"no session id was found: {visible(reading.handle.detail)}")
+    if done.news:
+        _note(visible(done.news))
+
+
+def _ended(done: Done) -> str:
+    """Say how a process ended that did not exit with 0."""
+    if done.attempt.lingered:
+        return f"was ended: it was still running {EXIT_LIMIT:.0f} s after its turn"
+    if (code := done.attempt.exit_code) is None:
+        return "could not be run"
+    return f"exited with {code}" if code > 0 else f"died of signal {-code}"
+
+
+def continuation(record: HandleRecord, command: str) -> None:
+    """Print on stderr the handle and how to continue."""
+    if record.session_value is None:
+        _note(f"handle {record.handle} (it can't be resumed)")
+    else:
+        _note(f"handle {record.handle}; to continue: {command} {record.handle} MESSAGE")
+
+
+def row(record: HandleRecord) -> str:
+    """Give one line of the list of handles."""
+    when = record.updated_at[:16].replace("T", " ")
+    return visible(f"{record.handle}  {when}  {record.engine:10} {record.state:10} {record.prompt[:60]}")
+
+
+def _note(text: str) -> None:
+    click.echo(text, err=True)
+
+
+def _question(asked: Interaction) -> str:
+    lines = ["", f"? {asked.prompt}"]
+    lines += [f"  - {option}" for option in asked.options]
+    lines += [f"  {field}:" for field in asked.required_fields]
+    return "\n".join(lines)
+
+
+def _final(found: Envelope) -> str:
+    return json.dumps(found.final_data, indent=2, ensure_ascii=False)

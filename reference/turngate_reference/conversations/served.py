@@ -1,0 +1,170 @@
+"""Runs of `turngate serve` at a terminal: the store decides who continues one, as it does between HTTP replies."""
+
+import os
+import sqlite3
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from dataclasses import replace as changed
+
+from turngate.argv.build import Invocation
+from turngate.argv.environment import relocated
+from turngate.errors import EnvironmentFailed
+from turngate.process import Stop
+from turngate_reference.conversations.served_states import opened_store
+from turngate_reference.data_dir import DataDir
+from turngate_reference.engine.attempt import Attempt
+from turngate_reference.engine.lookup import find_engine
+from turngate_reference.handle_record import HandleRecord
+from turngate_reference.server.orchestrator import finish, headless, replies, workspaces
+from turngate_reference.server.orchestrator.decide import failed
+from turngate_reference.server.orchestrator.documents import links
+from turngate_reference.server.orchestrator.handle_records import Records, record_of
+from turngate_reference.server.orchestrator.headless import HeadlessTurn, TextEvents, TurnFailed
+from turngate_reference.server.orchestrator.recovery import settle_terminal_turn
+from turngate_reference.server.states import ENDED, RunErrorCode, State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run
+
+WATCH_SECONDS = 0.5
+_SEE = "see: turngate handles"
+_INTERRUPTED = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was interrupted while the turn ran")
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What came of a reply: the record after it, the engine's attempt, and what became of the run, in words."""
+
+    record: HandleRecord
+    attempt: Attempt
+    news: str
+
+
+@dataclass(frozen=True, slots=True)
+class ServedRun:
+    """A run that can be continued; the caller holds the lock of its handle."""
+
+    store: Store
+    records: Records
+    run: Run
+
+    @property
+    def waits(self) -> bool:
+        """Whether the run waits for its user; it has ended otherwise."""
+        return self.run.state is State.WAITING_USER
+
+    def record_after(self, record: HandleRecord) -> HandleRecord:
+        """Return the record of a run that has ended: `record` if a terminal has continued the run since."""
+        return record if record.turns > self.run.turn_index else record_of(self.run, self.run.state, self.run.session)
+
+    def reply(self, message: str, on_text: Callable[[str], None], stop: Stop) -> Reply:
+        """Reply to the open question and run the next turn; EnvironmentFailed before the claim: nothing has changed."""
+        if not message.strip():
+            raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
+        engine = find_engine(self.run.engine, self.records.data, stop)
+        turn = HeadlessTurn(self.store, self.run, engine, relocated(os.environ, self.run.locations), on_text)
+        try:
+            session = turn.session()
+            built = turn.next(session, message)
+        except TurnFailed as early:
+            hint = f"nothing was sent; {self.run.handle} still waits for a reply"
+            raise EnvironmentFailed(str(early), hint) from early
+        claimed = replies.claim_at_terminal(self.store, self.run, message, uuid.uuid4().hex)
+        if claimed is None:
+            raise EnvironmentFailed(f"the question of {self.run.handle} is closed: somebody else was first", _SEE)
+        self.records.keep(claimed, State.RUNNING, claimed.session)
+        events = TextEvents(self.store, claimed)
+
+        def tell(text: str) -> None:
+            on_text(text)
+            events(text)
+
+        return self._play(changed(turn, run=claimed, on_text=tell), built, session, stop)
+
+    def _play(self, turn: HeadlessTurn, built: Invocation, session: str, stop: Stop) -> Reply:
+        """Run a turn that was claimed, and write what became of it, however it went."""
+        run, start, done = turn.run, time.monotonic(), None
+        try:
+            with self._ended_from_elsewhere(stop):
+                done = turn.play(built, session, stop)
+            decision, came = turn.came(done, start, _INTERRUPTED)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code
+            decision, came = headless.failure(run, error), finish.Came(time.monotonic() - start)
+        # before the state is told, as on the server: the next turn can't have begun
+        self.records.keep(run, decision.state, run.session)
+        headless.write_end(self.store, run, decision, came, _waited_or(stop))
+        ended = runs.find(self.store, run.run_id) or run
+        if done is None:
+            raise EnvironmentFailed(_news(ended), _SEE)
+        return Reply(record_of(ended, ended.state, ended.session), done, _news(ended))
+
+    @contextmanager
+    def _ended_from_elsewhere(self, stop: Stop) -> Iterator[None]:
+        """Set `stop` when somebody cancels the run while the block runs."""
+        over = threading.Event()
+
+        def watch() -> None:
+            while not over.wait(WATCH_SECONDS):
+                with suppress(sqlite3.Error):
+                    if not runs.is_wanted(self.store, self.run.run_id):
+                        stop.set()
+                        return
+
+        thread = threading.Thread(target=watch, name="turngate-cancel", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()
+
+
+@contextmanager
+def opened(data: DataDir, record: HandleRecord) -> Iterator[ServedRun]:
+    """Open the run of a record; EnvironmentFailed says why it can't be continued. The caller holds its lock."""
+    with opened_store(data) as store:
+        records = Records(data)
+        # nobody else holds the lock, so a terminal that was at it is dead
+        settle_terminal_turn(store, records, record.run_id)
+        run = runs.find(store, record.run_id)
+        if run is None:
+            raise EnvironmentFailed(f"{data.database} does not know {record.run_id}", "was it made by another server?")
+        if why := _reason_against(store, run):
+            raise EnvironmentFailed(f"{run.handle} can't be continued now: {why}", _SEE)
+        yield ServedRun(store, records, run)
+
+
+def _reason_against(store: Store, run: Run) -> str:
+    """Say why a terminal may not continue a run; empty: it may."""
+    if run.state is State.QUEUED:
+        return "it is queued for its next turn in turngate serve"
+    if run.state is State.RUNNING:
+        return "turngate serve is running its turn, or was killed in it"
+    if run.is_sticky:
+        if run.state is State.WAITING_USER:
+            return f"turngate serve keeps its process (sticky_process); POST the reply to {links(run.run_id)['reply']}"
+        return "its session ended with its process (sticky_process)"
+    if run.state in ENDED and run.workspace and (other := runs.unfinished_in(store, run.workspace)):
+        return f"the unfinished run {other} works in {run.workspace}"
+    return workspaces.lost(run) or ""
+
+
+def _news(run: Run) -> str:
+    """Say what became of a run after a turn."""
+    if run.state is State.WAITING_USER:
+        return f"the run {run.run_id} waits for the next reply"
+    ended = {State.SUCCEEDED: "has succeeded", State.FAILED: "has failed", State.CANCELED: "was canceled"}
+    why = f": {run.error['code']}: {run.error['detail']}" if run.error else ""
+    return f"the run {run.run_id} {ended.get(run.state, f'is {run.state}')}{why}"
+
+
+def _waited_or(stop: Stop) -> Callable[[float], bool]:
+    def wait(seconds: float) -> bool:
+        time.sleep(seconds)
+        return stop.is_set()
+
+    return wait

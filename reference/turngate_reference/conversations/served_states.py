@@ -1,0 +1,59 @@
+"""What the server's database says of the runs behind handles."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from turngate.errors import EnvironmentFailed
+from turngate_reference.data_dir import DataDir
+from turngate_reference.handle_record import HandleRecord
+from turngate_reference.server.orchestrator.handle_records import STATES
+from turngate_reference.server.states import ENDED
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.runs import Standing
+
+
+@contextmanager
+def opened_store(data: DataDir) -> Iterator[Store]:
+    """Open the server's database; EnvironmentFailed if there is none, or whenever it can't be used."""
+    if not data.database.exists():
+        raise EnvironmentFailed(f"the server's database {data.database} is gone", "put it back")
+    try:
+        store = Store(data.database)
+        try:
+            yield store
+        finally:
+            store.close()
+    except sqlite3.Error as error:
+        raise EnvironmentFailed(f"the database {data.database} can't be used: {error}", "try again later") from error
+
+
+@dataclass(frozen=True, slots=True)
+class ServedStates:
+    """How every served run stands, by its handle."""
+
+    by_handle: dict[str, Standing]
+
+    def updated(self, record: HandleRecord) -> HandleRecord:
+        """Return the record of a conversation or run as the database has it."""
+        standing = self.by_handle.get(record.handle)
+        # after its end a run goes on at a terminal alone, which the database does not hear of
+        if standing is None or (standing.state in ENDED and record.turns > standing.turn_index):
+            return record
+        state = STATES[standing.state]
+        return replace(record, state=state, turns=standing.turn_index, updated_at=standing.updated_at)
+
+    def is_unfinished(self, record: HandleRecord) -> bool:
+        """Whether the record is that of a run that has not ended."""
+        standing = self.by_handle.get(record.handle)
+        return standing is not None and standing.state not in ENDED
+
+
+def read(data: DataDir) -> ServedStates:
+    """Read how all served runs stand; EnvironmentFailed if the database can't be read."""
+    with opened_store(data) as store:
+        return ServedStates({each.handle: each for each in runs.standings(store)})

@@ -1,0 +1,1 @@
+"""Finds an engine on this machine and runs one attempt at a turn."""

@@ -1,0 +1,134 @@
+"""One attempt at a turn: an engine's process from its start to its end, with its traces kept on disk."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from io import FileIO
+from pathlib import Path
+
+from msgspec import Struct
+
+from turngate.argv.build import Invocation
+from turngate.contract.structs import Stream
+from turngate.errors import EnvironmentFailed
+from turngate.process import EXIT_LIMIT, Ended, ProcessRequest, ProcessTree, Stdin, Stop, Tree, run
+from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
+from turngate.turn.read import TurnReader, TurnReading
+from turngate_reference.engine.lookup import InstalledEngine
+
+log = logging.getLogger(__name__)
+
+MAX_TRACE = 64 * 2**20
+
+
+class NoRoom(EnvironmentFailed):
+    """The traces of an attempt can't be kept."""
+
+
+class Attempt(Struct, frozen=True):
+    """What came of an attempt: the engine's exit code (None: it has none of its own), what ended it, its turn.
+
+    An engine that does not exit within `EXIT_LIMIT` after its turn has ended is ended, and the turn counts.
+    """
+
+    exit_code: int | None
+    ended: Ended
+    reading: TurnReading
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether it was stopped from outside."""
+        return self.ended is Ended.STOPPED
+
+    @property
+    def lingered(self) -> bool:
+        """Whether it was ended because it did not exit after its turn."""
+        return self.ended is Ended.LINGERED
+
+    @property
+    def envelope(self) -> Envelope | BadEnvelope | None:
+        """The envelope in the agent's answer."""
+        return read_envelope(self.reading.final_text or "")
+
+    @property
+    def went_well(self) -> bool:
+        """Whether the engine proved the turn's end, reported no failure, gave an answer, and did not exit badly."""
+        reading = self.reading
+        exited_well = self.exit_code == 0 or self.lingered
+        return exited_well and reading.ended and not reading.failures and reading.final_text is not None
+
+
+class Terms(Struct, frozen=True):
+    """On what terms an engine runs: where, in which environment, for how long, and what ends it or hears of it.
+
+    `timeout` is in seconds; `tag` marks its processes (empty: nobody needs to find them later); `on_start` gets
+    the process id; `new_tree` is that of `turngate.process.run`.
+    """
+
+    cwd: Path
+    env: Mapping[str, str]
+    stop: Stop
+    timeout: float = float("inf")
+    tag: str = ""
+    on_start: Callable[[int], None] | None = None
+    new_tree: Callable[[str], Tree] = ProcessTree
+
+
+def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, terms: Terms) -> Attempt:
+    """Run the engine to its end, read by `reader`; EnvironmentFailed if it can't be started.
+
+    Command, stdout and stderr are kept in `folder`; NoRoom if they can't be.
+    """
+    argv = (str(engine.executable), *built.arguments)
+    stdin = Stdin.CLOSED if built.stdin is None else built.stdin
+    request = ProcessRequest(
+        argv,
+        terms.cwd,
+        {**terms.env, "PWD": str(terms.cwd)},
+        stdin,
+        terms.timeout,
+        EXIT_LIMIT,
+        max_output=0,
+        tag=terms.tag,
+    )
+    with ExitStack() as files:
+        kept = _keep(folder, argv, engine, files)
+
+        def on_output(stream: str, chunk: bytes) -> bool:
+            name: Stream = "stdout" if stream == "stdout" else "stderr"
+            trace = kept[name]
+            try:
+                trace.write(chunk[: max(0, MAX_TRACE - trace.tell())])
+            except OSError as error:
+                raise _no_room(folder, error) from error
+            reader.feed(name, chunk)
+            return reader.over
+
+        outcome = run(request, stop=terms.stop, on_output=on_output, on_start=terms.on_start, new_tree=terms.new_tree)
+    if lingered := outcome.ended is Ended.LINGERED:
+        log.warning("%s was ended: it was still running %.0f s after its turn", engine.executable, EXIT_LIMIT)
+    reading = reader.finish(outcome.exit_code, ended=outcome.ended)
+    return Attempt(None if lingered else outcome.exit_code, outcome.ended, reading)
+
+
+def traces(run_directory: Path, number: int) -> Path:
+    """Give the folder of an attempt's traces: `command.json`, `stdout`, `stderr`."""
+    return run_directory / ".turngate" / f"attempt-{number:03}"
+
+
+def _keep(folder: Path, argv: tuple[str, ...], engine: InstalledEngine, files: ExitStack) -> dict[Stream, FileIO]:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        told = {"argv": argv, "version": engine.version}
+        (folder / "command.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+        return {
+            "stdout": files.enter_context((folder / "stdout").open("wb", buffering=0)),
+            "stderr": files.enter_context((folder / "stderr").open("wb", buffering=0)),
+        }
+    except OSError as error:
+        raise _no_room(folder, error) from error
+
+
+def _no_room(folder: Path, error: OSError) -> NoRoom:
+    return NoRoom(f"{folder} can't be written: {error.strerror}", "make room, or mend its permissions")

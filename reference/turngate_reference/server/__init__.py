@@ -1,0 +1,1 @@
+"""`turngate serve`: the orchestrator behind its HTTP interface."""

@@ -1,0 +1,140 @@
+"""Puts a server together over one data directory: store, engines, queue, and what callers may do."""
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from turngate.argv.environment import engine_environment, locations_of
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.errors import EnvironmentFailed
+from turngate.process import Stop
+from turngate_reference.data_dir import DataDir
+from turngate_reference.lock import locked
+from turngate_reference.server.orchestrator.commands import Commands
+from turngate_reference.server.orchestrator.dispatcher import Dispatcher
+from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.orchestrator.handle_records import Records
+from turngate_reference.server.orchestrator.help_survey import HelpSurvey
+from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.orchestrator.recovery import recover, watch_terminals
+from turngate_reference.server.orchestrator.sticky import Sticky
+from turngate_reference.server.orchestrator.turns import TurnRunner
+from turngate_reference.server.orchestrator.verification import Verifier, Verify
+from turngate_reference.server.sticky import ResidentHost
+from turngate_reference.server.store.database import Store
+
+SLOTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a server is started with; `env` is what engines may get parts of, `pass_env` names more of it for them.
+
+    `observe` hears of each turn: engine, outcome, seconds. `verify` says when engines are verified on the wire.
+    """
+
+    data: DataDir
+    slots: int = SLOTS
+    workspace_root: Path | None = None
+    env: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    pass_env: tuple[str, ...] = ()
+    observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
+    verify: Verify = Verify.OFF
+
+    def environment(self, contract: EngineContract) -> dict[str, str]:
+        """Return what a run that begins now would give its engine."""
+        return engine_environment(contract, self.env, locations_of(contract, self.env), self.pass_env)
+
+
+class Server:
+    """A running orchestrator; `close` ends it and every process that it started."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Take the data directory and settle what an earlier server left; EnvironmentFailed if it can't be used."""
+        load.prepare()  # here, since turns and requests read contracts on many threads
+        self._stack = ExitStack()
+        self._stop = Stop()
+        self._started, self._verify = False, settings.verify
+        self._records = Records(settings.data)
+        root = settings.data.root
+        _check_is_text(root)
+        try:
+            settings.data.make()
+            self._stack.enter_context(locked(root / "server.lock", str(root)))
+            self.store = Store(settings.data.database)
+            self._stack.callback(self.store.close)
+            recover(self.store, self._records)
+        except OSError as error:
+            self._stack.close()
+            hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
+            raise EnvironmentFailed(f"{root} can't be used: {error.strerror}", hint) from error
+        except BaseException:
+            self._stack.close()
+            raise
+        profiles = Profiles(
+            HelpSurvey(self._stop, settings.environment), Verifier(settings.verify, root, self._stop),
+            settings.environment,
+        )  # fmt: skip
+        self.dispatcher = Dispatcher(self.store, self._records, settings.slots)
+        self.engines = Engines(settings.data, self._stop, profiles, settings.environment, self.dispatcher.kick)
+        self._sticky = Sticky(
+            self.store, self._records, ResidentHost(), self.dispatcher.release, settings.observe
+        )  # fmt: skip
+        self._runner = TurnRunner(
+            self.store, self._records, self.engines, profiles, self._sticky, settings.env,
+            settings.pass_env, settings.observe,
+        )  # fmt: skip
+        self.commands = Commands(
+            self.store, settings.data, self.engines, self.dispatcher, self._sticky, settings.workspace_root
+        )
+
+        self._watch = threading.Thread(
+            target=watch_terminals, args=(self.store, self._records, self._runner.closing),
+            name="turngate-terminals", daemon=True,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Begin to work on the queue, and look at what engines there are; with `Verify.WAIT` look at them first."""
+        if self._verify is Verify.WAIT:
+            self.engines.collect()
+            if self._stop.is_set():
+                return
+        else:
+            threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
+        self.dispatcher.start(self._runner, self.engines.unsettled)
+        self._watch.start()
+        self._started = True
+
+    def stop(self) -> None:
+        """End what is run to learn of engines, and a start that waits for that; a signal handler may call it."""
+        self._stop.set()
+
+    @property
+    def ready(self) -> bool:
+        """Whether runs are taken and worked on."""
+        return self._started and self.dispatcher.works
+
+    def close(self) -> None:
+        """End what runs, write what became of it, and give the data directory back."""
+        self._started = False
+        self._stop.set()
+        self._runner.closing.set()
+        self.dispatcher.close()
+        self._sticky.close()
+        if self._watch.ident is not None:
+            self._watch.join()
+        self.engines.close()
+        self.store.wake()
+        self._stack.close()
+
+
+def _check_is_text(path: Path) -> None:
+    try:
+        str(path).encode()
+    except UnicodeEncodeError as odd:
+        hint = "give another --data-dir"
+        raise EnvironmentFailed(f"the path of the data directory {str(path)!r} is no UTF-8", hint) from odd

@@ -1,0 +1,166 @@
+"""The subcommand `serve`: the reference server under waitress.
+
+The first line of the function's docstring is what `turngate --help` shows; it is read without importing this.
+"""
+
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from turngate.contract import load
+from turngate_reference.data_dir import data_dir
+from turngate_reference.server.app import SLOTS, Server, Settings
+from turngate_reference.server.orchestrator.verification import Verify
+from turngate_reference.server.web.app import create_app
+from turngate_reference.server.web.listener import Listener, address_of, bound, url
+from turngate_reference.server.web.metrics import Metrics
+from turngate_reference.server.web.security import guard, read_token
+from turngate_reference.server.web.streams import Streams
+
+PORT = 8321
+_EPILOG = """\b
+Examples:
+    turngate serve
+    turngate serve --port 0 --data-dir ./data --workspace-root ~/projects
+    turngate serve --verify wait
+    turngate serve --host 0.0.0.0 --token-file ~/.config/turngate/token
+
+The API is described at /openapi.json and in docs/api.md. SIGTERM or Ctrl-C ends the server and every engine that it
+started; runs that wait for their user, and queued ones, go on when it is started again. Exit codes: 0 ended when asked
+to, 2 it could not start."""
+
+
+@click.command(epilog=_EPILOG)
+@click.option("--host", default="127.0.0.1", show_default=True, help="The address; another one needs --token-file.")
+@click.option(
+    "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one, and prints it."
+)
+@click.option(
+    "--data-dir",
+    "asked_dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where runs and their database lie.  [default: TURNGATE_DATA_DIR, else the platform's place for user data]",
+)
+@click.option(
+    "--slots", default=SLOTS, show_default=True, type=click.IntRange(1, 1000), help="How many engines may run at once."
+)
+@click.option(
+    "--workspace-root",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Where the directories lie that runs may name as their workspace.  [default: runs may name none]",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with the token that requests must carry as Authorization: Bearer TOKEN.",
+)
+@click.option(
+    "--pass-env",
+    multiple=True,
+    metavar="NAME",
+    help="A variable that engines get beside those that their contracts name; may be given often.",
+)
+@click.option(
+    "--verify",
+    type=click.Choice([each.value for each in Verify]),
+    default=Verify.BACKGROUND.value,
+    show_default=True,
+    help="Run two turns of each engine against a stub model to see that it resumes, unless that is known: "
+    "while serving (its interactive runs stay queued until then), before serving, or never.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(("debug", "info", "warning")),
+    default="warning",
+    show_default=True,
+    help="What is logged on stderr; debug says the arguments of every engine that is started.",
+)
+def serve(  # noqa: PLR0913 - as it has options
+    host: str,
+    port: int,
+    asked_dir: Path | None,
+    slots: int,
+    workspace_root: Path | None,
+    token_file: Path | None,
+    pass_env: tuple[str, ...],
+    verify: str,
+    log_level: str,
+) -> int:
+    """Run the reference server: runs, questions and replies over HTTP.
+
+    It listens on this machine alone unless told otherwise, and takes its engines from PATH.
+    """
+    _log(log_level.upper())
+    family, address = address_of(host, port)
+    token, warning = read_token(token_file) if token_file else (None, None)
+    if warning:
+        click.echo(f"warning: {warning}", err=True)
+    guarding = guard(address[0], host, token)
+    metrics, open_streams = Metrics(), Streams()
+    settings = Settings(
+        data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify)
+    )
+    # bound first: a server that finds its port taken must not have begun to work on the queue
+    with bound(family, address) as listening, _running(settings) as core:
+        listener = Listener(create_app(core, guarding, open_streams, metrics), listening, open_streams)
+
+        def end(*_: object) -> None:
+            listener.stop()
+            if not core.ready:
+                core.stop()
+
+        for number in _ending():
+            signal.signal(number, end)
+        core.start()
+        if core.ready:
+            click.echo(_started(core, url(listening), settings))
+        listener.run()
+    return 0
+
+
+@contextmanager
+def _running(settings: Settings) -> Iterator[Server]:
+    core = Server(settings)
+    try:
+        yield core
+    finally:
+        core.close()
+
+
+def _started(core: Server, at: str, settings: Settings) -> str:
+    engines = core.engines.every(patience=0)
+    found = [each["engine"] + " (simulated)" * each["simulated"] for each in engines if each["executable"]]
+    slots = f"{settings.slots} slot{'s' if settings.slots > 1 else ''}"
+    here = f"turngate serves {at} (data: {settings.data.root}; {slots}; engines: {', '.join(found) or 'none on PATH'})"
+    return here if found else f"{here}\n{_no_engines()}"
+
+
+def _no_engines() -> str:
+    """Say what was looked for, and how to get an engine."""
+    known = [load.contract(engine).at() for engine in load.engines()]
+    names = ", ".join(each.executable for each in known)
+    published = [each for each in known if each.npm and each.lifecycle.status == "active"]
+    installs = "".join(f"    npm install --global {each.npm.package}\n" for each in published if each.npm)
+    return (
+        f"No engine is on PATH: looked for {names}. Install one that you have an account for:\n{installs}"
+        "Or try a simulated one, which needs no account and no network, and start this server again:\n"
+        "    turngate simulate codex --install ./bin && export PATH=$PWD/bin:$PATH"
+    )
+
+
+def _ending() -> tuple[signal.Signals, ...]:
+    """Name the signals that end the server; not a hang-up where that is ignored, as nohup asks for."""
+    hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+    return (signal.SIGTERM, signal.SIGINT, *hang_up)
+
+
+def _log(level: str) -> None:
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("waitress").setLevel(logging.WARNING)
+    # says that requests wait for a thread, which they may
+    logging.getLogger("waitress.queue").setLevel(logging.ERROR)

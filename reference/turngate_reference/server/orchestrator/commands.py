@@ -1,0 +1,208 @@
+"""What callers may do to runs: create one, reply to its question, cancel it. Each is one transaction."""
+
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from turngate.argv import build
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.contract import load
+from turngate.errors import ContractError, EnvironmentFailed, RefusedError
+from turngate.model import Mode, Outcome
+from turngate_reference.data_dir import DataDir
+from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.orchestrator import finish, workspaces
+from turngate_reference.server.orchestrator.decide import Decision, check_output_schema
+from turngate_reference.server.orchestrator.dispatcher import Dispatcher
+from turngate_reference.server.orchestrator.documents import links
+from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.orchestrator.handle_records import Records
+from turngate_reference.server.orchestrator.profiles import STICKY
+from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
+from turngate_reference.server.orchestrator.replies import close_question
+from turngate_reference.server.orchestrator.sticky import Sticky
+from turngate_reference.server.states import ENDED, State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.idempotency import Once
+from turngate_reference.server.store.rows import Question, Run
+
+_DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO.value, "engine_options": [], "session_timeout_sec": 1200}
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Everything that changes runs from outside; requests have the shapes of `openapi.yaml`, and are validated."""
+
+    store: Store
+    data: DataDir
+    engines: Engines
+    dispatcher: Dispatcher
+    sticky: Sticky
+    workspace_root: Path | None
+
+    def create(self, request: dict[str, Any], key: str | None) -> dict[str, Any]:
+        """Queue a new run; Refusal says why it can't be one."""
+        once = Once("POST /v1/runs", key, request)
+        with self.store.writing() as connection:
+            if (before := once.answer(connection)) is not None:
+                return before
+        request = _DEFAULTS | request
+        self._check(request)
+        workspace = workspaces.resolve(request["workspace"], self.workspace_root) if request.get("workspace") else None
+        handle, directory = self.data.new_run(request["engine"])
+        try:
+            Records(self.data).create(handle, directory, request, workspace)
+            with self.store.writing() as connection:
+                if (before := once.answer(connection)) is not None:
+                    self._discard(handle, directory)
+                    return before
+                runs.insert(
+                    connection, run_id=directory.name, handle=handle, run_directory=directory,
+                    engine=request["engine"], request=request, workspace=workspace,
+                )  # fmt: skip
+                answer = _accepted(runs.get(connection, directory.name)) | {"handle": handle}
+                once.keep(connection, directory.name, answer)
+        except BaseException as error:
+            self._discard(handle, directory)
+            if isinstance(error, sqlite3.IntegrityError) and "runs.workspace" in str(error):
+                hint = "wait until it has ended, cancel it, or name another directory"
+                raise Refusal("WORKSPACE_BUSY", f"another unfinished run works in {workspace}", hint) from error
+            raise
+        self.dispatcher.kick()
+        return answer
+
+    def reply(self, run_id: str, request: dict[str, Any], key: str | None) -> dict[str, Any]:
+        """Take the user's reply, and queue the run for its next turn; Refusal: nothing has changed."""
+        once = Once(f"POST /v1/runs/{run_id}/interaction/reply", key, request)
+        interaction_id, response = request["interaction_id"], request["response"]
+        with self.store.writing() as connection:
+            if (before := once.answer(connection)) is not None:
+                return before
+            run = _existing(connection, run_id)
+            if run.state is not State.WAITING_USER:
+                raise Refusal("NOT_WAITING", f"the run is {run.state}, and waits for no reply", "look at its state")
+            if run.pending_interaction_id != interaction_id:
+                hint = f"read {links(run_id)['interaction']} and reply to what it asks now"
+                raise Refusal("INTERACTION_STALE", f"the open question is not {interaction_id[:100]!r}", hint)
+            question = runs.question_in(connection, interaction_id)
+            self._check_reply(run, question, response)
+            self._answered(connection, run, question, response)
+            answer = _accepted(runs.get(connection, run_id)) | {"interaction_id": interaction_id}
+            once.keep(connection, run_id, answer)
+        if answer["state"] == State.QUEUED:
+            self.dispatcher.kick()
+        else:
+            self.sticky.replied(run_id, question, response)
+        return answer
+
+    def cancel(self, run_id: str) -> dict[str, Any]:
+        """Cancel a run, or say again that it is; a running one is `canceled` when its processes are gone."""
+        seconds, ended = self.sticky.seconds(run_id), False
+        with self.store.writing() as connection:
+            run = _existing(connection, run_id)
+            if run.state in ENDED and run.state is not State.CANCELED:
+                raise Refusal("RUN_ENDED", f"the run has {run.state} already", "there is nothing to cancel")
+            if run.state in (State.QUEUED, State.WAITING_USER):
+                ended = finish.end_open_turn(connection, run, Decision(State.CANCELED), seconds)
+                runs.transition(
+                    connection, run_id, run.state, State.CANCELED,
+                    cancel_requested=1, pending_interaction_id=None, wait_deadline_at=None, ended_at=runs.now(),
+                )  # fmt: skip
+            elif run.state is State.RUNNING and not run.cancel_requested:
+                runs.change(connection, run_id, cancel_requested=1)
+                runs.add_event(connection, run_id, "cancel.requested", {})
+            run = runs.get(connection, run_id)
+        if ended:
+            self.sticky.observe(run.engine, Outcome.ERROR, seconds)
+        self.dispatcher.stop(run_id)
+        self.sticky.end(run_id)
+        return _accepted(run) | {"cancel_requested": run.cancel_requested}
+
+    def _answered(self, connection: sqlite3.Connection, run: Run, question: Question, response: str) -> None:
+        pending, columns = question.interaction_id, {"pending_interaction_id": None, "wait_deadline_at": None}
+        close_question(connection, run, response)
+        if run.process is None:
+            runs.transition(connection, run.run_id, run.state, State.QUEUED, pending=pending, **columns)
+            return
+        turn_index = run.turn_index + (question.request_id is None)
+        runs.transition(
+            connection, run.run_id, run.state, State.RUNNING, pending=pending, turn_index=turn_index, **columns
+        )
+        if turn_index > run.turn_index:
+            finish.begin(connection, run.run_id, turn_index)
+            finish.note_same_argv(connection, run.run_id, turn_index)
+
+    def _check(self, request: dict[str, Any]) -> None:
+        """Refuse what is known to go wrong before anything is made."""
+        if (schema := request.get("output_schema")) is not None and (flaw := check_output_schema(schema)):
+            hint = "give a JSON Schema of draft 2020-12 whose references stay inside it"
+            raise Refusal("INVALID_OUTPUT_SCHEMA", flaw, hint)
+        engine = self._engine(request["engine"])
+        mode, options = Mode(request["execution_mode"]), request["engine_options"]
+        if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, engine.contract)):
+            detail = f"{widening[0]} lets {engine.contract.engine} act without asking"
+            members = {"flag": widening[0]}
+            raise Refusal("AUTO_FLAG_REFUSED", detail, "leave it out, or run in mode auto", members)
+        prompt = first_prompt(
+            request["prompt"], mode,
+            skill=request.get("skill"), artifacts=self.data.runs, output_schema=request.get("output_schema"),
+        )  # fmt: skip
+        try:
+            build.start(engine.contract, prompt, mode, options=options, model=request.get("model"))
+            if request.get("interactive_profile") == STICKY and engine.contract.resident.transport != "none":
+                build.resident(engine.contract, mode, options=options, model=request.get("model"))
+        except RefusedError as refused:
+            code = "OPTION_REFUSED" if refused.subject else "PROMPT_REFUSED"
+            raise Refusal(code, refused.what, refused.hint) from refused
+
+    def _engine(self, name: str) -> InstalledEngine:
+        if name not in load.engines():
+            hint = f"engines: {', '.join(load.engines())}"
+            raise Refusal("UNKNOWN_ENGINE", f"there is no contract for an engine {name[:100]!r}", hint)
+        try:
+            return self.engines.find(name)
+        except EnvironmentFailed as absent:
+            raise Refusal("ENGINE_NOT_INSTALLED", absent.what, absent.hint) from absent
+        except ContractError as uncovered:
+            raise Refusal("ENGINE_NOT_INSTALLED", str(uncovered), "install a release that it covers") from uncovered
+
+    def _check_reply(self, run: Run, question: Question, response: str) -> None:
+        """Refuse a reply that the engine can't take; one that is not there any more fails the turn, not the reply."""
+        if question.request_id is not None and response not in question.question["options"]:
+            hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
+            raise Refusal("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is none of the options", hint)
+        if run.process is not None:
+            return
+        try:
+            engine = self.engines.find(run.engine)
+        except EnvironmentFailed:
+            return
+        prompt = reply_prompt(
+            response, run.mode, artifacts=run.artifacts, output_schema=run.request.get("output_schema")
+        )
+        try:
+            build.start(engine.contract, prompt, run.mode)
+        except RefusedError as refused:
+            raise Refusal("PROMPT_REFUSED", refused.what, refused.hint) from refused
+
+    def _discard(self, handle: str, directory: Path) -> None:
+        shutil.rmtree(directory, ignore_errors=True)
+        for file in (self.data.record(handle), self.data.lock(handle)):
+            file.unlink(missing_ok=True)
+
+
+def _existing(connection: sqlite3.Connection, run_id: str) -> Run:
+    try:
+        return runs.get(connection, run_id)
+    except KeyError:
+        raise Refusal("RUN_NOT_FOUND", f"there is no run {run_id[:100]!r}", "see GET /v1/runs") from None
+
+
+def _accepted(run: Run) -> dict[str, Any]:
+    return {
+        "run_id": run.run_id, "state": run.state.value, "turn_index": run.turn_index, "links": links(run.run_id)
+    }  # fmt: skip

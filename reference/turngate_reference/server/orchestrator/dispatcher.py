@@ -1,0 +1,228 @@
+"""Slots and the queue: starts the turns of queued runs, first in, first out, as slots become free."""
+
+import json
+import logging
+import sqlite3
+import threading
+import uuid
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from turngate.model import Mode
+from turngate.process import Stop
+from turngate_reference.server.orchestrator import finish
+from turngate_reference.server.orchestrator.decide import failed
+from turngate_reference.server.orchestrator.handle_records import Records
+from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+_MAY_BEGIN = """
+    SELECT run_id, turn_index, started_at FROM runs
+    WHERE state = ? AND NOT (execution_mode = ? AND turn_index = 0 AND engine IN (SELECT value FROM json_each(?)))
+    ORDER BY queue_place LIMIT 1
+"""
+
+
+class Runner(Protocol):
+    """What runs a turn."""
+
+    def run(self, run: Run, stop: Stop) -> bool:
+        """Run a claimed turn to its end; False: its process is kept, and the slot with it, until `release`."""
+
+
+class Dispatcher:
+    """Gives each turn a slot and a thread of its own, for as long as it runs."""
+
+    def __init__(self, store: Store, records: Records, slots: int) -> None:
+        self.slots = slots
+        self._store, self._records = store, records
+        # by the tag of the claim: a run may be claimed anew while the thread of its last turn is still ending
+        self._held: dict[str, tuple[str, Stop]] = {}
+        self._threads: set[threading.Thread] = set()
+        self._unstarted: list[tuple[Run, str]] = []
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._released = threading.Condition(self._lock)
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @property
+    def held(self) -> int:
+        """How many slots are held now."""
+        return len(self._held)
+
+    @property
+    def works(self) -> bool:
+        """Whether the queue is worked on."""
+        return self._thread is not None and self._thread.is_alive() and not self._closing.is_set()
+
+    def start(
+        self, runner: Runner, unsettled: Callable[[Collection[str]], Collection[str]] = lambda _engines: ()
+    ) -> None:
+        """Begin to start what is queued.
+
+        `unsettled` picks, from the names of engines, those whose interactive runs must not begin yet; `kick` when
+        that changes.
+        """
+        self._runner, self._unsettled = runner, unsettled
+        self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
+        self._thread.start()
+        self.kick()
+
+    def kick(self) -> None:
+        """Look at the queue: something was added to it."""
+        self._wake.set()
+
+    def stop(self, run_id: str) -> None:
+        """End the process of a run, if one runs; its slot is free when the whole tree is gone."""
+        with self._lock:
+            stops = [stop for held, stop in self._held.values() if held == run_id]
+        for stop in stops:
+            stop.set()
+
+    def release(self, run: Run) -> None:
+        """Free the slot that was taken with the claim of a run; no process of that claim is left."""
+        self._release(str((run.process or {})["tag"]))
+
+    def _release(self, tag: str) -> None:
+        with self._lock:
+            self._held.pop(tag, None)
+            self._released.notify_all()
+        self._wake.set()
+
+    def wait_until_free(self, timeout: float) -> bool:
+        """Block until no slot is held, for `timeout` seconds at most; False: one still is."""
+        with self._released:
+            return self._released.wait_for(lambda: not self._held, timeout)
+
+    def close(self) -> None:
+        """Start nothing more, end all that runs, and return when it has ended."""
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        with self._lock:
+            stops, threads = [stop for _, stop in self._held.values()], list(self._threads)
+        for stop in stops:
+            stop.set()
+        for thread in threads:
+            thread.join()
+
+    def _loop(self) -> None:
+        """Claim while there are free slots; try again later when the store or the machine does not allow it."""
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            if self._closing.is_set():
+                return
+            try:
+                self._settle_unstarted()
+                while not self._closing.is_set() and self.held < self.slots:
+                    held_back = self._unsettled(first_turns(self._store))
+                    if not is_queued(self._store, held_back):
+                        break
+                    self._begin(held_back)
+            except Exception:
+                log.exception("the queue can't be worked on yet")
+                # whoever gave a slot back has woken us, and must not have us try again at once
+                self._closing.wait(RETRY_SECONDS)
+                self._wake.set()
+
+    def _begin(self, held_back: Collection[str]) -> None:
+        """Take a slot, then a run for it."""
+        tag, stop = uuid.uuid4().hex, Stop()
+        with self._lock:
+            self._held[tag] = "", stop
+        run = None
+        try:
+            run = claim(self._store, tag, held_back)
+        finally:
+            if run is None:
+                self._release(tag)
+        if run is None:
+            return
+        try:
+            self._start(run, tag, stop)
+        except Exception as error:
+            self._unstarted.append((run, f"its turn was not started: {type(error).__name__}: {error}"))
+            self._release(tag)
+            raise
+        # a cancel that came between the claim and this found nothing to stop
+        found = runs.find(self._store, run.run_id)
+        if found is not None and found.cancel_requested:
+            stop.set()
+
+    def _start(self, run: Run, tag: str, stop: Stop) -> None:
+        thread = threading.Thread(target=self._work, args=(run, stop), name=f"turngate-{run.handle}", daemon=True)
+        with self._lock:
+            self._held[tag] = run.run_id, stop
+            self._threads.add(thread)
+            try:
+                thread.start()
+            except BaseException:
+                self._threads.discard(thread)
+                raise
+
+    def _settle_unstarted(self) -> None:
+        """Fail the runs that were claimed and whose turn has got no thread."""
+        while self._unstarted:
+            run, why = self._unstarted.pop()
+            decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, why)
+            self._records.keep(run, decision.state, run.session)
+            try:
+                finish.finish(self._store, run, decision, finish.Came(0.0))
+            except sqlite3.Error:
+                self._unstarted.append((run, why))
+                raise
+
+    def _work(self, run: Run, stop: Stop) -> None:
+        done = True
+        try:
+            done = self._runner.run(run, stop)
+        finally:
+            with self._lock:
+                self._threads.discard(threading.current_thread())
+            if done:
+                self.release(run)
+
+
+def first_turns(store: Store) -> list[str]:
+    """Name the engines that have an interactive run in the queue which has not begun."""
+    rows = store.read(
+        "SELECT DISTINCT engine FROM runs WHERE state = ? AND execution_mode = ? AND turn_index = 0",
+        State.QUEUED, Mode.INTERACTIVE,
+    )  # fmt: skip
+    return [row["engine"] for row in rows]
+
+
+def is_queued(store: Store, held_back: Collection[str] = ()) -> bool:
+    """Whether any run waits for a slot that may begin, as in `claim`."""
+    return bool(store.read(_MAY_BEGIN, *_conditions(held_back)))
+
+
+def claim(store: Store, tag: str, held_back: Collection[str] = ()) -> Run | None:
+    """Take the first run of the queue that may begin, and begin its next turn; None: there is none.
+
+    The tag that its processes will carry is written with it, so that they are found even if we die at once.
+    Of engines that are held back interactive runs do not begin; those that have begun go on.
+    """
+    with store.writing() as connection:
+        row = connection.execute(_MAY_BEGIN, _conditions(held_back)).fetchone()
+        if row is None:
+            return None
+        runs.transition(
+            connection, row["run_id"], State.QUEUED, State.RUNNING,
+            turn_index=row["turn_index"] + 1, process={"tag": tag},
+            started_at=row["started_at"] or runs.now(),
+        )  # fmt: skip
+        finish.begin(connection, row["run_id"], row["turn_index"] + 1)
+        return runs.get(connection, row["run_id"])
+
+
+def _conditions(held_back: Collection[str]) -> tuple[str, ...]:
+    return State.QUEUED, Mode.INTERACTIVE, json.dumps([*held_back])

@@ -1,0 +1,200 @@
+"""One turn of a run in a process of its own, whoever runs it: the server, or `turngate resume` for a waiting run."""
+
+import logging
+import re
+import shlex
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from turngate.argv import build
+from turngate.argv.build import Invocation
+from turngate.errors import EnvironmentFailed, RefusedError
+from turngate.model import EngineSessionHandle, Mode
+from turngate.process import Ended, Stop, session_exists, start_time
+from turngate.turn.read import TurnReader
+from turngate_reference.engine.attempt import Attempt, NoRoom, Terms, attempt, traces
+from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.orchestrator import finish, workspaces
+from turngate_reference.server.orchestrator.decide import Decision, decide, failed
+from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
+from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run
+
+log = logging.getLogger(__name__)
+
+MAX_TEXTS = 1000
+MAX_TEXT = 64 * 2**10
+RETRY_SECONDS = 1.0
+
+
+class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a fault of ours
+    """A turn that has failed before its process ended, for a reason that has a code."""
+
+    def __init__(self, decision: Decision) -> None:
+        super().__init__((decision.error or {}).get("detail"))
+        self.decision = decision
+
+
+@dataclass(frozen=True, slots=True)
+class HeadlessTurn:
+    """What a turn needs; `env` is the engine's environment but for PWD, `on_text` gets the agent's texts."""
+
+    store: Store
+    run: Run
+    engine: InstalledEngine
+    env: Mapping[str, str]
+    on_text: Callable[[str], None]
+
+    def session(self) -> str:
+        """Return the session id to resume, after all checks that are possible before a process starts.
+
+        Raises TurnFailed.
+        """
+        run = self.run
+        if why := workspaces.lost(run):
+            raise _resume_failed(f"before the resume: {why}")
+        value = run.session["handle_value"] if run.session else None
+        if value is None:
+            raise _resume_failed("before the resume: no session id was kept")
+        if not re.fullmatch(self.engine.contract.handle.shape, value):
+            raise _resume_failed(f"before the resume: {value[:100]!r} has not the shape of a session id")
+        # a store that did not hold the session right after it was made is not where the engine keeps it
+        seen = (run.recovery or {}).get("session_seen")
+        if seen and session_exists(self.engine.contract.store, value, run.locations, run.cwd) is False:
+            raise _resume_failed(f"before the resume: the engine's session store does not hold {value}")
+        return str(value)
+
+    def first(self) -> Invocation:
+        """Return the command of turn 1; TurnFailed if the engine can't take the prompt."""
+        with _refusals():
+            return build.start(self.engine.contract, opening_prompt(self.run), self.run.mode, **self._given())
+
+    def next(self, session: str, reply: str) -> Invocation:
+        """Return the command that resumes the session with the user's reply; TurnFailed if it can't carry that."""
+        run = self.run
+        prompt = reply_prompt(
+            reply, run.mode, artifacts=run.artifacts, output_schema=run.request.get("output_schema")
+        )  # fmt: skip
+        with _refusals():
+            return build.resume(self.engine.contract, prompt, run.mode, session, **self._given())
+
+    def play(self, built: Invocation, resumed: str | None, stop: Stop) -> Attempt:
+        """Run the engine to its end, and note its process in the store; TurnFailed if it could not be run."""
+        run = self.run
+        log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
+        reader = TurnReader(
+            self.engine.contract, run.mode, turn_index=run.turn_index, resumed=resumed,
+            needs_handle=run.mode is Mode.INTERACTIVE and _is_resumable(run), on_text=self.on_text,
+        )  # fmt: skip
+
+        def note_process(pid: int) -> None:
+            with suppress(ProcessLookupError):
+                noted = (run.process or {}) | {"pid": pid, "started_at": start_time(pid)}
+                with self.store.writing() as connection:
+                    runs.change(connection, run.run_id, process=noted)
+                    finish.note_argv(connection, run, built.own_arguments)
+
+        terms = Terms(
+            run.cwd, self.env, stop,
+            timeout=float(run.timeout), tag=(run.process or {}).get("tag", ""), on_start=note_process,
+        )  # fmt: skip
+        try:
+            return attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), terms)
+        except NoRoom as ours:
+            raise TurnFailed(failed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours))) from ours
+        except EnvironmentFailed as lacking:
+            code = RunErrorCode.SESSION_RESUME_FAILED if resumed else RunErrorCode.ENGINE_FAILED
+            raise TurnFailed(failed(code, str(lacking))) from lacking
+
+    def came(self, done: Attempt, start: float, stopped: Decision) -> tuple[Decision, finish.Came]:
+        """Return what becomes of the run; `start` is the turn's of `time.monotonic`, `stopped` is for an interrupt."""
+        run, result = self.run, done.reading.result
+        decision = decide(
+            result, run.mode,
+            canceled=False, can_wait=_is_resumable(run), output_schema=run.request.get("output_schema"),
+        )  # fmt: skip
+        if done.ended is Ended.STOPPED:
+            decision = stopped
+        session = self._kept_session(done.reading.session) if done.reading.session else None
+        seen = self._is_seen(session) if session and decision.state is State.WAITING_USER else None
+        seconds = time.monotonic() - start
+        return decision, finish.Came(seconds, result.outcome, done.exit_code, result.repair_level, session, seen)
+
+    def _given(self) -> dict[str, Any]:
+        return {"options": self.run.request["engine_options"], "model": self.run.request.get("model")}
+
+    def _kept_session(self, found: EngineSessionHandle) -> dict[str, Any] | None:
+        """Keep the session that the run began with: another one is an error, which says so, not the run's session."""
+        return asdict(found) if self.run.session is None else None
+
+    def _is_seen(self, session: dict[str, Any]) -> bool:
+        run = self.run
+        return session_exists(self.engine.contract.store, session["handle_value"], run.locations, run.cwd) is True
+
+
+class TextEvents:
+    """Passes the agent's texts on as events, within bounds; what can't be written is left out."""
+
+    def __init__(self, store: Store, run: Run) -> None:
+        self._store, self._run, self._left = store, run, MAX_TEXTS
+
+    def __call__(self, text: str) -> None:
+        """Write an event."""
+        if self._left <= 0:
+            return
+        self._left -= 1
+        with suppress(sqlite3.Error), self._store.writing() as connection:
+            told = {"turn_index": self._run.turn_index, "text": text[:MAX_TEXT]}
+            runs.add_event(connection, self._run.run_id, "text", told)
+
+
+def opening_prompt(run: Run) -> str:
+    """Return what the engine gets on turn 1."""
+    request = run.request
+    return first_prompt(
+        request["prompt"], run.mode,
+        skill=request.get("skill"), artifacts=run.artifacts, output_schema=request.get("output_schema"),
+    )  # fmt: skip
+
+
+def failure(run: Run, error: Exception) -> Decision:
+    """Return how a run fails whose turn raised."""
+    if isinstance(error, TurnFailed):
+        return error.decision
+    log.error("turn %s of %s failed in turngate itself", run.turn_index, run.run_id, exc_info=error)
+    return failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}")
+
+
+def write_end(store: Store, run: Run, decision: Decision, came: finish.Came, wait: Callable[[float], bool]) -> None:
+    """End the turn in the store as soon as it can be written; `wait` waits for seconds, and says whether to give up."""
+    while True:
+        try:
+            finish.finish(store, run, decision, came)
+        except sqlite3.Error:
+            log.exception("the end of turn %s of %s can't be written yet", run.turn_index, run.run_id)
+            if wait(RETRY_SECONDS):
+                return
+        else:
+            return
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    try:
+        yield
+    except RefusedError as refused:
+        raise TurnFailed(failed(RunErrorCode.PROMPT_REFUSED, str(refused))) from refused
+
+
+def _resume_failed(detail: str) -> TurnFailed:
+    return TurnFailed(failed(RunErrorCode.SESSION_RESUME_FAILED, detail))
+
+
+def _is_resumable(run: Run) -> bool:
+    return run.profile is not None and run.profile["kind"] == "resumable"

@@ -1,0 +1,77 @@
+"""What the help pages of an installed engine lack; each executable is surveyed once."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from turngate.contract.help_page import missing, resume_names
+from turngate.contract.structs import EngineContract, HelpPage
+from turngate.errors import EnvironmentFailed
+from turngate.process import Stop
+from turngate_reference.engine.lookup import InstalledEngine, printed
+from turngate_reference.server.orchestrator.memo import Once
+
+FAILURES_KEPT = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The names that the help pages lack, and why a resume can't work for that (empty: nothing it needs is missing)."""
+
+    missing: tuple[str, ...]
+    no_resume: str
+
+
+class HelpSurvey:
+    """Surveys help pages in the environment that `environment` returns for a contract; `clock` is in seconds.
+
+    A survey is kept until the executable changes, or for a minute where a page could not be printed.
+    """
+
+    def __init__(
+        self,
+        stop: Stop,
+        environment: Callable[[EngineContract], Mapping[str, str]],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stop, self._environment = stop, environment
+        self._surveys: Once[Survey] = Once(clock)
+
+    def of(self, engine: InstalledEngine) -> Survey:
+        """Return the survey of an engine; the first call runs its help pages, which may take seconds."""
+        return self._surveys.get(_key(engine), lambda: self._survey(engine))
+
+    def known(self, engine: InstalledEngine) -> Survey | None:
+        """Return the survey of an engine without running anything; None if there is none yet."""
+        return self._surveys.peek(_key(engine))
+
+    def _survey(self, engine: InstalledEngine) -> tuple[Survey, float]:
+        """Ask for every help page; also returns for how many seconds the answer holds."""
+        absent: list[str] = []
+        reasons: list[str] = []
+        kept = float("inf")
+        for page in engine.contract.help.pages:
+            said, trouble = self._printed(engine, page)
+            names = missing(page, said)
+            # a page that was not printed shows nothing of the other names
+            absent += () if trouble and not said else names
+            needed = resume_names(engine.contract, page)
+            if lacking := [name for name in names if name in needed]:
+                line = f"`{engine.contract.executable} {' '.join(page.argv)}`"
+                reasons.append(f"{line}{trouble} does not name {', '.join(lacking)}")
+            if trouble:
+                kept = FAILURES_KEPT
+        return Survey(tuple(absent), "; ".join(reasons)), kept
+
+    def _printed(self, engine: InstalledEngine, page: HelpPage) -> tuple[str, str]:
+        """Return what a help page says, and what went wrong, as words that go on with "and" or are empty."""
+        env = self._environment(engine.contract)
+        try:
+            code, said = printed(engine.executable, page.argv, page.stream, env, self._stop)
+        except (EnvironmentFailed, OSError) as failed:
+            return "", f" was not run ({failed}) and"
+        return said, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"
+
+
+def _key(engine: InstalledEngine) -> tuple[str, str, str]:
+    return engine.contract.engine, str(engine.executable), engine.identity

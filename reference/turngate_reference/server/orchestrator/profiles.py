@@ -1,0 +1,141 @@
+"""Chooses, before the first turn of an interactive run, how the run waits for its user.
+
+Four layers decide whether an engine's sessions can be resumed, in this order; the first that says no is the reason:
+its contract, its help pages, what is so right now (the executable and its session store), and what was on the wire.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from turngate.contract.session_ids import filled, slots
+from turngate.contract.structs import EngineContract
+from turngate.contract.verdict import profile
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability
+from turngate.process.executable import identity
+from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.orchestrator.help_survey import HelpSurvey
+from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
+
+STICKY = "sticky_process"
+_ON_THE_WIRE = "verified on the wire"
+
+
+class Profiles:
+    """Knows which engines of this machine can resume; `environment` returns what an engine's next run would get."""
+
+    def __init__(
+        self, survey: HelpSurvey, verifier: Verifier, environment: Callable[[EngineContract], Mapping[str, str]]
+    ) -> None:
+        self._survey, self._verifier, self._environment = survey, verifier, environment
+
+    def choose(
+        self, engine: InstalledEngine, environment: Mapping[str, str], *, session_timeout_sec: int, asked: str | None
+    ) -> tuple[EngineInteractiveProfile, EngineResumeCapability]:
+        """Choose a profile, and say what it rests on; `asked` is what the run would have. Never raises.
+
+        `environment` is what the engine will run in.
+        """
+        able = self.capability(engine, environment)
+        kind, reason = profile(able).kind, able.detail
+        if asked == STICKY:
+            kind, reason = STICKY, "the run asked for it"
+        elif asked is not None and asked != kind:
+            reason = f"the run asked for {asked}, which is not to be had: {able.detail}"
+        return EngineInteractiveProfile(kind, reason, session_timeout_sec), able
+
+    def learn(self, engine: InstalledEngine) -> None:
+        """Find out all that takes time: ask for the help pages, and verify the resume on the wire."""
+        self._survey.of(engine)
+        self._verifier.verify(engine)
+
+    def known(self, engine: InstalledEngine) -> EngineResumeCapability | None:
+        """Return what is known of an engine without running anything; None while that decides nothing."""
+        survey = self._survey.known(engine)
+        if survey is None and engine.contract.resume_probe.unsupported is None:
+            return None
+        able = self._decide(engine, self._environment(engine.contract), survey.no_resume if survey else "")
+        return None if able.supported and self.is_pending(engine) else able
+
+    def help_missing(self, engine: InstalledEngine) -> tuple[str, ...]:
+        """Return the names that the help pages lack, as far as they were asked for."""
+        survey = self._survey.known(engine)
+        return survey.missing if survey else ()
+
+    @property
+    def verifies(self) -> bool:
+        """Whether engines are verified on the wire."""
+        return self._verifier.mode is not Verify.OFF
+
+    def verified(self, engine: InstalledEngine | None) -> Verified:
+        """Return what is known of an engine's resume on the wire; None: it was not looked at yet."""
+        return self._verifier.status(engine)
+
+    def is_pending(self, engine: InstalledEngine) -> bool:
+        """Whether an engine's resume is yet to be verified."""
+        return self.verified(engine).status is Status.PENDING
+
+    def capability(self, engine: InstalledEngine, environment: Mapping[str, str]) -> EngineResumeCapability:
+        """Find out whether an engine can resume in this environment; may ask for its help pages. Never raises."""
+        unsupported = engine.contract.resume_probe.unsupported
+        return self._decide(engine, environment, "" if unsupported else self._survey.of(engine).no_resume)
+
+    def _decide(
+        self, engine: InstalledEngine, environment: Mapping[str, str], no_resume: str
+    ) -> EngineResumeCapability:
+        """Ask the layers in their order."""
+        if why := engine.contract.resume_probe.unsupported:
+            return _unable("command", f"contract: {why}")
+        if no_resume:
+            return _unable("command", f"help: {no_resume}")
+        if why := _replaced(engine):
+            return _unable("filesystem", f"executable: {why}")
+        directory = _directory(engine, environment)
+        wanted = engine.contract.resume_probe.directory is not None
+        if wanted and (why := _unwritable(directory)):
+            return _unable("filesystem", f"session store: sessions can't be kept: {why}")
+        on_wire = self.verified(engine)
+        dated = f" ({on_wire.at:%Y-%m-%d})" if on_wire.at else ""
+        if on_wire.status is Status.REFUTED:
+            return _unable("command", f"{_ON_THE_WIRE}: it does not resume: {on_wire.detail}{dated}")
+        if on_wire.status is Status.PROVEN:
+            detail = f"{_ON_THE_WIRE}: {on_wire.detail}{dated}"
+            return EngineResumeCapability(supported=True, probe_method="command", detail=detail)
+        kept = f"session store: sessions can be kept in {directory}"
+        shown = kept if wanted else "help: it names what a resume needs"
+        return EngineResumeCapability(
+            supported=True, probe_method="filesystem" if wanted else "command",
+            detail=f"{shown}; not {_ON_THE_WIRE}: {on_wire.detail}",
+        )  # fmt: skip
+
+
+def _unable(method: str, detail: str) -> EngineResumeCapability:
+    return EngineResumeCapability(supported=False, probe_method=method, detail=detail)
+
+
+def _replaced(engine: InstalledEngine) -> str:
+    """Say why the executable is not the file that was looked at; empty if it is."""
+    try:
+        same = identity(engine.executable) == engine.identity
+    except OSError as gone:
+        return f"{engine.executable} is gone: {gone.strerror}"
+    return "" if same else f"{engine.executable} was replaced a moment ago"
+
+
+def _directory(engine: InstalledEngine, environment: Mapping[str, str]) -> Path | None:
+    """Return the directory that the contract wants to be writable; None: there is none, or nothing says where."""
+    store, directory = engine.contract.store, engine.contract.resume_probe.directory
+    try:
+        return Path(filled(directory, slots(store.locations if store else {}, environment))) if directory else None
+    except KeyError:
+        return None
+
+
+def _unwritable(directory: Path | None) -> str:
+    """Say why a directory can neither be written nor made; empty if it can."""
+    if directory is None or not directory.is_absolute():
+        return "nothing says where" if directory is None else f"{directory} is no absolute path"
+    at = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
+    if not at.is_dir():
+        return f"{at} is no directory"
+    return "" if os.access(at, os.W_OK | os.X_OK) else f"{at} can't be written"

@@ -1,0 +1,123 @@
+"""Ends what a server or a terminal that died has left running, and settles the runs that it left open."""
+
+import logging
+import re
+import threading
+from contextlib import suppress
+from functools import cache
+from typing import Any
+
+from turngate.contract import load
+from turngate.errors import EnvironmentFailed, TurngateError
+from turngate.process import Noted, end_orphans
+from turngate_reference.lock import locked
+from turngate_reference.server.orchestrator.decide import Decision, failed
+from turngate_reference.server.orchestrator.handle_records import Records
+from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run, Waiting
+
+log = logging.getLogger(__name__)
+
+WATCH_SECONDS = 1.0
+
+
+def recover(store: Store, records: Records) -> None:
+    """Settle what an earlier server left `running` or `waiting_user`; what is `queued` is started in its turn.
+
+    A turn that a living terminal runs is left alone.
+    """
+    settle_terminal_turns(store, records)
+    at_terminals = runs.at_terminals(store)
+    running = [run for run in runs.in_state(store, State.RUNNING) if run.run_id not in at_terminals]
+    lost = [(run.run_id, why) for run in runs.waiting(store) if (why := _lost(run)) is not None]
+    noted = {run_id: process for run_id, process in runs.processes(store).items() if run_id not in at_terminals}
+    left = end_orphans(map(_noted, noted.values()))
+    if left:
+        # any of the notes may lead to them, so the next server gets them all
+        log.error("these processes of an earlier server could not be ended: %s", ", ".join(map(str, left)))
+    else:
+        with store.writing() as connection:
+            connection.executemany("UPDATE runs SET process_json = NULL WHERE run_id = ?", [(each,) for each in noted])
+    for run in running:
+        interrupted = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
+        _end(store, records, run, interrupted)
+    for run_id, (code, detail) in lost:
+        if (waits := runs.find(store, run_id)) is not None:
+            _end(store, records, waits, failed(code, detail))
+
+
+def settle_terminal_turns(store: Store, records: Records) -> None:
+    """Settle the runs whose turn a terminal ran that is dead by now: it no longer holds the lock of the handle."""
+    for run_id, handle in runs.at_terminals(store).items():
+        with suppress(EnvironmentFailed), locked(records.data.lock(handle), handle):
+            settle_terminal_turn(store, records, run_id)
+
+
+def settle_terminal_turn(store: Store, records: Records, run_id: str) -> None:
+    """End what is left of a turn that a dead terminal ran, and fail its run; the caller holds the handle's lock."""
+    run = runs.find(store, run_id)
+    if run is None or run_id not in runs.at_terminals(store):
+        return
+    if left := end_orphans([_noted(run.process or {})]):
+        # the note of them stays, so that the next server tries again
+        log.error("these processes of a dead terminal could not be ended: %s", ", ".join(map(str, left)))
+    killed = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was killed while the turn ran")
+    _end(store, records, run, killed, process=run.process if left else None)
+
+
+def watch_terminals(store: Store, records: Records, closing: threading.Event) -> None:
+    """Settle the turns of dead terminals every now and then, until `closing` is set."""
+    while not closing.wait(WATCH_SECONDS):
+        try:
+            settle_terminal_turns(store, records)
+        except Exception:
+            log.exception("the turns of terminals can't be looked at yet")
+
+
+def _lost(run: Waiting) -> tuple[RunErrorCode, str] | None:
+    """Say why a waiting run can't be answered any more; None: it can, as far as presence and shape tell."""
+    if run.profile is None or run.profile["kind"] != "resumable":
+        return RunErrorCode.INTERACTION_PROCESS_LOST, "the server ended, and with it the process that waited"
+    value = run.session["handle_value"] if run.session else None
+    if value is None or not _has_shape(run, value):
+        return RunErrorCode.SESSION_RESUME_FAILED, "at the restart: no session id of the engine's shape was kept"
+    return None
+
+
+def _has_shape(run: Waiting, value: str) -> bool:
+    try:
+        shape = _shape(run.engine, run.engine_version)
+    except (TurngateError, ValueError):
+        return True  # the contract says nothing of that release; the resume will tell
+    return re.fullmatch(shape, value) is not None
+
+
+@cache
+def _shape(engine: str, version: str | None) -> str:
+    return load.contract(engine).at(version).handle.shape
+
+
+def _end(store: Store, records: Records, run: Run, decision: Decision, **columns: Any) -> None:
+    """End a run, and its turn if that had not ended: a turn that asks for permission waits amid itself."""
+    if run.cancel_requested:
+        decision = Decision(State.CANCELED)
+    records.keep(run, decision.state, run.session)
+    with store.writing() as connection:
+        at = runs.now()
+        ended = connection.execute(
+            "UPDATE turns SET ended_at = ?, outcome = 'error', failure_json = ?"
+            " WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL",
+            (at, runs.as_json(decision.error), run.run_id, run.turn_index),
+        ).rowcount
+        if ended:
+            runs.add_event(connection, run.run_id, "turn.ended", {"turn_index": run.turn_index, "outcome": "error"})
+        runs.transition(
+            connection, run.run_id, run.state, decision.state,
+            error=decision.error, pending_interaction_id=None, wait_deadline_at=None, ended_at=at, **columns,
+        )  # fmt: skip
+
+
+def _noted(process: dict[str, Any]) -> Noted:
+    return Noted(process.get("tag", ""), process.get("pid"), process.get("started_at"))

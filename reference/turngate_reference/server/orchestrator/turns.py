@@ -1,0 +1,111 @@
+"""Runs the turns that the server has claimed: each in a process of its own, or handed over to a kept one."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from turngate.argv.environment import engine_environment, locations_of
+from turngate.errors import EnvironmentFailed
+from turngate.model import Mode
+from turngate.process import Stop
+from turngate_reference.engine.attempt import traces
+from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.orchestrator import finish, headless, workspaces
+from turngate_reference.server.orchestrator.decide import Decision, failed
+from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.orchestrator.handle_records import Records
+from turngate_reference.server.orchestrator.headless import HeadlessTurn, TextEvents, TurnFailed, opening_prompt
+from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.orchestrator.sticky import Sticky
+from turngate_reference.server.orchestrator.sticky_run import Kept
+from turngate_reference.server.states import RunErrorCode
+from turngate_reference.server.sticky import ResidentRequest
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRunner:
+    """Runs turns that were claimed; `server_env` is the server's environment, `pass_env` further names of it.
+
+    `observe` hears of each turn: engine, outcome, seconds.
+    """
+
+    store: Store
+    records: Records
+    engines: Engines
+    profiles: Profiles
+    sticky: Sticky
+    server_env: Mapping[str, str]
+    pass_env: tuple[str, ...] = ()
+    observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
+    closing: threading.Event = field(default_factory=threading.Event)
+
+    def run(self, run: Run, stop: Stop) -> bool:
+        """Run a turn, and write what became of it, however it went; False: its process is kept, with the slot."""
+        start = time.monotonic()
+        try:
+            engine = self._engine(run)
+            run = self._prepared(run, engine)
+            if run.is_sticky and engine.contract.resident.transport != "none":
+                self._keep(run, engine)
+                return False
+            decision, came = self._turn(run, engine, stop, start)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code and frees its slot
+            decision, came = headless.failure(run, error), finish.Came(time.monotonic() - start)
+        # before the state is told: who sees it finds the record, and the next turn can't have begun
+        self.records.keep(run, decision.state, came.session or run.session)
+        headless.write_end(self.store, run, decision, came, self.closing.wait)
+        self.observe(run.engine, came.outcome, came.seconds)
+        return True
+
+    def _engine(self, run: Run) -> InstalledEngine:
+        try:
+            return self.engines.find(run.engine)
+        except EnvironmentFailed as lacking:
+            raise TurnFailed(failed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking))) from lacking
+
+    def _keep(self, run: Run, engine: InstalledEngine) -> None:
+        """Hand a run over to those whose process is kept between turns."""
+        folder = traces(run.run_directory, run.turn_index)
+        folder.mkdir(parents=True, exist_ok=True)
+        request = ResidentRequest(
+            engine.executable, engine.contract, run.cwd, self._env(engine, run.locations) | {"PWD": str(run.cwd)},
+            run.mode, (run.process or {})["tag"], folder, run.request.get("model"),
+            tuple(run.request["engine_options"]),
+        )  # fmt: skip
+        self.sticky.begin(Kept(run, engine, opening_prompt(run), TextEvents(self.store, run)), request)
+
+    def _turn(self, run: Run, engine: InstalledEngine, stop: Stop, start: float) -> tuple[Decision, finish.Came]:
+        turn = HeadlessTurn(self.store, run, engine, self._env(engine, run.locations), TextEvents(self.store, run))
+        resumed = turn.session() if run.turn_index > 1 else None
+        if resumed is None:
+            built = turn.first()
+        else:
+            built = turn.next(resumed, runs.last_answer(self.store, run.run_id, run.turn_index) or "")
+        interrupted = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
+        return turn.came(turn.play(built, resumed, stop), start, interrupted)
+
+    def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
+        """Settle on turn 1 what every later turn reuses: locations, version, profile."""
+        if run.turn_index > 1:
+            return run
+        if why := workspaces.prepare(run):
+            raise TurnFailed(failed(RunErrorCode.ENGINE_UNAVAILABLE, f"the workspace can't be used: {why}"))
+        locations = locations_of(engine.contract, self.server_env)
+        settled: dict[str, Any] = {"engine_version": engine.version, "recovery": {"locations": locations}}
+        if run.mode is Mode.INTERACTIVE or run.request.get("interactive_profile"):
+            profile, capability = self.profiles.choose(
+                engine, self._env(engine, locations),
+                asked=run.request.get("interactive_profile"), session_timeout_sec=run.timeout,
+            )  # fmt: skip
+            settled |= {"profile": asdict(profile), "capability": asdict(capability)}
+        with self.store.writing() as connection:
+            runs.change(connection, run.run_id, **settled)
+            return runs.get(connection, run.run_id)
+
+    def _env(self, engine: InstalledEngine, locations: Mapping[str, str | None]) -> dict[str, str]:
+        return engine_environment(engine.contract, self.server_env, locations, self.pass_env)

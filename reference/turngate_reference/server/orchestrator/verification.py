@@ -1,0 +1,147 @@
+"""Verifies on the wire that installed engines resume: `turngate verify` in a process of its own, one engine at a time.
+
+An engine that was probed, or verified before, is not run again: what is saved of this very executable counts.
+"""
+
+import os
+import sys
+import threading
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from turngate.errors import EnvironmentFailed
+from turngate.files import default_cache, overlay
+from turngate.process import Ended, ProcessRequest, Stdin, Stop, run
+from turngate.process.executable import identity, is_simulated
+from turngate.process.probe_results import last_result, last_verification
+from turngate.sanitize import bounded, visible
+from turngate_reference.engine.lookup import InstalledEngine
+
+NICENESS = 10
+# the command gives up earlier, by itself
+DEADLINE = 240.0
+_LONGEST_OUTPUT = 64 * 2**10
+_LONGEST_REASON = 500
+_COMMAND = (
+    sys.executable, "-P", "-c", f"import os; os.nice({NICENESS}); from turngate.cli import main; main()",
+)  # fmt: skip
+
+
+class Verify(StrEnum):
+    """When a server verifies its engines: while it serves, before it serves, or never."""
+
+    BACKGROUND = "background"
+    WAIT = "wait"
+    OFF = "off"
+
+
+class Status(StrEnum):
+    """What is known of an engine's resume on the wire."""
+
+    PENDING = "pending"
+    PROVEN = "proven"
+    REFUTED = "refuted"
+    UNPROVEN = "unproven"
+
+
+class Verified(msgspec.Struct, frozen=True):
+    """What is known on the wire, why, and since when (None: nothing was run)."""
+
+    status: Status
+    detail: str
+    at: datetime | None = None
+
+
+class _Printed(msgspec.Struct, frozen=True):
+    """What `turngate verify --json` prints."""
+
+    status: Literal["proven", "refuted", "unproven"]
+    detail: Annotated[str, msgspec.Meta(max_length=4000)]
+
+
+# made by the import, since msgspec 0.22 crashes where two threads are the first to decode to a class
+_PRINTED = msgspec.json.Decoder(_Printed)
+_OFF = Verified(Status.UNPROVEN, "verification is off")
+_PENDING = Verified(Status.PENDING, "its resume is yet to be verified")
+
+
+class Verifier:
+    """Verifies engines from the directory `folder`; `stop` ends a verification with all of its processes."""
+
+    def __init__(self, mode: Verify, folder: Path, stop: Stop) -> None:
+        self.mode = mode
+        self._folder, self._stop = folder, stop
+        self._one = threading.Lock()
+        self._here: dict[tuple[str, str, str], Verified] = {}
+
+    def status(self, engine: InstalledEngine | None) -> Verified:
+        """Return what is known of this very executable, without running anything; None: it was not looked at yet."""
+        return (engine and self._known(engine)) or (_OFF if self.mode is Verify.OFF else _PENDING)
+
+    def verify(self, engine: InstalledEngine) -> None:
+        """Verify an engine unless that was done; returns when it is known, or the server ends."""
+        if self.mode is Verify.OFF or self._known(engine):
+            return
+        with self._one:
+            # another server may have done it meanwhile
+            if self._stop.is_set() or self._known(engine):
+                return
+            found = self._run(engine)
+            if _is_unchanged(engine) and not self._stop.is_set():
+                self._here[_key(engine)] = found
+
+    def _known(self, engine: InstalledEngine) -> Verified | None:
+        found = _saved(engine) or self._here.get(_key(engine))
+        if found and found.status is Status.PROVEN and is_simulated(engine.executable):
+            detail = "a simulated engine resumes, which shows nothing of the real one"
+            return Verified(Status.UNPROVEN, detail, found.at)
+        return found
+
+    def _run(self, engine: InstalledEngine) -> Verified:
+        options = ("--contracts", str(folder)) if (folder := overlay()) else ()
+        target = f"{engine.contract.engine}={engine.executable}"
+        request = ProcessRequest(
+            (*_COMMAND, *options, "verify", "--json", "--until-eof", target), self._folder,
+            # its own standard input ends with this server, however that ends
+            dict(os.environ), Stdin.OPEN, DEADLINE, _LONGEST_OUTPUT,
+        )  # fmt: skip
+        at = datetime.now(UTC)
+        try:
+            outcome = run(request, stop=self._stop)
+            found = _PRINTED.decode(outcome.stdout)
+        except EnvironmentFailed as failed:
+            return Verified(Status.UNPROVEN, str(failed), at)
+        except ValueError:
+            how = f"exit code {outcome.exit_code}" if outcome.ended is Ended.EXIT else f"ended after {DEADLINE:.0f} s"
+            said = visible(bounded(outcome.stderr.decode("utf-8", "replace").strip(), _LONGEST_REASON), "\n")
+            return Verified(Status.UNPROVEN, f"turngate verify: {how}" + (f": {said}" if said else ""), at)
+        return Verified(Status(found.status), found.detail, at)
+
+
+def _saved(engine: InstalledEngine) -> Verified | None:
+    """Return what a probe or a verification left about this very executable, if there was one."""
+    name, cache = engine.contract.engine, default_cache()
+    # one program may stand for several releases, and be the same file for all of them
+    if (probed := last_result(name, engine.executable, cache)) and probed.version == engine.version:
+        status = Status.PROVEN if probed.capability.supported else Status.REFUTED
+        return Verified(status, f"turngate probe: {probed.capability.detail}", probed.at)
+    found = last_verification(name, engine.executable, cache)
+    about = (engine.version, engine.contract.contract_version)
+    if found is None or (found.version, found.contract_version) != about:
+        return None
+    return Verified(Status(found.status), found.detail, found.at)
+
+
+def _is_unchanged(engine: InstalledEngine) -> bool:
+    try:
+        return identity(engine.executable) == engine.identity
+    except OSError:
+        return False
+
+
+def _key(engine: InstalledEngine) -> tuple[str, str, str]:
+    return engine.contract.engine, str(engine.executable), engine.identity

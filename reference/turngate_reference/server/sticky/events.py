@@ -1,0 +1,98 @@
+"""What is asked of a resident process, and what is told of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from turngate.contract.structs import EngineContract
+from turngate.model import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentRequest:
+    """A process to keep: `env` is complete, `tag` marks its whole tree, `traces` is the folder of its traces.
+
+    No two processes may have the same `tag`, since all that carry it are ended together. `options` are the caller's,
+    as for a headless turn; those that the contract does not name for a resident process are refused. `traces`
+    gets `stderr`, and as `protocol` all lines in both directions, both bounded.
+    """
+
+    executable: Path
+    contract: EngineContract
+    cwd: Path
+    env: Mapping[str, str]
+    mode: Mode
+    tag: str
+    traces: Path
+    model: str | None = None
+    options: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The process is ready for a prompt; in mode interactive, asking is on. `session_id` None: not known yet.
+
+    `started_at` is the start time of the process in seconds since the epoch, as psutil tells it; `argv` are the
+    arguments after the executable.
+    """
+
+    pid: int
+    started_at: float
+    session_id: str | None
+    argv: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """The agent said something; texts of a turn come in order, whole or in pieces."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnEnded:
+    """A turn ended: with the agent's last text as it is (None: it gave none), or with a `failure` that it reported.
+
+    `declined` says that the user refused an action in this turn: some engines then end it without a text.
+    """
+
+    final_text: str | None
+    failure: str | None
+    session_id: str | None
+    declined: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionAsked:
+    """The engine asks before it acts; `options` are its one-time choices, `context` is the action.
+
+    One request at a time: the next one is told once this one is decided. It is void when the turn ends, and one
+    that comes while no turn runs is refused without being told.
+    """
+
+    request_id: str
+    prompt: str
+    options: tuple[str, ...]
+    context: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The process can't go on, and why; nothing more comes but `Gone`, since its whole tree is being ended.
+
+    `ours` says that the engine is not to blame: turngate would not pass what was asked for, or failed itself.
+    """
+
+    detail: str
+    ours: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Nothing is left of the process; `exit_code` None: it was never started, or not reaped. The last event."""
+
+    exit_code: int | None
+
+
+ResidentEvent: TypeAlias = Opened | Said | TurnEnded | PermissionAsked | Lost | Gone

@@ -1,0 +1,94 @@
+"""The facade: every resident process of a server, on one event loop in one thread."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from turngate_reference.server.sticky.events import Gone, ResidentEvent, ResidentRequest
+from turngate_reference.server.sticky.session import Keeper
+
+# threads that start and end processes, however many of these there are; more would keep the others from running
+WORKERS = 2
+
+Listener = Callable[[ResidentEvent], None]
+_logger = logging.getLogger(__name__)
+
+
+class ResidentHost:
+    """Keeps processes by the id of their run. Every method may be called from any thread, and only `close` blocks.
+
+    What comes of a call is told to the listener of the run, on the thread of the loop: it must not block. The events
+    of a run are in order: `Opened`, then for each prompt texts, permission requests and `TurnEnded`; `Lost` at any
+    time; `Gone` last, always. A call for a run that has no process (any more) is passed over.
+    """
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._executor = ThreadPoolExecutor(WORKERS, "turngate-resident-worker")
+        self._lock = threading.Lock()
+        self._keepers: dict[str, Keeper] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-resident", daemon=True)
+        self._thread.start()
+
+    def open(self, run_id: str, request: ResidentRequest, listener: Listener) -> None:
+        """Start a process for a run; ValueError if the run has one already, or the host is closed."""
+        keeper = Keeper(request, lambda event: self._tell(run_id, event, listener), self._executor)
+        with self._lock:
+            if self._closed or run_id in self._keepers:
+                raise ValueError("the host is closed" if self._closed else f"{run_id} has a process already")
+            self._keepers[run_id] = keeper
+            self._loop.call_soon_threadsafe(self._begin, keeper)
+
+    def prompt(self, run_id: str, text: str) -> None:
+        """Run the next turn in the same process."""
+        self._call(run_id, lambda keeper: keeper.prompt(text))
+
+    def decide(self, run_id: str, request_id: str, option: str) -> None:
+        """Answer the open permission request by one of its options; one that is no longer open is passed over."""
+        self._call(run_id, lambda keeper: keeper.decide(request_id, option))
+
+    def end(self, run_id: str) -> None:
+        """End the whole tree of a run's process; `Gone` tells when it is."""
+        self._call(run_id, Keeper.end)
+
+    def close(self) -> None:
+        """End every process, and return when all are gone; not to be called on the thread of the loop."""
+        with self._lock:
+            already, self._closed = self._closed, True
+        if not already:
+            asyncio.run_coroutine_threadsafe(self._end_all(), self._loop).result()
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._executor.shutdown()
+            self._loop.close()
+
+    def _call(self, run_id: str, what: Callable[[Keeper], None]) -> None:
+        with self._lock:
+            if keeper := self._keepers.get(run_id):
+                self._loop.call_soon_threadsafe(what, keeper)
+
+    def _begin(self, keeper: Keeper) -> None:
+        task = self._loop.create_task(keeper.run())
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _tell(self, run_id: str, event: ResidentEvent, listener: Listener) -> None:
+        if isinstance(event, Gone):
+            with self._lock:
+                del self._keepers[run_id]
+        try:
+            listener(event)
+        except Exception:
+            _logger.exception("the listener of %s failed", run_id)
+
+    async def _end_all(self) -> None:
+        while self._tasks:
+            with self._lock:
+                keepers = list(self._keepers.values())
+            for keeper in keepers:
+                keeper.end()
+            await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,97 @@
+"""Starts a resident process and ends its whole tree; both block, and belong on a thread of their own."""
+
+import json
+import logging
+import os
+import shlex
+import signal
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+
+import orjson
+import psutil
+
+from turngate.argv import build as argv
+from turngate.contract.sticky import ModeQuery
+from turngate.process import TAG, ProcessRequest, ProcessTree, run
+from turngate.process.launch import launch
+from turngate_reference.server.sticky.events import ResidentRequest
+from turngate_reference.server.sticky.transport import SpeechError, stance_of
+
+_QUERY_TIMEOUT = 60.0
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """A started process with its tree, its start time in seconds since the epoch, and its arguments."""
+
+    process: subprocess.Popen[bytes]
+    tree: ProcessTree
+    started_at: float
+    argv: tuple[str, ...]
+
+    def hurry(self) -> None:
+        """Ask the group of the process to end, at once: many that end together are then found gone by `end`."""
+        with suppress(OSError):
+            os.killpg(self.process.pid, signal.SIGTERM)
+
+    def end(self) -> int | None:
+        """End the whole tree and give the exit code of the process."""
+        self.tree.end()
+        return self.tree.reap()[0]
+
+
+def start(request: ResidentRequest) -> Started:
+    """Start the process, once its configuration has been seen to ask where the contract says how.
+
+    The command is kept among the traces.
+
+    Raises:
+        RefusedError: an option can't be passed.
+        EnvironmentFailed: it could not be started.
+        OSError: the command can't be kept.
+        SpeechError: the configuration in force lets it act without asking.
+    """
+    arguments = argv.resident(request.contract, request.mode, options=request.options, model=request.model)
+    stance = stance_of(request.contract, request.mode)
+    env = {**request.env, **stance.env}
+    if stance.query:
+        _query(request, stance.query, env)
+    tree = ProcessTree(request.tag)
+    env[TAG] = f"{os.environ.get(TAG, '')}/{request.tag}"
+    command = (str(request.executable), *arguments)
+    told = {"argv": command, "version": request.contract.version}
+    (request.traces / "command.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+    _logger.debug("kept in %s: %s", request.cwd, shlex.join(command))
+    process = launch(command, request.cwd, env, stdin=True)
+    tree.adopt(process)
+    return Started(process, tree, psutil.Process(process.pid).create_time(), arguments)
+
+
+def _query(request: ResidentRequest, query: ModeQuery, env: dict[str, str]) -> None:
+    """Have the engine print its configuration, and see that all below the key is among the values."""
+    command = (str(request.executable), *query.argv)
+    told = run(ProcessRequest(command, request.cwd, env, timeout=_QUERY_TIMEOUT, tag=request.tag))
+    try:
+        document = orjson.loads(told.stdout)
+    except orjson.JSONDecodeError:
+        raise SpeechError(f"its configuration can't be seen: {' '.join(query.argv)} printed no JSON") from None
+    found = list(_below(document, query.key, (), within=False))
+    if not found:
+        raise SpeechError(f"its configuration says nothing of {query.key}")
+    for place, value in found:
+        if value not in query.values:
+            raise SpeechError(f"its configuration lets it act without asking: {place} is {str(value)[:100]}")
+
+
+def _below(value: object, key: str, path: tuple[str, ...], *, within: bool) -> list[tuple[str, object]]:
+    """Give every plain value that stands below the key, with its place."""
+    if isinstance(value, dict):
+        parts = [(str(name), each, within or name == key) for name, each in value.items()]
+    elif isinstance(value, list):
+        parts = [(str(number), each, within) for number, each in enumerate(value)]
+    else:
+        return [(".".join(path), value)] if within else []
+    return [found for name, each, below in parts for found in _below(each, key, (*path, name), within=below)]

@@ -1,0 +1,118 @@
+"""The SQLite file in which a server keeps everything that must outlive it."""
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from turngate.errors import EnvironmentFailed
+
+VERSION = 3
+BUSY_SECONDS = 5.0
+
+
+class Store:
+    """One connection that writes, in one transaction at a time, and one that reads; both for any thread.
+
+    What sqlite3 raises when a statement can't be done (a full disk, a lock that another process holds) is passed
+    on as it is, with nothing of the transaction written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file, or make it; EnvironmentFailed if it can't be used, or has another version's schema."""
+        self._changed = threading.Condition()
+        self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
+        try:
+            self._writer = _connected(path)
+            _prepare(self._writer, path)
+            self._reader = _connected(path)
+            self._reader.execute("PRAGMA query_only = ON")
+        except sqlite3.Error as error:
+            hint = "make room, mend its permissions, or give another --data-dir"
+            raise EnvironmentFailed(f"the database {path} can't be used: {error}", hint) from error
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection inside a transaction, which is committed if the block ends well.
+
+        Who waits for other threads and other processes waits `BUSY_SECONDS` for both together, no longer.
+        """
+        with self._turn_to_write():
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+        with self._changed:
+            self._changed.notify_all()
+
+    @contextmanager
+    def _turn_to_write(self) -> Iterator[None]:
+        last = time.monotonic() + BUSY_SECONDS
+        if not self._write_lock.acquire(timeout=BUSY_SECONDS):
+            raise sqlite3.OperationalError("database is locked")
+        try:
+            left = max(0.0, last - time.monotonic())
+            self._writer.execute(f"PRAGMA busy_timeout = {int(left * 1000)}")
+            yield
+        finally:
+            self._write_lock.release()
+
+    def read(self, sql: str, *values: Any) -> list[sqlite3.Row]:
+        """Run one query."""
+        with self._read_lock:
+            return self._reader.execute(sql, values).fetchall()
+
+    def each(self, sql: str, *values: Any) -> Iterator[sqlite3.Row]:
+        """Run one query whose rows are too many to hold; nobody else reads until the last one is taken."""
+        with self._read_lock:
+            yield from self._reader.execute(sql, values)
+
+    def wait_for_event(self, run_id: str, after: int, timeout: float) -> bool:
+        """Block until the run has an event later than `after`, for `timeout` seconds at most; False: it has none."""
+
+        def is_there() -> bool:
+            return bool(self.read("SELECT 1 FROM events WHERE run_id = ? AND id > ? LIMIT 1", run_id, after))
+
+        with self._changed:
+            return self._changed.wait_for(is_there, timeout)
+
+    def wake(self) -> None:
+        """Wake everyone who waits for an event, as when the server ends."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Close both connections."""
+        with self._write_lock, self._read_lock:
+            self._writer.close()
+            self._reader.close()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+    connection.row_factory = sqlite3.Row
+    connection.execute("PRAGMA foreign_keys = ON")
+    # a reply that was answered with 202 must not be taken back by a power cut: its turn may have run
+    connection.execute("PRAGMA synchronous = FULL")
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in (0, VERSION):
+        hint = "use the turngate that made it, or give another --data-dir"
+        raise EnvironmentFailed(f"the database {path} has schema {version}; this turngate knows {VERSION}", hint)
+    connection.execute("PRAGMA journal_mode = WAL")
+    if version == 0:
+        if connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone():
+            raise EnvironmentFailed(f"{path} is some other program's database", "give another --data-dir")
+        script = files("turngate_reference.server.store").joinpath("schema.sql").read_text("utf-8")
+        connection.executescript(f"BEGIN; {script} PRAGMA user_version = {VERSION}; COMMIT;")

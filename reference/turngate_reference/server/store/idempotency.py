@@ -1,0 +1,39 @@
+"""Requests that were done before: the same key, path and body give the same answer, and nothing is done twice."""
+
+import hashlib
+import json
+import sqlite3
+from typing import Any
+
+from turngate_reference.server.api_errors import Refusal
+
+
+class Once:
+    """A request that may have been done before; without a key it never was."""
+
+    def __init__(self, scope: str, key: str | None, body: dict[str, Any]) -> None:
+        self._scope, self._key = scope, key
+        self._digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
+
+    def answer(self, connection: sqlite3.Connection) -> dict[str, Any] | None:
+        """Give the answer that the request got before; Refusal if the key came with another body."""
+        if self._key is None:
+            return None
+        row = connection.execute(
+            "SELECT body_digest, answer_json FROM idempotency WHERE scope = ? AND key = ?", (self._scope, self._key)
+        ).fetchone()
+        if row is None:
+            return None
+        if row["body_digest"] != self._digest:
+            hint = "use a new key for a new request"
+            raise Refusal("IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key came with another body before", hint)
+        answer: dict[str, Any] = json.loads(row["answer_json"])
+        return answer
+
+    def keep(self, connection: sqlite3.Connection, run_id: str, answer: dict[str, Any]) -> None:
+        """Keep the answer for the next time, with the run that it is about."""
+        if self._key is not None:
+            connection.execute(
+                "INSERT INTO idempotency (scope, key, run_id, body_digest, answer_json) VALUES (?, ?, ?, ?, ?)",
+                (self._scope, self._key, run_id, self._digest, json.dumps(answer)),
+            )

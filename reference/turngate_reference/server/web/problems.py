@@ -1,0 +1,91 @@
+"""Every error as an RFC 9457 problem document, by the table `problems` of `openapi.yaml`."""
+
+import json
+import logging
+import sqlite3
+from typing import Any
+from urllib.parse import quote
+
+from flask import Flask, Response, request
+from werkzeug.exceptions import HTTPException
+
+from turngate.errors import EnvironmentFailed
+from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.web import openapi
+
+MEDIA_TYPE = "application/problem+json"
+RETRY_SECONDS = 2
+_BY_STATUS = {
+    404: ("NOT_FOUND", "no such path", "GET /openapi.json lists all"),
+    405: ("METHOD_NOT_ALLOWED", "this path does not know that method", "the header Allow names those it knows"),
+    413: ("BODY_TOO_LARGE", "the body is larger than 4 MiB", "send less"),
+}
+_log = logging.getLogger(__name__)
+
+
+def register(app: Flask) -> None:
+    """Have the app answer whatever its views raise."""
+    app.register_error_handler(Refusal, _refused)
+    app.register_error_handler(HTTPException, _http)
+    app.register_error_handler(EnvironmentFailed, _environment)
+    app.register_error_handler(OSError, _disk)
+    app.register_error_handler(sqlite3.Error, _database)
+    app.register_error_handler(Exception, _fault)
+
+
+def document(code: str, detail: str, hint: str = "", *, path: str = "", **members: Any) -> dict[str, Any]:
+    """Make a problem document; KeyError if the table does not list the code."""
+    entry = openapi.problems()[code]
+    told = {"type": f"urn:turngate:problem:{code}", "title": entry["title"], "status": int(entry["status"])}
+    told |= {"detail": detail, "code": code}
+    optional = {"instance": quote(path, safe="/:@!$&'()*+,;=~"), "hint": hint}
+    return told | {name: text for name, text in optional.items() if text} | members
+
+
+def as_bytes(value: Any) -> bytes:
+    """Write JSON as it is answered; text that is no Unicode becomes question marks rather than an error."""
+    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def answer(refusal: Refusal) -> Response:
+    """Answer a refusal."""
+    told = document(refusal.code, refusal.detail, refusal.hint, path=request.path, **refusal.members)
+    response = Response(as_bytes(told), int(told["status"]), mimetype=MEDIA_TYPE)
+    if response.status_code == 503:  # noqa: PLR2004 - the status of the table
+        response.headers["Retry-After"] = str(RETRY_SECONDS)
+    if refusal.code == "UNAUTHORIZED":
+        response.headers["WWW-Authenticate"] = "Bearer"
+    return response
+
+
+def _refused(refusal: Refusal) -> Response:
+    return answer(refusal)
+
+
+def _http(error: HTTPException) -> Response:
+    code, detail, hint = _BY_STATUS.get(error.code or 400, ("REQUEST_MALFORMED", error.description or "", ""))
+    response = answer(Refusal(code, detail, hint))
+    for name, value in error.get_headers():
+        if name == "Allow":
+            response.headers[name] = value
+    return response
+
+
+def _environment(failed: EnvironmentFailed) -> Response:
+    _log.error("%s", failed)
+    return answer(Refusal("STORE_UNAVAILABLE", failed.what, failed.hint))
+
+
+def _disk(error: OSError) -> Response:
+    _log.error("a request could not be done: %s", error, exc_info=error)
+    return answer(Refusal("STORE_UNAVAILABLE", f"the server can't do this now: {error.strerror}", "try again later"))
+
+
+def _database(error: sqlite3.Error) -> Response:
+    _log.error("a request could not be done: %s", error, exc_info=error)
+    return answer(Refusal("STORE_UNAVAILABLE", f"the database can't be used now: {error}", "try again later"))
+
+
+def _fault(error: Exception) -> Response:
+    _log.error("a request met a fault of ours", exc_info=error)
+    return answer(Refusal("INTERNAL_ERROR", "the server failed; its log says how", "report it"))

@@ -1,0 +1,72 @@
+"""Who may talk to the server: by address, Host, Origin and token."""
+
+import hmac
+import ipaddress
+import re
+from pathlib import Path
+
+from flask import Request
+from msgspec import Struct
+
+from turngate.errors import EnvironmentFailed
+from turngate_reference.server.api_errors import Refusal
+
+MIN_TOKEN = 16
+LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,255})(?::[0-9]{1,5})?")
+_WITHOUT_TOKEN = frozenset({"/healthz"})
+
+
+class Guard(Struct, frozen=True):
+    """Lets requests pass: those that carry `token`, or, without one, those that are sent to a name in `hosts`.
+
+    Without a token a web page could have its own name lead to this machine and read what the server says; it can't
+    have the browser send another Host. With a token it lacks that.
+    """
+
+    token: str | None = None
+    hosts: frozenset[str] = LOCAL_NAMES
+
+    def check(self, request: Request) -> None:
+        """Let the request pass, or raise Refusal."""
+        host = request.headers.get("Host", "")
+        if self.token is None:
+            found = _HOST.fullmatch(host)
+            if found is None or found["name"].lower() not in self.hosts:
+                hint = f"use {', '.join(sorted(self.hosts))}, or start the server with --token-file"
+                raise Refusal("HOST_REFUSED", f"{host[:100]!r} is no name of this server", hint)
+        origin = request.headers.get("Origin")
+        if origin is not None and request.method == "POST" and origin.partition("://")[2].lower() != host.lower():
+            raise Refusal("ORIGIN_REFUSED", f"a page of {origin[:100]!r} may not send this", "send it from a program")
+        if self.token is not None and request.path not in _WITHOUT_TOKEN and not self._carried(request):
+            raise Refusal("UNAUTHORIZED", "the token is missing or wrong", "send Authorization: Bearer TOKEN")
+
+    def _carried(self, request: Request) -> bool:
+        scheme, _, given = request.headers.get("Authorization", "").partition(" ")
+        wanted = (self.token or "").encode()
+        return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "replace"), wanted)
+
+
+def read_token(file: Path) -> tuple[str, str | None]:
+    """Read the token, with a warning if others can read it too; EnvironmentFailed if it is none."""
+    try:
+        token = file.read_text("ascii").strip()
+        mode = file.stat().st_mode
+    except (OSError, UnicodeDecodeError) as error:
+        raise EnvironmentFailed(f"the token file {file} can't be read: {error}", "give another") from error
+    if not re.fullmatch(rf"[!-~]{{{MIN_TOKEN},4096}}", token):
+        hint = "python -c 'import secrets; print(secrets.token_urlsafe(32))' makes a good one"
+        raise EnvironmentFailed(f"{file} holds no token: {MIN_TOKEN} or more visible characters on one line", hint)
+    others = f"{file} can be read by others: chmod 600 it" if mode & 0o077 else None
+    return token, others
+
+
+def guard(address: str, asked: str, token: str | None) -> Guard:
+    """Make the guard of a server at `address`, which was asked for as `asked`; EnvironmentFailed if that is unsafe."""
+    if token is not None:
+        return Guard(token)
+    if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:
+        hint = "give a token with --token-file FILE, or leave --host out"
+        raise EnvironmentFailed(f"{address} can be reached by others, and there is no token", hint)
+    own = f"[{address}]" if ":" in address else address
+    return Guard(None, LOCAL_NAMES | {own.lower(), asked.lower()})

@@ -1,0 +1,99 @@
+"""Runs followed as server-sent events: replayed from the store, then as they are committed, until the run ends."""
+
+import json
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator
+
+from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.states import ENDED
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Event
+
+PAGE = 100
+
+_log = logging.getLogger(__name__)
+
+
+class Streams:
+    """The open streams: `limit` at once, since each holds a thread; `close` ends them all.
+
+    A stream looks every `tick` seconds whether its client is still there, and says something every `heartbeat`.
+    """
+
+    def __init__(self, limit: int = 32, *, heartbeat: float = 15.0, tick: float = 0.5) -> None:
+        self.limit, self.heartbeat, self.tick = limit, heartbeat, tick
+        self.closing = threading.Event()
+        self._lock = threading.Lock()
+        self._open = 0
+
+    @property
+    def open(self) -> int:
+        """How many streams are open."""
+        return self._open
+
+    def enter(self) -> None:
+        """Take a place; Refusal if there is none."""
+        with self._lock:
+            if self._open >= self.limit or self.closing.is_set():
+                raise Refusal("TOO_MANY_STREAMS", f"{self._open} streams are open", "close one, or try again later")
+            self._open += 1
+
+    def leave(self) -> None:
+        """Give a place back."""
+        with self._lock:
+            self._open -= 1
+
+    def close(self) -> None:
+        """Let every stream end, and take no more."""
+        self.closing.set()
+
+
+class Stream:
+    """One client's stream of a run; `close` may be called often, and also if nobody has read a line."""
+
+    def __init__(self, streams: Streams, store: Store, run_id: str, gone: Callable[[], bool]) -> None:
+        streams.enter()
+        self._streams, self._store, self._run_id, self._gone = streams, store, run_id, gone
+        self._left = threading.Lock()
+
+    def close(self) -> None:
+        """Give the place back."""
+        if self._left.acquire(blocking=False):
+            self._streams.leave()
+
+    def lines(self, after: int, *, ended: bool) -> Iterator[bytes]:
+        """Give what is sent; `ended` says that the run had ended before."""
+        yield b"retry: 1000\n\n"  # also sends the headers
+        silent = 0.0
+        try:
+            while not self._over():
+                events = runs.events(self._store, self._run_id, after, PAGE)
+                for event in events:
+                    yield as_lines(event)
+                    after, ended, silent = event.id, ended or ends(event), 0.0
+                if not events and ended:
+                    return
+                if not events and not self._store.wait_for_event(self._run_id, after, self._streams.tick):
+                    silent += self._streams.tick
+                if silent >= self._streams.heartbeat:
+                    silent = 0.0
+                    yield b": heartbeat\n\n"
+        except sqlite3.Error as error:
+            _log.warning("a stream of %s ends: %s", self._run_id, error)  # its client asks again, and is told
+
+    def _over(self) -> bool:
+        return self._streams.closing.is_set() or self._gone()
+
+
+def as_lines(event: Event) -> bytes:
+    """Write an event; JSON escapes what could end its line."""
+    data = json.dumps(event.data | {"at": event.at})
+    return f"id: {event.id}\nevent: {event.type}\ndata: {data}\n\n".encode()
+
+
+def ends(event: Event) -> bool:
+    """Say whether the event tells the end of its run."""
+    return event.type == "state" and event.data["state"] in ENDED

@@ -1,0 +1,156 @@
+"""Resident processes of the real engines, with the stub model backend as their model."""
+
+import queue
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+import pytest
+
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.model import Mode
+from turngate_probes.harness.sandbox import Sandbox, sandbox
+from turngate_probes.releases.install import default_cache, install, pinned_version
+from turngate_probes.stub_model import Refuse, Rule, Text, ToolCall, new_nonce
+from turngate_reference.server.sticky import (
+    Gone,
+    Opened,
+    PermissionAsked,
+    ResidentEvent,
+    ResidentHost,
+    ResidentRequest,
+    TurnEnded,
+)
+
+pytestmark = pytest.mark.engines
+
+PATIENCE = 120
+Kind = TypeVar("Kind", bound=ResidentEvent)
+
+
+@dataclass
+class Kept:
+    """One real engine that is kept over several turns, and what was told of it."""
+
+    contract: EngineContract
+    executable: Path
+    box: Sandbox
+    host: ResidentHost
+    told: "queue.SimpleQueue[ResidentEvent]" = field(default_factory=queue.SimpleQueue)
+
+    def open(self, mode: Mode) -> Opened:
+        """Open it, and wait until it is ready."""
+        request = ResidentRequest(
+            executable=self.executable, contract=self.contract, cwd=self.box.work,
+            env=self.box.env(self.contract.hermetic, self.box.work), mode=mode, tag=uuid.uuid4().hex,
+            traces=self.box.root / "traces", model=self.contract.hermetic.model,
+        )  # fmt: skip
+        self.host.open("run", request, self.told.put)
+        return self.until(Opened)
+
+    def until(self, *kinds: type[Kind]) -> Kind:
+        """Wait for the next event of these kinds; it must not be gone before."""
+        while True:
+            event = self.told.get(timeout=PATIENCE)
+            if isinstance(event, kinds):
+                return event
+            assert not isinstance(event, Gone)
+
+    def turn(self, prompt: str) -> TurnEnded:
+        """Run a turn in which nobody is asked."""
+        self.host.prompt("run", prompt)
+        return self.until(TurnEnded)
+
+    def script_a_write(self, word: str) -> None:
+        """Have the model ask once for a tool that writes a file, when it reads a word, and end after that."""
+        call = self.contract.hermetic.tool_call
+        assert call
+        # some engines answer while a slow command still runs
+        arguments = {k: self.box.fill(str(each)).removeprefix("sleep 1; ") for k, each in call.arguments.items()}
+        rule = Rule(ToolCall(call.name, arguments), contains=word, times=1)
+        self.box.backend.script(rule, Rule(Text("done")))
+
+    @property
+    def written(self) -> Path:
+        """The file that the tool writes."""
+        return self.box.work / "touched.txt"
+
+
+@pytest.fixture(name="kept", params=["codex", "gemini", "opencode"])
+def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    """Install the pinned release, and open a host for it."""
+    engine = str(request.param)
+    version = pinned_version(engine)
+    contract = load.contract(engine).at(version)
+    assert contract.npm
+    assert version
+    installed = install(engine, contract.npm, version, default_cache(), say=print)
+    host = ResidentHost()
+    with sandbox(contract.hermetic, tmp_path, engine, keep=False) as box:
+        try:
+            yield Kept(contract, installed.executable, box, host)
+        finally:
+            host.close()
+
+
+def test_three_turns_run_in_one_process_and_share_their_context(kept: Kept) -> None:
+    """The mark of the first turn is on the wire of the third, by the asked model, and the process is still the same."""
+    backend, mark = kept.box.backend, new_nonce()
+    opened = kept.open(Mode.INTERACTIVE)
+    for number, prompt in enumerate((f"Remember {mark}", "And now?", "--yolo")):
+        backend.script(Rule(Text(f"answer {number}")))
+        before = len(backend.exchanges())
+        ended = kept.turn(prompt)
+        assert (ended.final_text, ended.failure) == (f"answer {number}", None)
+        assert psutil.Process(opened.pid).create_time() == opened.started_at
+    last = [exchange for exchange in backend.exchanges()[before:] if mark in exchange.nonces]
+    assert last
+    # some engines leave the provider out, which stands before the model's name
+    models = {(exchange.model or "").rpartition("/")[2] for exchange in last}
+    assert models == {kept.contract.hermetic.model.rpartition("/")[2]}
+    assert not backend.egress()
+    kept.host.end("run")
+    kept.until(Gone)
+    assert not psutil.pid_exists(opened.pid)
+
+
+def test_an_action_is_asked_for_and_done_only_if_allowed(kept: Kept) -> None:
+    """Denied, the file is not written; allowed, it is; each time the engine asks anew."""
+    assert kept.contract.resident.once
+    kept.open(Mode.INTERACTIVE)
+    kept.box.backend.script(Rule(Text("hello")))
+    kept.turn("hello")
+    for word, allowed in (("apple", False), ("banana", True), ("cherry", False)):
+        kept.written.unlink(missing_ok=True)
+        kept.script_a_write(word)
+        kept.host.prompt("run", f"Write {word}.")
+        asked = kept.until(PermissionAsked)
+        assert len(asked.options) == 2
+        assert not kept.written.exists()
+        kept.host.decide("run", asked.request_id, asked.options[0 if allowed else 1])
+        ended = kept.until(TurnEnded)
+        assert (kept.written.exists(), ended.declined, ended.failure) == (allowed, not allowed, None)
+
+
+def test_in_auto_nobody_is_asked(kept: Kept) -> None:
+    """The same action is done, and no request is surfaced."""
+    kept.open(Mode.AUTO)
+    kept.box.backend.script(Rule(Text("hello")))
+    kept.turn("hello")
+    kept.script_a_write("apple")
+    kept.host.prompt("run", "Write apple.")
+    assert isinstance(kept.until(PermissionAsked, TurnEnded), TurnEnded)
+    assert kept.written.exists()
+
+
+def test_a_refused_key_is_a_failure_of_the_turn(kept: Kept) -> None:
+    """The turn ends with what the backend said, and the process goes on."""
+    kept.open(Mode.INTERACTIVE)
+    kept.box.backend.script(Rule(Refuse(401)))
+    assert "refused as scripted" in (kept.turn("hello").failure or "")
+    kept.box.backend.script(Rule(Text("better")))
+    assert kept.turn("hello again").final_text == "better"

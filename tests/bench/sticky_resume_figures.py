@@ -1,0 +1,156 @@
+"""What a kept process costs and saves on the real engines, against a process for each turn that resumes the session."""
+
+import queue
+import statistics
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.bench.form import Count
+from turngate.argv import build
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.model import Mode
+from turngate.process import ProcessOutcome, ProcessRequest, Stdin, run
+from turngate.turn.read import read_turn
+from turngate_probes.harness.cases import ASK, FINAL
+from turngate_probes.harness.sandbox import Sandbox, sandbox
+from turngate_probes.releases.install import default_cache, install, pinned_version
+from turngate_probes.stub_model import Rule
+from turngate_reference.server.sticky import Opened, ResidentEvent, ResidentHost, ResidentRequest, TurnEnded
+
+ENGINES = ("codex", "gemini", "opencode")
+ROUNDS = Count(full=3, short=1)
+PATIENCE = 120
+PROMPTS = ("Ask me which colour I like.", "blue")
+MIB = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What two turns cost: seconds of both, seconds and CPU seconds of the second, bytes held between them."""
+
+    both: float
+    seconds: float
+    cpu_seconds: float
+    held: int
+
+
+Way = Callable[[EngineContract, Path, Sandbox], Cost]
+
+
+def bench(*, short: bool) -> None:
+    """Print a table of medians, both ways in turns, each in a fresh home."""
+    print("  | engine | way | both turns | from reply to answer | CPU of that | memory held while waiting |")
+    print("  |---|---|---|---|---|---|")
+    for engine in ENGINES:
+        version = pinned_version(engine)
+        contract = load.contract(engine).at(version)
+        if contract.npm is None or version is None:
+            raise RuntimeError(f"{engine} has no pin")
+        executable = install(engine, contract.npm, version, default_cache(), say=print).executable
+        ways: dict[str, Way] = {"resident": _resident, "resume": resumed}
+        costs: dict[str, list[Cost]] = {name: [] for name in ways}
+        for _ in range(ROUNDS.of(short=short)):
+            for name, way in ways.items():
+                with sandbox(contract.hermetic, default_cache() / "sandboxes", f"bench-{engine}", keep=False) as box:
+                    costs[name].append(way(contract, executable, box))
+        for name, found in costs.items():
+            print(f"  | {engine} {version} | {name} | {_row(found)} |", flush=True)
+
+
+def _row(costs: list[Cost]) -> str:
+    both, seconds, cpu, held = (
+        statistics.median(values)
+        for values in zip(
+            *((each.both, each.seconds, each.cpu_seconds, each.held / MIB) for each in costs), strict=True
+        )
+    )
+    return f"{both:.2f} s | {seconds:.2f} s | {cpu:.2f} s | {held:.0f} MiB"
+
+
+def _resident(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
+    told: queue.SimpleQueue[ResidentEvent] = queue.SimpleQueue()
+    request = ResidentRequest(
+        executable=executable, contract=contract, cwd=box.work, env=box.env(contract.hermetic, box.work),
+        mode=Mode.INTERACTIVE, tag=uuid.uuid4().hex, traces=box.root / "traces", model=contract.hermetic.model,
+    )  # fmt: skip
+    with closing(ResidentHost()) as host:
+        start = time.perf_counter()
+        host.open("run", request, told.put)
+        opened = _until(told, Opened)
+        _turn(host, told, box, 0)
+        before, held = _cpu(opened.pid), _rss(opened.pid)
+        replied = time.perf_counter()
+        _turn(host, told, box, 1)
+        end = time.perf_counter()
+        return Cost(end - start, end - replied, _cpu(opened.pid) - before, held)
+
+
+def _turn(host: ResidentHost, told: "queue.SimpleQueue[ResidentEvent]", box: Sandbox, number: int) -> None:
+    box.backend.script(Rule((ASK, FINAL)[number]))
+    host.prompt("run", PROMPTS[number])
+    ended = _until(told, TurnEnded)
+    if ended.failure is not None or ended.final_text != (ASK, FINAL)[number].text:
+        raise RuntimeError(f"turn {number + 1} came to {ended}")
+
+
+def _until(told: "queue.SimpleQueue[ResidentEvent]", kind: type[Any]) -> Any:
+    while not isinstance(event := told.get(timeout=PATIENCE), kind):
+        pass
+    return event
+
+
+def resumed(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
+    """Run two turns of an engine by its own command, the second one resumed."""
+    given: dict[str, Any] = {
+        "options": tuple(map(box.fill, contract.hermetic.options)), "model": contract.hermetic.model
+    }  # fmt: skip
+    box.backend.script(Rule(ASK))
+    first = _run(executable, build.start(contract, PROMPTS[0], Mode.INTERACTIVE, **given), contract, box)
+    read = read_turn(contract, Mode.INTERACTIVE, first.stdout, first.stderr, first.exit_code)
+    if read.session is None:
+        raise RuntimeError(f"turn 1 printed no session id: {first.stderr!r}")
+    box.backend.script(Rule(FINAL))
+    session = read.session.handle_value
+    again = _run(executable, build.resume(contract, PROMPTS[1], Mode.INTERACTIVE, session, **given), contract, box)
+    streams = (again.stdout, again.stderr, again.exit_code)
+    read = read_turn(contract, Mode.INTERACTIVE, *streams, turn_index=2, resumed=session)
+    if read.final_text != FINAL.text:
+        raise RuntimeError(f"turn 2 answered {read.final_text}: {again.stderr!r}")
+    return Cost(first.seconds + again.seconds, again.seconds, again.cpu_seconds, 0)
+
+
+def _run(executable: Path, built: build.Invocation, contract: EngineContract, box: Sandbox) -> ProcessOutcome:
+    command = (str(executable), *built.arguments)
+    stdin = built.stdin if built.stdin is not None else Stdin.CLOSED
+    return run(ProcessRequest(command, box.work, box.env(contract.hermetic, box.work), stdin, PATIENCE))
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    process = psutil.Process(pid)
+    return [process, *process.children(recursive=True)]
+
+
+def _cpu(pid: int) -> float:
+    """Sum the CPU seconds of a process, of all below it, and of those that these have seen end."""
+    total = 0.0
+    for process in _tree(pid):
+        with suppress(psutil.NoSuchProcess):
+            total += sum(process.cpu_times()[:4])
+    return total
+
+
+def _rss(pid: int) -> int:
+    """Sum the resident sets of a process and of all below it."""
+    total = 0
+    for process in _tree(pid):
+        with suppress(psutil.NoSuchProcess):
+            total += process.memory_info().rss
+    return total

@@ -1,0 +1,101 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.contracts.releases import NEWEST
+from tests.contracts.spellings import SAFE, WIDENING
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.contract.structs import AutoFlag, AutoKey
+
+WIDE = [(engine, tokens) for engine, spelled in WIDENING.items() for tokens in spelled]
+TAME = [(engine, tokens) for engine, spelled in SAFE.items() for tokens in spelled]
+TOKENS = st.lists(
+    st.one_of(st.text(max_size=12), st.sampled_from([t for _, ts in WIDE + TAME for t in ts])), max_size=6
+)
+
+
+@pytest.mark.parametrize(
+    "engine, tokens", WIDE, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
+)
+def test_widening_spelling_is_seen(engine: str, tokens: tuple[str, ...]) -> None:
+    """Each spelling that some parser takes for an auto-approve flag is found, first, last and in the middle."""
+    contract = NEWEST[engine]
+    for before, after in (((), ()), (("--model", "m"), ()), ((), ("--model", "m")), (("--model", "m"),) * 2):
+        assert auto_flags_in((*before, *tokens, *after), contract), tokens
+
+
+@pytest.mark.parametrize(
+    "engine, tokens", TAME, ids=lambda value: " ".join(value) if isinstance(value, tuple) else value
+)
+def test_harmless_spelling_is_let_through(engine: str, tokens: tuple[str, ...]) -> None:
+    """Values that only look like flags, safe values, and options of other matters are no auto-approve flags."""
+    assert auto_flags_in(tokens, NEWEST[engine]) == ()
+
+
+@pytest.mark.parametrize("switch", ["--skip-trust", "--skip-git-repo-check"])
+@pytest.mark.parametrize("engine", NEWEST)
+def test_switch_that_only_lets_the_engine_start_is_none(engine: str, switch: str) -> None:
+    """Trusting a directory to start in it approves nothing."""
+    assert auto_flags_in([switch], NEWEST[engine]) == ()
+
+
+@pytest.mark.parametrize("engine", NEWEST)
+def test_every_auto_flag_of_a_contract_is_found(engine: str) -> None:
+    """Each flag and alias that a contract lists is found by itself, or with a value that widens."""
+    for flag in NEWEST[engine].auto_flags:
+        for name in (flag.flag, *flag.aliases):
+            tokens = [name, f"{flag.keys[0].key}=wide"] if flag.keys else [name]
+            assert auto_flags_in(tokens, NEWEST[engine]), tokens
+
+
+def test_letter_that_takes_a_value_ends_a_cluster() -> None:
+    """In `-my` the y is the model's name, not the short form of --yolo."""
+    assert auto_flags_in(["-my"], NEWEST["gemini"]) == ()
+    assert auto_flags_in(["-ym"], NEWEST["gemini"]) == ("-ym",)
+
+
+def test_each_finding_is_told_once_with_its_value() -> None:
+    """What is found is told as it was written, with the value beside it, without repeats."""
+    tokens = ["--sandbox", "workspace-write", "--yolo", "--sandbox", "workspace-write", "-s=read-only"]
+    assert auto_flags_in(tokens, NEWEST["codex"]) == ("--sandbox workspace-write", "--yolo")
+
+
+def test_flag_is_known_only_where_it_exists() -> None:
+    """The list is that of the contract: an engine without the flag has no such danger."""
+    assert auto_flags_in(["--full-auto"], NEWEST["opencode"]) == ()
+
+
+@given(st.sampled_from(list(NEWEST)), TOKENS, st.sampled_from(WIDE))
+def test_other_tokens_never_hide_a_flag_that_stands_apart(
+    engine: str, tokens: list[str], wide: tuple[str, tuple[str, ...]]
+) -> None:
+    """What widens is found at the end of any tokens whatever, and no text makes the search fail."""
+    contract = NEWEST[engine]
+    auto_flags_in(tokens, contract)
+    assert auto_flags_in([*tokens, *wide[1]], NEWEST[wide[0]])
+
+
+@given(st.text(max_size=20), st.sampled_from(("", " ", '"', "'")), st.sampled_from(("a", "danger", "read-only x")))
+def test_only_the_safe_value_of_a_key_is_safe(before: str, quote: str, value: str) -> None:
+    """A key that counts is found wherever it stands in an override, and whatever its value but a safe one."""
+    contract = NEWEST["codex"]
+    assert auto_flags_in(["-c", f"sandbox_mode={quote}{value}{quote}"], contract)
+    assert auto_flags_in(["-c", f"{before}={{sandbox_mode={quote}{value}{quote}}}"], contract)
+
+
+def test_vocabulary_serves_any_engine() -> None:
+    """A flag of a new engine needs no code: its name, safe values and keys are data."""
+    flags = (AutoFlag("--trust-all", ("-T",)), AutoFlag("--set", keys=(AutoKey("ask", ("always",)),)))
+    contract = replace(NEWEST["iflow"], auto_flags=flags)
+    found = auto_flags_in(["--trustAll", "-T", "--set", "ask=always", "--set=ask=never", "--yolo"], contract)
+    assert found == ("--trustAll", "-T", "--set=ask=never")
+
+
+@pytest.mark.parametrize(
+    "token, seen", [("-vM=ask", ()), ("-vMask", ()), ("-vM=act", ("-vM=act",)), ("-vMact", ("-vMact",))]
+)
+def test_value_may_end_a_cluster(token: str, seen: tuple[str, ...]) -> None:
+    """The last letter of a cluster takes the rest of the token for its value, with or without `=`."""
+    contract = replace(NEWEST["iflow"], auto_flags=(AutoFlag("--mode", ("-M",), safe_values=("ask",)),))
+    assert auto_flags_in([token], contract) == seen

@@ -1,0 +1,406 @@
+from copy import deepcopy
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.contracts.releases import IDS, NEWEST, RELEASES, name_of, session_of
+from tests.contracts.spellings import SAFE, WIDENING
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.build import Invocation, read_options, resume, start
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.errors import ContractError, RefusedError
+from turngate.model import Mode
+
+AUTO, INTERACTIVE = Mode.AUTO, Mode.INTERACTIVE
+CODEX, GEMINI, IFLOW, OPENCODE = (NEWEST[name] for name in ("codex", "gemini", "iflow", "opencode"))
+_BY_ARGUMENT = tuple(channel for channel in IFLOW.launch.prompt if channel.via == "argument")
+ARGUMENT_ONLY = replace(IFLOW, launch=replace(IFLOW.launch, prompt=_BY_ARGUMENT))
+HARD = (
+    "-",
+    "--",
+    "--help",
+    "--yolo",
+    "-y",
+    "-s=danger-full-access",
+    "resume",
+    "{handle}",
+    "{text}",
+    "{prompt}",
+    "a b",
+    "é\n",
+)
+PROMPTS = st.one_of(st.text(max_size=40), st.sampled_from(HARD))
+ENGINES = st.sampled_from(list(NEWEST.values()))
+every_release = pytest.mark.parametrize("contract", RELEASES, ids=name_of)
+every_engine = pytest.mark.parametrize("contract", NEWEST.values(), ids=name_of)
+
+
+def both(contract: EngineContract, prompt: str, mode: Mode, **more: object) -> tuple[Invocation, Invocation]:
+    """Build a first turn and a resume."""
+    handle = session_of(contract)
+    return start(contract, prompt, mode, **more), resume(contract, prompt, mode, handle, **more)  # type: ignore[arg-type]
+
+
+def carried(built: Invocation) -> str | None:
+    """Give the prompt that an invocation carries, as the engine will read it."""
+    if built.stdin is not None:
+        return built.stdin.decode()
+    held = [built.arguments[i] for i in built.prompt_at]
+    return held[0].removeprefix("--prompt=") if len(held) == 1 else None
+
+
+def test_codex_resume_in_full() -> None:
+    """Options stand between `exec` and `resume`, the id before the prompt, which is read from standard input."""
+    built = resume(CODEX, "--yolo", INTERACTIVE, IDS["codex"], options=["-s", "read-only"], model="m")
+    assert built.arguments == (
+        *("exec", "--json", "--skip-git-repo-check", "--model", "m", "-s", "read-only"),
+        *("resume", IDS["codex"], "-"),
+    )
+    assert (built.stdin, built.prompt_at) == (b"--yolo", ())
+
+
+def test_auto_flags_are_passed_in_auto_alone() -> None:
+    """What a contract lists for mode auto stands in that mode's argv, on both turns, and in no other."""
+    for contract in RELEASES:
+        for auto, interactive in zip(both(contract, "go", AUTO), both(contract, "go", INTERACTIVE), strict=True):
+            assert " ".join(contract.launch.auto) in " ".join(auto.own_arguments)
+            assert auto_flags_in(auto.own_arguments, contract) or not contract.launch.auto
+            assert auto_flags_in(interactive.own_arguments, contract) == ()
+
+
+def test_engine_that_acts_unasked_is_told_to_ask_in_interactive_alone() -> None:
+    """What a contract lists for mode interactive stands in that mode's argv, on both turns, unless the caller chose."""
+    qwen = NEWEST["qwen"]
+    for built in both(qwen, "hi", INTERACTIVE):
+        assert "--approval-mode default" in " ".join(built.arguments)
+    for built in (*both(qwen, "hi", AUTO), *both(qwen, "hi", INTERACTIVE, options=["--approval-mode", "plan"])):
+        assert "default" not in built.arguments
+
+
+@every_release
+@pytest.mark.parametrize("mode", Mode)
+def test_every_release_can_be_started_and_resumed(contract: EngineContract, mode: Mode) -> None:
+    """At each stretch of releases both templates fill, with the model and the options of the probe."""
+    options = [token.replace("{work}", "/w").replace("{tmp}", "/t") for token in contract.hermetic.options]
+    for built in both(contract, "hello", mode, options=options, model="m"):
+        assert carried(built) == "hello"
+        assert not [token for token in built.arguments if "{" in token]
+        assert set(options) < set(built.own_arguments)
+        assert "m" in built.own_arguments
+
+
+@given(ENGINES, PROMPTS, st.sampled_from(Mode))
+def test_prompt_reaches_the_engine_unaltered_or_is_refused(contract: EngineContract, prompt: str, mode: Mode) -> None:
+    """Any text travels whole by standard input or one argument, and is never among our own arguments."""
+    try:
+        built = both(contract, prompt, mode)
+    except RefusedError:
+        return
+    plain = both(contract, "plain", mode)
+    for one, other in zip(built, plain, strict=True):
+        assert carried(one) == prompt
+        if (one.stdin is None) == (other.stdin is None):
+            assert one.own_arguments == other.own_arguments
+
+
+@given(ENGINES, PROMPTS)
+def test_prompt_argument_can_not_be_read_as_a_flag(contract: EngineContract, prompt: str) -> None:
+    """A prompt that is an argument stands behind `--`, is glued to its option, or does not begin with a dash."""
+    try:
+        built = start(contract, prompt, INTERACTIVE, via="argument")
+    except RefusedError:
+        return
+    at = built.prompt_at[0]
+    assert built.arguments[at - 1] == "--" or not prompt.startswith("-") or built.arguments[at].startswith("--prompt=")
+
+
+@pytest.mark.parametrize("contract", [CODEX, GEMINI, OPENCODE], ids=name_of)
+def test_large_prompt_travels_by_standard_input(contract: EngineContract) -> None:
+    """A prompt of a megabyte is no argument where the engine reads standard input."""
+    for built in both(contract, "x" * 2**20, INTERACTIVE):
+        assert built.stdin == b"x" * 2**20
+        assert max(map(len, built.arguments)) < 100
+
+
+def test_prompt_too_long_for_an_argument_is_refused() -> None:
+    """Where an argument is the only way its bytes, not its characters, are bounded."""
+    assert carried(start(ARGUMENT_ONLY, "é" * 65_000, INTERACTIVE)) == "é" * 65_000
+    with pytest.raises(RefusedError, match="131002 bytes are more than the 131000"):
+        start(ARGUMENT_ONLY, "é" * 65_501, INTERACTIVE)
+
+
+@pytest.mark.parametrize(
+    "contract, prompt, why",
+    [
+        (CODEX, "", None),
+        (CODEX, "-", None),
+        (CODEX, "\0", None),
+        (GEMINI, "", "takes no empty prompt"),
+        (GEMINI, " \n", "takes no empty prompt"),
+        (GEMINI, "/help", "leading slash"),
+        (GEMINI, " @file", "leading @"),
+        (GEMINI, "-y", None),
+        (OPENCODE, "\t", "takes no empty prompt"),
+        (IFLOW, "", "refuses an empty prompt"),
+        (IFLOW, " /help", "leading slash"),
+        (IFLOW, "-p", None),
+        (ARGUMENT_ONLY, "-p", None),
+        (ARGUMENT_ONLY, "a\0b", "NUL"),
+        (CODEX, "\ud800", "not valid Unicode"),
+        (GEMINI, "ok \udcff", "not valid Unicode"),
+        (IFLOW, "\udfff" * 3, "not valid Unicode"),
+    ],
+)
+def test_prompt_that_an_engine_would_alter_is_refused(contract: EngineContract, prompt: str, why: str | None) -> None:
+    """A prompt is carried as it is (no `why`) or refused with the reason, on a first turn and on a resume."""
+    if why is None:
+        assert [carried(built) for built in both(contract, prompt, INTERACTIVE)] == [prompt, prompt]
+        return
+    with pytest.raises(RefusedError, match=why):
+        start(contract, prompt, AUTO)
+    with pytest.raises(RefusedError, match=why):
+        resume(contract, prompt, AUTO, session_of(contract))
+
+
+def test_empty_prompt_of_codex_is_an_argument() -> None:
+    """Codex refuses an empty standard input, and takes an empty argument."""
+    built = start(CODEX, "", INTERACTIVE)
+    assert (built.arguments[-2:], built.stdin, built.own_arguments[-1]) == (("--", ""), None, "--")
+
+
+def test_dash_is_never_codex_argument() -> None:
+    """Codex reads `-` as standard input even after `--`, so that it goes nowhere else."""
+    with pytest.raises(RefusedError, match="standard input"):
+        start(CODEX, "-", INTERACTIVE, via="argument")
+
+
+def test_channel_that_the_engine_lacks_is_refused() -> None:
+    """Asking for standard input where prompts travel by argument alone says so."""
+    with pytest.raises(RefusedError, match="do not travel by stdin"):
+        start(ARGUMENT_ONLY, "hello", INTERACTIVE, via="stdin")
+
+
+@every_engine
+@pytest.mark.parametrize(
+    "handle",
+    [
+        "--yolo",
+        "-y",
+        "--last",
+        "",
+        "../x",
+        "latest",
+        "1",
+        "not-a-session-id",
+        "\0",
+        "\ud800",
+        "{id}\n",
+        "\n{id}",
+        "{id} ",
+        "-{id}",
+        "{id}/../{id}",
+        "{ID}x",
+        "{id}{id}",
+        "{id}\0",
+        "\uff10{id}",
+        "{prompt}",
+        "*",
+    ],
+)
+def test_handle_of_another_shape_is_refused(contract: EngineContract, handle: str) -> None:
+    """A handle that is no session id, a flag above all, never reaches an argv."""
+    value = handle.replace("{id}", session_of(contract))
+    with pytest.raises(RefusedError) as refused:
+        resume(contract, "hello", INTERACTIVE, value)
+    assert refused.value.subject == value
+
+
+@every_engine
+@pytest.mark.parametrize("handle", ["--yolo", "-y", "--help", "-", "a\0", "\ud800"])
+def test_flag_is_refused_as_handle_even_unchecked(contract: EngineContract, handle: str) -> None:
+    """Putting a malformed handle past the shape check still passes no flag and no text that no argument can hold."""
+    with pytest.raises(RefusedError, match="can't be passed"):
+        resume(contract, "hello", AUTO, handle, check_shape=False)
+    assert "not-a-session-id" in resume(contract, "hello", AUTO, "not-a-session-id", check_shape=False).own_arguments
+
+
+@given(st.data())
+def test_interactive_argv_never_holds_an_auto_flag(data: st.DataObject) -> None:
+    """Options that widen are refused wherever they stand among others; all others pass and stay clean."""
+    contract = NEWEST[data.draw(st.sampled_from(list(WIDENING)))]
+    harmless = st.sampled_from(SAFE[contract.engine])
+    wide = st.sampled_from(WIDENING[contract.engine])
+    parts = data.draw(st.lists(st.one_of(harmless, wide), max_size=5))
+    tokens = [token for part in parts for token in part]
+    handle = session_of(contract)
+    for build in (start, resume):
+        given_ = (handle,) if build is resume else ()
+        try:
+            built = build(contract, "--yolo", INTERACTIVE, *given_, options=tokens)
+        except RefusedError:
+            continue
+        assert not set(parts) & set(WIDENING[contract.engine])
+        assert auto_flags_in(built.own_arguments, contract) == ()
+
+
+@given(ENGINES, st.lists(st.text(max_size=10), max_size=4), st.text(max_size=10), st.sampled_from(Mode))
+def test_any_options_and_model_build_or_are_refused(
+    contract: EngineContract, options: list[str], model: str, mode: Mode
+) -> None:
+    """No text as an option or a model leads to anything but an invocation or a refusal."""
+    try:
+        built = both(contract, "hello", mode, options=options, model=model)
+    except RefusedError:
+        return
+    for each in built:
+        assert model in each.own_arguments
+        assert all("\0" not in token for token in each.own_arguments)
+
+
+@given(st.data())
+def test_options_round_trip(data: st.DataObject) -> None:
+    """Options read from tokens give the same tokens back, in order."""
+    contract = data.draw(ENGINES)
+    names = st.sampled_from([option for option in contract.options if option.value != "none"])
+    values = st.text(st.characters(exclude_categories=["C"]), max_size=8).filter(lambda text: not text.startswith("-"))
+    options = data.draw(st.lists(names, max_size=4, unique_by=lambda option: option.flag))
+    tokens: list[str] = []
+    for option in options:
+        flag, value = data.draw(st.sampled_from((option.flag, *option.aliases))), data.draw(values)
+        tokens += data.draw(st.sampled_from(([flag, value], [f"{flag}={value}"])))
+    placed = read_options(contract, tokens)
+    assert [token for each in placed for token in each.tokens] == tokens
+    assert [each.option for each in placed] == options
+
+
+def test_options_are_kept_on_resume() -> None:
+    """All options of the caller stand in both argv, save those that a resume can't carry."""
+    options = ["--include-directories", "/a", "--include-directories=/b", "--session-id", IDS["gemini"], "-d"]
+    first, again = both(GEMINI, "hello", INTERACTIVE, options=options)
+    kept = [token for token in options if token not in ("--session-id", IDS["gemini"])]
+    assert " ".join(options) in " ".join(first.own_arguments)
+    assert " ".join(kept) in " ".join(again.own_arguments)
+    assert "--session-id" not in again.own_arguments
+
+
+def test_callers_own_choice_replaces_ours() -> None:
+    """A model or sandbox that the caller names is passed once, and is the caller's."""
+    built = start(CODEX, "hello", AUTO, options=["-s", "read-only", "-m", "mine"], model="ours")
+    assert built.own_arguments == ("exec", "--json", "--skip-git-repo-check", "-s", "read-only", "-m", "mine", "-")
+
+
+@pytest.mark.parametrize(
+    "contract, options, what",
+    [
+        (CODEX, ["--json"], "not a known option"),
+        (CODEX, ["resume"], "not a known option"),
+        (CODEX, ["--"], "not a known option"),
+        (CODEX, ["-"], "not a known option"),
+        (CODEX, [""], "not a known option"),
+        (CODEX, ["-mgpt"], "not a known option"),
+        (CODEX, ["--mod", "gpt"], "not a known option"),
+        (CODEX, ["--model"], "needs a value"),
+        (CODEX, ["--model", "--oss"], "needs a value"),
+        (CODEX, ["--model", "a\0b"], "needs a value"),
+        (CODEX, ["--model=a\0b"], "not a known option"),
+        (CODEX, ["--model", "\ud800"], "needs a value"),
+        (CODEX, ["--model=\ud800"], "not a known option"),
+        (CODEX, ["--oss=true"], "takes no value"),
+        (CODEX, ["--oss", "--oss"], "stands twice"),
+        (CODEX, ["--model", "a", "-m", "b"], "stands twice"),
+        (CODEX, ["--model=a", "--model=a"], "stands twice"),
+        (GEMINI, ["--sandbox=false"], "takes no value"),
+        (GEMINI, ["--no-sandbox"], "not a known option"),
+        (GEMINI, ["--resume", IDS["gemini"]], "not a known option"),
+        (GEMINI, ["--prompt", "hello"], "not a known option"),
+        (OPENCODE, ["--continue"], "not a known option"),
+    ],
+)
+def test_option_that_can_not_be_placed_is_refused(contract: EngineContract, options: list[str], what: str) -> None:
+    """An option that is unknown, lacks its value, or stands twice is refused by name, with a hint."""
+    with pytest.raises(RefusedError, match=what) as refused:
+        start(contract, "hello", AUTO, options=options)
+    assert refused.value.hint
+    assert refused.value.subject in options
+
+
+def test_repeatable_option_may_stand_twice() -> None:
+    """Options that take many values are kept in the caller's order."""
+    options = ["-c", "a=1", "--config=b=2"]
+    assert " ".join(options) in " ".join(start(CODEX, "hello", INTERACTIVE, options=options).own_arguments)
+
+
+def test_file_name_of_any_bytes_can_be_passed() -> None:
+    """A directory whose name is no UTF-8 is an argument like any other."""
+    assert "/w/\udcff" in start(CODEX, "hello", INTERACTIVE, options=["--cd", "/w/\udcff"]).own_arguments
+
+
+@pytest.mark.parametrize("model", ["--yolo", "-y", "a\0", "\udbff"])
+@every_engine
+def test_model_that_is_no_name_is_refused(contract: EngineContract, model: str) -> None:
+    """A model's name is held to what any option value is."""
+    with pytest.raises(RefusedError):
+        start(contract, "hello", AUTO, model=model)
+
+
+def test_slots_in_values_are_not_filled() -> None:
+    """Text that looks like a slot of a template stays what it is, wherever a caller puts it."""
+    built = start(
+        CODEX, "{handle}{options}", INTERACTIVE, options=["--cd", "{prompt}"], model="{handle}", via="argument"
+    )
+    assert built.arguments[-2:] == ("--", "{handle}{options}")
+    assert {"{prompt}", "{handle}"} < set(built.own_arguments)
+
+
+@pytest.mark.parametrize("build", ["start", "resume"])
+def test_template_that_widens_is_never_filled_in_interactive(build: Literal["start", "resume"]) -> None:
+    """A contract whose own template holds an auto-approve flag is wrong: nothing is built but in mode auto."""
+    document = deepcopy(load.contract("codex").document)
+    for launch in document.data["launch"]:
+        launch[build].insert(1, "--yolo")
+    contract = load.Contract(document).at()
+    given_ = (CODEX.handle.dead,) if build == "resume" else ()
+    made = resume if build == "resume" else start
+    with pytest.raises(ContractError, match="the template of codex passes --yolo in mode interactive"):
+        made(contract, "hello", INTERACTIVE, *given_)
+    assert made(contract, "hello", AUTO, *given_).arguments[1] == "--yolo"
+
+
+def test_option_that_widens_is_refused_by_name() -> None:
+    """The refusal says which option it is about, and what to do."""
+    with pytest.raises(RefusedError) as refused:
+        start(CODEX, "hello", INTERACTIVE, options=["--oss", "-s", "danger-full-access"])
+    assert refused.value.subject == "-s danger-full-access"
+    assert str(refused.value) == (
+        "-s danger-full-access lets codex act without asking (leave it out, or run in mode auto)"
+    )
+
+
+def test_refused_handle_is_told_in_part_with_the_shape_that_is_meant() -> None:
+    """A handle of any length is shown by its first eighty characters, and the hint says what one looks like."""
+    with pytest.raises(RefusedError) as refused:
+        resume(CODEX, "hello", INTERACTIVE, "x" * 100)
+    assert refused.value.what == f"'{'x' * 80}' is no session id of codex"
+    assert refused.value.hint == f"a session id of codex matches {CODEX.handle.shape}"
+    with pytest.raises(RefusedError) as refused:
+        resume(CODEX, "hello", INTERACTIVE, "-" * 100)
+    assert refused.value.what == f"'{'-' * 80}' can't be passed as a session id"
+    assert refused.value.hint
+
+
+def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
+    """Each way says why it does not do, once a way, and an argument holds exactly what it is bounded to."""
+    assert carried(start(ARGUMENT_ONLY, "x" * 131_000, INTERACTIVE)) == "x" * 131_000
+    with pytest.raises(RefusedError) as refused:
+        start(OPENCODE, " ", INTERACTIVE)
+    empty = "opencode takes no empty prompt"
+    quoted = "opencode puts quotes round an argument that holds a space"
+    assert refused.value.what == f"opencode can't take this prompt as it is: {empty}; {empty}; {quoted}"
+    assert refused.value.hint == "change the prompt"
+    with pytest.raises(RefusedError) as refused:
+        start(OPENCODE, "\ud800", INTERACTIVE)
+    assert refused.value.hint

@@ -1,0 +1,67 @@
+"""Engines get what the contract and the operator allow, and every turn of a run the same places."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contracts.releases import NEWEST, RELEASES, name_of
+from turngate.argv.environment import BASE, engine_environment, locations_of
+from turngate.contract.structs import EngineContract
+
+CODEX = NEWEST["codex"]
+NAMES = st.sampled_from(
+    ("PATH", "LC_TIME", "https_proxy", "HOME", "CODEX_HOME", "OPENAI_API_KEY", "SECRET", "MINE", "XDG_DATA_HOME")
+)
+every_release = pytest.mark.parametrize("contract", RELEASES, ids=name_of)
+
+
+@every_release
+def test_what_a_probe_sets_is_passed_or_kept(contract: EngineContract) -> None:
+    """Every variable that makes the engine usable in a probe reaches it from the server, save those of the stub."""
+    environment = contract.environment
+    wanted = {name for name in contract.hermetic.env if not name.startswith("TURNGATE_")}
+    assert wanted <= {*environment.passed, *environment.locations}
+
+
+@every_release
+def test_places_are_kept_and_hold_no_secret(contract: EngineContract) -> None:
+    """What decides where sessions lie is written down, so that it must be nobody's key."""
+    kept = locations_of(contract, {})
+    assert {"HOME", *(contract.store.locations if contract.store else {})} <= kept.keys()
+    assert not [name for name in kept if re.search("KEY|TOKEN|SECRET|PASSWORD|AUTH", name, re.IGNORECASE)]
+    assert not kept.keys() & (BASE | {*contract.environment.passed})
+
+
+def test_only_what_is_allowed_is_passed() -> None:
+    """Of the server's environment come the common, the contract's and the operator's names, and nothing else."""
+    server = {
+        "PATH": "/bin", "LC_ALL": "C", "LC_X": "y", "no_proxy": "*", "NO_PROXY": "*", "OPENAI_API_KEY": "k",
+        "GEMINI_API_KEY": "g", "MINE": "m", "TURNGATE_TOKEN": "t", "PWD": "/", "LD_PRELOAD": "x",
+    }  # fmt: skip
+    found = engine_environment(CODEX, server, {}, ["MINE", "ABSENT"])
+    assert found == {
+        "PATH": "/bin", "LC_ALL": "C", "LC_X": "y", "no_proxy": "*", "NO_PROXY": "*",
+        "OPENAI_API_KEY": "k", "MINE": "m",
+    }  # fmt: skip
+
+
+def test_the_places_of_the_first_turn_win() -> None:
+    """A resume looks where the first turn wrote, whatever the server's own environment has become."""
+    first = locations_of(CODEX, {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"})
+    assert first == {"HOME": "/home/a", "CODEX_HOME": "/codex", "CODEX_SQLITE_HOME": None}
+    now = {"HOME": "/home/b", "CODEX_SQLITE_HOME": "/new", "PATH": "/bin"}
+    expected = {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"}
+    assert engine_environment(CODEX, now, first, ["CODEX_SQLITE_HOME", "CODEX_HOME"]) == expected
+
+
+@given(st.dictionaries(NAMES, st.text("ab")), st.dictionaries(NAMES, st.text("ab")), st.lists(NAMES))
+def test_places_never_come_from_a_later_environment(
+    first: dict[str, str], now: dict[str, str], more: list[str]
+) -> None:
+    """Whatever changed between two turns, each place is as the first turn had it."""
+    kept = locations_of(CODEX, first)
+    found = engine_environment(CODEX, now, kept, more)
+    assert {name: found.get(name) for name in kept} == kept
+    assert found.keys() <= {*BASE, *CODEX.environment.passed, *kept, *more, "LC_TIME"}

@@ -1,0 +1,99 @@
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from turngate.contract import load
+from turngate.contract.claims import about, claim_errors, recordings_named
+from turngate.contract.load import Document, catalogue, dotted
+
+CODEX = (Path(load.__file__).parents[1] / "engines/codex.yaml").read_text()
+OBSERVED = [{"observed": "it was so"}]
+
+
+def document(**sections: Any) -> Document:
+    """The contract of codex with these sections instead of its own."""
+    data = load.parse(CODEX, "codex.yaml").data | sections
+    return load.parse(yaml.safe_dump(data, default_style='"', sort_keys=False), "mine.yaml")
+
+
+def wrong(**sections: Any) -> list[str]:
+    """Every error, as `path: message`."""
+    return [f"{error.path}: {error.message}" for error in claim_errors(document(**sections), catalogue())]
+
+
+@pytest.mark.parametrize("engine", load.engines())
+def test_the_packaged_contracts_are_clean(engine: str) -> None:
+    """All evidence shows something, and nothing is said twice."""
+    assert list(claim_errors(load.contract(engine).document, catalogue())) == []
+
+
+@pytest.mark.parametrize("evidence, message", [
+    ({}, "has no evidence"),
+    ({"releases": ["1.0.0"]}, "has no evidence"),
+    ({"observed": "a", "clause": "handle.present"}, "has clause and observed"),
+    ({"clause": "handle.present", "releases": ["1.0.0"]}, "a clause takes no releases"),
+    ({"clause": "handle.presence"}, "there is no clause 'handle.presence'"),
+    ({"recording": "gemini/0.61.0/main-first"}, "'gemini/0.61.0/main-first' names no recording of codex"),
+    ({"recording": "codex/main-first"}, "'codex/main-first' names no recording of codex"),
+])  # fmt: skip
+def test_evidence_that_shows_nothing_is_found(evidence: dict[str, Any], message: str) -> None:
+    """At its own place, beside evidence that does."""
+    volatile = [{"pattern": "a", "placeholder": "b", "evidence": [*OBSERVED, evidence]}]
+    assert wrong(volatile=volatile) == [f"$.volatile[0].evidence[1]: {message}"]
+
+
+FLAG = {"flag": "--a", "value": "none", "evidence": OBSERVED}
+MATCH = {"stream": "stdout", "match": {"type": "x"}, "evidence": OBSERVED}
+
+
+@pytest.mark.parametrize("section, first, second", [
+    ("options", FLAG, FLAG),
+    ("options", FLAG | {"until": "2.0.0"}, FLAG | {"since": "1.9.9"}),
+    ("options", FLAG | {"aliases": ["-z"]}, FLAG | {"flag": "--b", "aliases": ["-z"]}),
+    ("auto_flags", FLAG | {"keys": [{"key": "k"}, {"key": "l"}]}, FLAG | {"keys": [{"key": "l"}]}),
+    ("failures", MATCH, MATCH | {"message": "m"}),
+    ("deviations", {"clause": "stdin.open", "symptom": "s"}, {"clause": "stdin.open", "symptom": "s"}),
+    ("volatile", {"pattern": "a", "evidence": OBSERVED}, {"pattern": "a", "evidence": OBSERVED}),
+    ("approval_signs", {"tools": ["t", "u"], "evidence": OBSERVED}, {"tools": ["u"], "evidence": OBSERVED}),
+])  # fmt: skip
+def test_two_entries_that_speak_of_the_same_are_found(section: str, first: Any, second: Any) -> None:
+    """The second is pointed at, and the first named."""
+    (found,) = wrong(**{section: [first, second]})
+    assert found.startswith(f"$.{section}[1]: says of ")
+    assert "what entry 0 says too" in found
+
+
+@pytest.mark.parametrize("section, first, second", [
+    ("options", FLAG | {"until": "2.0.0"}, FLAG | {"since": "2.0.0"}),
+    ("options", FLAG, FLAG | {"flag": "--b"}),
+    ("auto_flags", FLAG | {"keys": [{"key": "k"}]}, FLAG | {"keys": [{"key": "l"}]}),
+    ("auto_flags", FLAG | {"keys": [{"key": "k"}]}, FLAG),
+    ("failures", MATCH, MATCH | {"stream": "stderr"}),
+    ("failures", MATCH, MATCH | {"match": {"type": "y"}}),
+    ("deviations", {"clause": "stdin.open", "symptom": "s"}, {"clause": "stdin.open", "symptom": "t"}),
+])  # fmt: skip
+def test_entries_that_speak_of_different_things_are_not(section: str, first: Any, second: Any) -> None:
+    """By range, by name, or by what they match."""
+    assert wrong(**{section: [first, second]}) == []
+
+
+def test_the_claims_that_a_clause_shows_are_found() -> None:
+    """By their evidence, by the deviation that excuses it, else by the section that it is called by; in their range."""
+    mine = document(
+        deviations=[{"clause": "stdin.open", "symptom": "s", "since": "2.0.0"}],
+        volatile=[{"pattern": "a", "evidence": [{"clause": "prompt.large"}]}],
+    )
+    assert [dotted(path) for path in about(mine, "prompt.large", "1.0.0")] == ["$.volatile[0]"]
+    assert [dotted(path) for path in about(mine, "stdin.open", "2.0.0")] == ["$.deviations[0]"]
+    assert about(mine, "stdin.open", "1.0.0") == []
+    assert [dotted(path) for path in about(mine, "stdin.open", "of my own")] == ["$.deviations[0]"]
+    assert [dotted(path) for path in about(mine, "handle.present", "1.0.0")] == ["$.handle[0]"]
+
+
+def test_recordings_that_are_evidence_are_listed() -> None:
+    """With their place."""
+    volatile = [{"pattern": "a", "evidence": [*OBSERVED, {"recording": "codex/1.0.0/main-first"}]}]
+    found = {dotted(path): name for path, name in recordings_named(document(volatile=volatile))}
+    assert found["$.volatile[0].evidence[1]"] == "codex/1.0.0/main-first"

@@ -1,0 +1,352 @@
+"""Every packaged contract is held to what all contracts promise, and four of them to their baselines."""
+
+import re
+from inspect import getmodule, getsource
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.contracts.releases import IDS, NEWEST, RELEASES, boundaries, name_of
+from turngate.argv.build import read_options
+from turngate.contract import lint, load
+from turngate.contract.clauses import Clause, Severity
+from turngate.contract.load import ALL_OF, ONE_OF
+from turngate.contract.structs import EngineContract
+from turngate_probes.clauses import CHECKS
+from turngate_probes.harness.cases import FAILING
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+BASELINES = {
+    "handle.present",
+    "handle.place",
+    "resume.accepted",
+    "resume.context-carried",
+    "interactive.no-auto-flags",
+}
+# breaking, since the loop is the server's whole use, and a server that does not even start would pass else
+ORCHESTRATED = {
+    "orchestrated.waits",
+    "orchestrated.survives-kill",
+    "orchestrated.context-carried",
+    "orchestrated.final-data",
+    "orchestrated.no-auto-flags",
+    "orchestrated.dead-handle",
+    "orchestrated.missing-handle",
+    "orchestrated.engine-failure",
+    "orchestrated.bad-envelope",
+    "orchestrated.cancel",
+    "orchestrated.one-reply",
+}
+# the others of their level are degraded: going back is not promised
+CROSSED = {"upgrade.resume"}
+BREAKING = (
+    ORCHESTRATED
+    | CROSSED
+    | {
+        "version.readable",
+        "handle.present",
+        "handle.place",
+        "handle.shape",
+        "stream.framing",
+        "turn.terminal-event",
+        "resume.accepted",
+        "resume.same-handle",
+        "resume.context-carried",
+        "resume.repeated",
+        "resume.later-minute",
+        "resume.dead-handle",
+        "resume.isolation",
+        "interactive.no-auto-flags",
+        "prompt.not-a-flag",
+        "backend.failure-told",
+        "text.imitation",
+    }
+)
+RESIDENT = {
+    "resident.one-process",
+    "resident.framing",
+    "resident.ends-when-told",
+    "resident.context-carried",
+    "resident.permission-asked",
+    "resident.wait-timeout",
+    "resident.process-lost",
+    "resident.restart",
+}
+INFORMATIVE = {"stream.known-events", "network.loopback-only"}
+DEGRADED = {
+    "help.surface",
+    "resume.other-cwd",
+    "resume.malformed-handle",
+    "auto.flags-accepted",
+    "prompt.large",
+    "stdin.open",
+    "process.clean-exit",
+    "executable.unchanged",
+}
+STATIC = {"version.readable", "help.surface"}
+LOUD = {"hang", "fresh-session", "quiet", "exit-0", "late"}
+CROSSING = {"hang", "refused", "fresh-session", "new-handle"}
+SYMPTOMS = {
+    "resume.same-handle": {"new-handle"},
+    "resume.repeated": {"new-handle"},
+    "resume.other-cwd": {"hang", "refused", "fresh-session"},
+    "resume.later-minute": {"lost-at-once", "lost-after-another"},
+    "resume.dead-handle": LOUD,
+    "resume.malformed-handle": LOUD,
+    "stdin.open": {"hang"},
+    "process.clean-exit": {"left-running", "lingers"},
+    "resident.ends-when-told": {"killed"},
+    "upgrade.resume": CROSSING,
+    "rollback.resume": CROSSING,
+    "rollback.touched": CROSSING,
+    "backend.failure-told": {
+        f"{how}-{case.removeprefix('backend-')}" for how in ("hang", "success", "exit-0") for case in FAILING
+    },
+}
+CLAUSES = load.catalogue().clauses
+DEVIATIONS = sorted({(c.engine, d.clause, d.symptom) for c in RELEASES for d in c.deviations})
+every_release = pytest.mark.parametrize("contract", RELEASES, ids=name_of)
+every_engine = pytest.mark.parametrize("engine", load.engines())
+each_clause = pytest.mark.parametrize("clause", CLAUSES, ids=lambda clause: clause.id)
+
+
+def of(engine: str) -> pytest.MarkDecorator:
+    """Parametrize a test by every stretch of releases of one engine."""
+    return pytest.mark.parametrize("contract", [c for c in RELEASES if c.engine == engine], ids=name_of)
+
+
+def claims(engine: str) -> list[tuple[str, dict[str, Any]]]:
+    """List the claims of a contract, each with its place."""
+    data = load.contract(engine).document.data
+    return [(f"{key}[{i}]", c) for key in (*ONE_OF, *ALL_OF) for i, c in enumerate(data.get(key, ()))]
+
+
+@every_engine
+def test_packaged_contract_is_valid(engine: str) -> None:
+    """A packaged contract has no error, and is named by its engine."""
+    contract = load.contract(engine)
+    assert [str(error) for error in lint.problems(contract.document)] == []
+    assert contract.engine == engine
+
+
+def test_the_four_engines_are_there() -> None:
+    """The four engines that everything began with have contracts."""
+    assert {"codex", "gemini", "iflow", "opencode"} <= set(load.engines())
+
+
+@every_engine
+def test_every_claim_has_evidence_or_says_that_it_has_none(engine: str) -> None:
+    """A claim names what shows it, or that nobody has seen it hold; never both, never neither."""
+    for place, claim in claims(engine):
+        assert ("evidence" in claim) != (claim.get("unverified") is True), place
+
+
+@every_engine
+def test_evidence_can_be_looked_up(engine: str) -> None:
+    """A clause that is evidence is checked, and a recording is kept."""
+    for place, claim in claims(engine):
+        for evidence in claim.get("evidence", ()):
+            assert "clause" not in evidence or evidence["clause"] in CHECKS, place
+            assert "recording" not in evidence or (FIXTURES / evidence["recording"] / "recording.yaml").is_file(), place
+
+
+@every_engine
+def test_deviation_declares_what_an_orchestrator_must_do(engine: str) -> None:
+    """No deviation without evidence stands in for an excuse."""
+    for place, claim in claims(engine):
+        if place.startswith("deviations"):
+            assert claim["compensation"], place
+            assert "evidence" in claim, place
+
+
+@every_release
+def test_options_and_deviations_are_unambiguous(contract: EngineContract) -> None:
+    """At any release an option's name means one thing, and a symptom of a clause is declared once."""
+    names = [name for option in contract.options for name in (option.flag, *option.aliases)]
+    assert len(names) == len(set(names))
+    declared = [(d.clause, d.symptom) for d in contract.deviations]
+    assert len(declared) == len(set(declared))
+
+
+@every_release
+def test_what_we_pass_ourselves_is_declared(contract: EngineContract) -> None:
+    """The options of mode auto, of the model and of the probe exist at each release that they are passed to."""
+    read_options(contract, [token.replace("{model}", "m") for token in contract.launch.model])
+    read_options(contract, contract.launch.auto)
+    read_options(contract, contract.hermetic.options)
+
+
+@every_release
+def test_templates_hold_each_slot_once(contract: EngineContract) -> None:
+    """Options and prompt stand once in both templates, the handle once in that of a resume, nothing else."""
+    start, resume = contract.launch.start, contract.launch.resume
+    for template in (start, resume):
+        assert (template.count("{options}"), template.count("{prompt}")) == (1, 1)
+    assert sum("{handle}" in token for token in start) == 0
+    assert sum("{handle}" in token for token in resume) == 1
+    for channel in contract.launch.prompt:
+        assert sum(token.count("{text}") for token in channel.tokens) == (channel.via == "argument")
+
+
+@every_release
+def test_resume_is_by_handle_alone(contract: EngineContract) -> None:
+    """No template picks a session by itself: no latest one, no index, no picker."""
+    picking = {"--last", "--all", "--continue", "-c", "latest", "--list-sessions", "--fork", "--session-id"}
+    assert not picking & {*contract.launch.start, *contract.launch.resume}
+
+
+@every_release
+def test_baseline_takes_no_deviation(contract: EngineContract) -> None:
+    """No release is excused from a baseline."""
+    assert not BASELINES & {deviation.clause for deviation in contract.deviations}
+
+
+@pytest.mark.parametrize("contract", [c for c in RELEASES if c.engine in IDS], ids=name_of)
+def test_handle_type_is_session_id(contract: EngineContract) -> None:
+    """All four engines name their sessions by an id, which the real ones have the shape of."""
+    assert contract.handle.handle_type == "session_id"
+    assert re.fullmatch(contract.handle.shape, IDS[contract.engine])
+
+
+@every_engine
+def test_handle_takes_no_range(engine: str) -> None:
+    """Where the id stands holds for every release: one claim, without since and until."""
+    (claim,) = load.contract(engine).document.data["handle"]
+    assert not {"since", "until"} & claim.keys()
+
+
+@of("codex")
+def test_codex_baseline(contract: EngineContract) -> None:
+    """The id is the thread_id of the first event, `thread.started`, and a positional argument before the prompt."""
+    handle = contract.handle
+    assert (handle.stream, handle.record, handle.field) == ("stdout", "first", "thread_id")
+    assert handle.match == {"type": "thread.started"}
+    assert contract.streams.stdout.framing == "ndjson"
+    resume = contract.launch.resume
+    assert resume[0] == "exec"
+    assert resume[-3:] == ("resume", "{handle}", "{prompt}")
+    # after `resume` most options are refused; before it all are taken
+    assert resume.index("{options}") < resume.index("resume")
+
+
+@of("gemini")
+def test_gemini_baseline(contract: EngineContract) -> None:
+    """The id is session_id of the one JSON document, passed as `--resume <id>`."""
+    handle = contract.handle
+    assert (handle.stream, handle.record, handle.field, handle.match) == ("stdout", "only", "session_id", None)
+    assert contract.streams.stdout.framing == "json_document"
+    assert contract.launch.resume[contract.launch.resume.index("{handle}") - 1] == "--resume"
+    assert not re.fullmatch(handle.shape, "1")
+    assert not re.fullmatch(handle.shape, "latest")
+
+
+@of("iflow")
+def test_iflow_baseline(contract: EngineContract) -> None:
+    """The id is session-id in `<Execution Info>` on stderr, passed as `--resume <id>`, and no picker can open."""
+    handle = contract.handle
+    assert (handle.stream, handle.record, handle.field) == ("stderr", "only", "session-id")
+    assert (contract.streams.stderr.framing, contract.streams.stderr.tag) == ("tagged_block", "Execution Info")
+    assert contract.launch.resume[contract.launch.resume.index("{handle}") - 1] == "--resume"
+    assert all(any(re.search(r.pattern, "") for r in channel.refuses) for channel in contract.launch.prompt)
+
+
+@of("opencode")
+def test_opencode_baseline(contract: EngineContract) -> None:
+    """The id is sessionID of the events on stdout, passed by a named option."""
+    assert (contract.handle.stream, contract.handle.field) == ("stdout", "sessionID")
+    assert contract.launch.resume[contract.launch.resume.index("{handle}") - 1] == "--session"
+
+
+@given(st.data(), st.sampled_from(list(NEWEST.values())))
+def test_no_id_in_shape_is_harmful(data: st.DataObject, contract: EngineContract) -> None:
+    """Whatever has the shape of an id is one plain word: no flag, no path, no pattern, no control character."""
+    value = data.draw(st.from_regex(contract.handle.shape, fullmatch=True))
+    assert re.fullmatch(r"[0-9A-Za-z][0-9A-Za-z_-]{7,127}", value)
+
+
+@every_release
+def test_dead_handle_has_the_shape_and_names_no_real_session(contract: EngineContract) -> None:
+    """The dead id passes our own check, so that it is the engine which refuses it."""
+    assert re.fullmatch(contract.handle.shape, contract.handle.dead)
+    assert contract.handle.dead != IDS.get(contract.engine)
+
+
+def test_ranges_are_what_the_tests_run_over() -> None:
+    """Contracts do have ranges, and each boundary is tried."""
+    assert boundaries("codex")
+    assert {c.version for c in RELEASES if c.engine == "codex"} >= {*boundaries("codex"), None}
+
+
+@pytest.mark.parametrize(
+    "severity, ids", [(Severity.BREAKING, BREAKING), (Severity.DEGRADED, DEGRADED), (Severity.INFORMATIVE, INFORMATIVE)]
+)
+def test_fixed_clauses_have_their_severity(severity: Severity, ids: set[str]) -> None:
+    """The clauses that others rely on are in the catalogue, at the severity that the design gives them."""
+    assert {clause.id for clause in CLAUSES if clause.severity is severity} >= ids
+    assert not {clause.id for clause in CLAUSES if clause.severity is not severity} & ids
+
+
+def test_new_clauses_are_degraded_unless_listed() -> None:
+    """No clause becomes breaking or informative by the way."""
+    assert {clause.id for clause in CLAUSES if clause.severity is not Severity.DEGRADED} == BREAKING | INFORMATIVE
+
+
+def test_baselines_are_the_five() -> None:
+    """Exactly these clauses take neither range nor deviation."""
+    assert {clause.id for clause in CLAUSES if clause.baseline} == BASELINES
+
+
+def test_levels_of_the_fixed_clauses() -> None:
+    """Only version and help are asked without running a turn."""
+    assert {clause.id for clause in CLAUSES if clause.level == "static"} == STATIC
+    assert {clause.id for clause in CLAUSES if clause.level == "hermetic"} >= (
+        (BREAKING | DEGRADED | INFORMATIVE) - STATIC - ORCHESTRATED - CROSSED
+    )
+    assert {clause.id for clause in CLAUSES if clause.level == "orchestrated"} == ORCHESTRATED | RESIDENT
+
+
+@each_clause
+def test_clause_says_what_and_why(clause: Clause) -> None:
+    """Each clause is one sentence, and says what breaks in an orchestrator."""
+    for text in (clause.sentence, clause.why):
+        assert re.fullmatch(r"[A-Z][^\n]+\.", text)
+    assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", clause.id)
+
+
+@each_clause
+def test_clause_needs_what_stands_before_it(clause: Clause) -> None:
+    """Needs are clauses further up, so that none waits for itself, and none needs what a lesser level lacks."""
+    before = [each.id for each in CLAUSES[: CLAUSES.index(clause)]]
+    assert set(clause.needs) <= set(before)
+    assert clause.id not in before
+
+
+@pytest.mark.parametrize(
+    "clause", [c for c in CLAUSES if c.level in ("static", "hermetic")], ids=lambda clause: clause.id
+)
+def test_clause_has_a_check(clause: Clause) -> None:
+    """Each clause that a probe asks has a function that answers it."""
+    assert CHECKS[clause.id].run.__doc__
+
+
+@pytest.mark.parametrize("engine, clause, symptom", DEVIATIONS)
+def test_declared_symptom_is_one_that_the_check_reports(engine: str, clause: str, symptom: str) -> None:
+    """A deviation names a symptom that the clause's check can say, else it would excuse nothing."""
+    assert symptom in SYMPTOMS[clause], engine
+    source = getsource(getmodule(CHECKS[clause].run) or pytest.fail("no module"))
+    assert f'"{symptom}"' in source or f'"{symptom.rpartition("-")[0]}-{{' in source
+
+
+def test_known_symptoms_are_all_there_are() -> None:
+    """Each symptom that some check names in its source is listed here, and each of these is named there."""
+    sources = {getsource(getmodule(check.run) or pytest.fail("no module")) for check in CHECKS.values()}
+    listed = set.union(*SYMPTOMS.values()) - SYMPTOMS["backend.failure-told"]
+    assert set.union(*map(_named, sources)) == listed
+
+
+def _named(source: str) -> set[str]:
+    spelled = re.findall(r"symptom=(.+)\)$", source, re.MULTILINE)
+    return {word for text in spelled for word in re.findall(r'"([a-z0-9-]+)"', text)}

@@ -1,0 +1,295 @@
+from dataclasses import replace
+from itertools import product
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from tests.contracts.releases import NEWEST
+from turngate.contract.clauses import Clause, Reason, Result, Severity
+from turngate.contract.structs import Deviation
+from turngate.contract.verdict import (
+    ClauseResult,
+    Finding,
+    Verdict,
+    capability,
+    exit_code,
+    judged,
+    profile,
+    unexplained,
+    unmet,
+    verdict,
+)
+
+BREAKING, DEGRADED, INFORMATIVE = Severity.BREAKING, Severity.DEGRADED, Severity.INFORMATIVE
+HANG, QUIET = Deviation("resume.dead-handle", "hang", "bound it"), Deviation("resume.dead-handle", "quiet", "look")
+
+
+def clause(severity: Severity = BREAKING, id_: str = "resume.dead-handle", *, baseline: bool = False) -> Clause:
+    """Make a clause that needs nothing."""
+    return Clause(id_, "It holds.", "It matters.", "hermetic", severity, baseline=baseline)
+
+
+def result(severity: Severity, came: Result, id_: str = "resume.dead-handle") -> ClauseResult:
+    """Make the result of such a clause."""
+    return ClauseResult(clause(severity, id_), came, "as seen")
+
+
+def judge(finding: Finding, *declared: Deviation, baseline: bool = False) -> ClauseResult:
+    """Judge a finding against declared deviations."""
+    return judged(clause(baseline=baseline), finding, structs.replace(NEWEST["codex"], deviations=declared))
+
+
+def fail(*symptoms: str) -> Finding:
+    """Make a failed finding."""
+    return Finding(ok=False, detail="it hung", symptoms=symptoms, evidence=("bad-handles/dead",))
+
+
+@pytest.mark.parametrize(
+    "severity, came, expected",
+    [
+        (BREAKING, Result.PASS, Verdict.COMPATIBLE),
+        (BREAKING, Result.FAIL, Verdict.BROKEN),
+        (BREAKING, Result.DEVIATES, Verdict.DEGRADED),
+        (BREAKING, Result.UNSUPPORTED, Verdict.DEGRADED),
+        (BREAKING, Result.NOT_RUN, Verdict.UNANSWERED),
+        (DEGRADED, Result.PASS, Verdict.COMPATIBLE),
+        (DEGRADED, Result.FAIL, Verdict.DEGRADED),
+        (DEGRADED, Result.DEVIATES, Verdict.COMPATIBLE),
+        (DEGRADED, Result.UNSUPPORTED, Verdict.COMPATIBLE),
+        (DEGRADED, Result.NOT_RUN, Verdict.COMPATIBLE),
+        *((INFORMATIVE, came, Verdict.COMPATIBLE) for came in Result),
+    ],
+)
+def test_one_result_beside_a_good_one(severity: Severity, came: Result, expected: Verdict) -> None:
+    """What each result of each severity makes of a release that is otherwise fine."""
+    assert verdict([result(BREAKING, Result.PASS), result(severity, came)]) is expected
+
+
+@given(st.lists(st.sampled_from(list(product(Severity, Result))), min_size=1))
+def test_worst_result_decides_whatever_the_order(pairs: list[tuple[Severity, Result]]) -> None:
+    """A breaking fail outweighs an open question, which outweighs what is merely degraded, in any order."""
+    found = verdict(result(*pair) for pair in pairs)
+    breaking = {came for severity, came in pairs if severity is BREAKING}
+    assert found is verdict(result(*pair) for pair in reversed(pairs))
+    assert (found is Verdict.BROKEN) == (Result.FAIL in breaking)
+    assert (found is Verdict.UNANSWERED) == (Result.NOT_RUN in breaking and Result.FAIL not in breaking)
+
+
+def test_nothing_judged_is_no_answer() -> None:
+    """Without a single result nothing is said of a release."""
+    assert verdict([]) is Verdict.UNANSWERED
+
+
+def test_recordings_are_weighed_by_what_they_can_answer() -> None:
+    """From recordings alone an open breaking clause is left out; a failed one still breaks."""
+    open_, good = result(BREAKING, Result.NOT_RUN), result(BREAKING, Result.PASS)
+    assert verdict([open_, good], recordings_only=True) is Verdict.COMPATIBLE
+    assert verdict([open_, result(BREAKING, Result.FAIL)], recordings_only=True) is Verdict.BROKEN
+    assert verdict([open_], recordings_only=True) is Verdict.UNANSWERED
+
+
+@pytest.mark.parametrize(
+    "verdicts, strict, stale, code",
+    [
+        ([Verdict.COMPATIBLE], False, False, 0),
+        ([Verdict.DEGRADED], False, False, 0),
+        ([Verdict.DEGRADED], True, False, 1),
+        ([Verdict.COMPATIBLE], True, False, 0),
+        ([Verdict.COMPATIBLE], True, True, 1),
+        ([Verdict.COMPATIBLE], False, True, 0),
+        ([Verdict.UNANSWERED], False, False, 2),
+        ([Verdict.UNANSWERED], True, False, 2),
+        ([Verdict.UNANSWERED, Verdict.BROKEN], False, False, 1),
+        ([Verdict.COMPATIBLE, Verdict.UNANSWERED], False, False, 2),
+        ([], False, False, 2),
+        ([], True, False, 2),
+    ],
+)
+def test_exit_code(verdicts: list[Verdict], strict: bool, stale: bool, code: int) -> None:  # noqa: FBT001
+    """1 is broken (or, if strict, degraded or stale), 2 is a question without an answer, else 0."""
+    assert exit_code(verdicts, strict=strict, stale=stale) == code
+    assert exit_code(verdicts[::-1], strict=strict, stale=stale) == code
+
+
+def test_undeclared_failure_fails() -> None:
+    """A failure that no deviation excuses is a fail that names its symptom."""
+    came = judge(fail("hang"))
+    assert (came.result, came.detail, came.evidence) == (Result.FAIL, "it hung [hang]", ("bad-handles/dead",))
+
+
+def test_declared_symptom_deviates_and_says_what_to_do() -> None:
+    """The declared symptom is excused, and the compensation stands in the detail."""
+    came = judge(fail("hang"), HANG)
+    assert came.result is Result.DEVIATES
+    assert "an orchestrator must bound it" in came.detail
+    assert not came.stale
+
+
+def test_another_symptom_is_not_excused() -> None:
+    """A deviation excuses only its own symptom, and none excuses a failure without a name."""
+    assert judge(fail("quiet"), HANG).result is Result.FAIL
+    assert judge(fail(), HANG).result is Result.FAIL
+
+
+def test_every_symptom_must_be_declared() -> None:
+    """Of several symptoms at once one that is not declared fails the clause, and it alone is named."""
+    came = judge(fail("hang", "quiet"), HANG)
+    assert (came.result, came.detail) == (Result.FAIL, "it hung [quiet]")
+    both = judge(fail("hang", "quiet"), HANG, QUIET)
+    assert both.result is Result.DEVIATES
+    assert "must bound it; look" in both.detail
+
+
+def test_deviation_of_another_clause_excuses_nothing() -> None:
+    """A deviation holds for the clause that it names."""
+    assert judge(fail("hang"), Deviation("stdin.open", "hang", "close it")).result is Result.FAIL
+
+
+def test_deviation_that_no_longer_occurs_is_stale() -> None:
+    """A pass in spite of a declared deviation is marked stale, in its detail too."""
+    came = judge(Finding(ok=True, detail="refused"), HANG)
+    assert (came.result, came.stale) == (Result.PASS, True)
+    assert "stale" in came.detail
+    assert "hang" in came.detail
+
+
+def test_deviation_by_chance_is_never_stale() -> None:
+    """What occurs now and then is excused when it does, and missed by nobody when it does not."""
+    chance = structs.replace(QUIET, by_chance=True)
+    assert not judge(Finding(ok=True, detail="refused"), chance).stale
+    assert judge(fail("quiet"), chance).result is Result.DEVIATES
+    came = judge(fail("hang"), HANG, chance)
+    assert (came.result, came.stale) == (Result.DEVIATES, False)
+
+
+def test_one_of_two_deviations_gone_is_stale() -> None:
+    """Where one declared symptom still occurs the other one's absence is marked."""
+    came = judge(fail("hang"), HANG, QUIET)
+    assert (came.result, came.stale) == (Result.DEVIATES, True)
+    assert "quiet did not occur" in came.detail
+
+
+def test_baseline_takes_no_deviation() -> None:
+    """A baseline that fails is a fail whatever a contract declares, and its pass is never stale."""
+    assert judge(fail("hang"), HANG, baseline=True).result is Result.FAIL
+    assert not judge(Finding(ok=True, detail="fine"), HANG, baseline=True).stale
+
+
+@pytest.mark.parametrize("came", [Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED])
+def test_clause_whose_need_did_not_hold_is_not_run(came: Result) -> None:
+    """A clause is not asked where what it needs failed, did not run, or is not there."""
+    dependent = replace(clause(), needs=("handle.present",))
+    found = unmet(dependent, {"handle.present": result(BREAKING, came, "handle.present")})
+    assert found is not None
+    assert (found.result, found.detail) == (Result.NOT_RUN, f"needs handle.present, which is {came}")
+    assert found.needs == ("handle.present",)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(Result), st.sampled_from([None, *Reason]), st.frozensets(st.integers(0, 7))),
+        max_size=8,
+    )
+)
+def test_a_clause_that_was_not_run_leads_to_a_reason(made: list[tuple[Result, Reason | None, frozenset[int]]]) -> None:
+    """Step by step from what explains itself: what can't be reached so, rings of needs included, has no reason."""
+    results = [
+        replace(result(BREAKING, came, f"a.{i}"), reason=reason, needs=tuple(f"a.{need}" for need in needs))
+        for i, (came, reason, needs) in enumerate(made)
+    ]
+    explained = {
+        each.clause.id
+        for each in results
+        if each.result in (Result.FAIL, Result.DEVIATES, Result.UNSUPPORTED)
+        or (each.result is Result.NOT_RUN and each.reason)
+    }
+    for _ in results:
+        explained |= {
+            each.clause.id for each in results if each.result is Result.NOT_RUN and explained & set(each.needs)
+        }
+    not_run = {each.clause.id for each in results if each.result is Result.NOT_RUN}
+    assert {each.clause.id for each in unexplained(results)} == not_run - explained
+
+
+def test_need_that_nobody_judged_is_not_met() -> None:
+    """A need without a result counts as absent."""
+    found = unmet(replace(clause(), needs=("handle.present",)), {})
+    assert found is not None
+    assert found.detail == "needs handle.present, which is absent"
+
+
+@pytest.mark.parametrize("came", [Result.PASS, Result.DEVIATES])
+def test_clause_whose_need_held_is_asked(came: Result) -> None:
+    """A need that passed, or deviates as declared, is met."""
+    dependent = replace(clause(), needs=("handle.present",))
+    assert unmet(dependent, {"handle.present": result(BREAKING, came, "handle.present")}) is None
+
+
+@pytest.mark.parametrize("prefix", ["handle.shape", "resume.context-carried"])
+@pytest.mark.parametrize(
+    "came, supported",
+    [(Result.PASS, True), (Result.DEVIATES, True), (Result.FAIL, False), (Result.NOT_RUN, False)],
+)
+def test_resume_is_supported_when_all_about_it_held(prefix: str, came: Result, supported: bool) -> None:  # noqa: FBT001
+    """Capability, and the profile kind that it earns, follow the clauses of handle and resume."""
+    found = capability([result(BREAKING, Result.PASS, "resume.accepted"), result(BREAKING, came, prefix)])
+    assert found.supported is supported
+    assert profile(found).kind == ("resumable" if supported else "sticky_process")
+    assert supported or found.detail.startswith(prefix)
+
+
+def test_clauses_about_other_things_do_not_decide_on_resume() -> None:
+    """A broken prompt says nothing of sessions; no clause about them at all supports nothing."""
+    good, bad = result(BREAKING, Result.PASS, "resume.accepted"), result(BREAKING, Result.FAIL, "prompt.not-a-flag")
+    assert capability([good, bad]).supported
+    assert not capability([bad]).supported
+    assert profile(capability([])).session_timeout_sec == 1200
+
+
+@pytest.mark.parametrize("declared", [(), (HANG,), (HANG, QUIET)])
+@pytest.mark.parametrize("finding", [fail("hang"), Finding(ok=True, detail="fine", evidence=("good/first",))])
+def test_judgement_keeps_its_clause_and_evidence(finding: Finding, declared: tuple[Deviation, ...]) -> None:
+    """Whatever a finding came to, the turns that show it stand with it, and the clause that it is about."""
+    came = judge(finding, *declared)
+    assert (came.clause, came.evidence) == (clause(), finding.evidence)
+
+
+def test_each_gone_deviation_and_each_symptom_is_told_apart() -> None:
+    """Several of either are listed one after the other, and a failure without a symptom names none."""
+    stale = judge(Finding(ok=True, detail="fine"), HANG, QUIET).detail
+    each = [f"; stale: the declared deviation {symptom} did not occur" for symptom in ("hang", "quiet")]
+    assert stale == "fine" + "".join(each)
+    assert judge(fail("hang", "quiet")).detail == "it hung [hang, quiet]"
+    assert judge(fail()).detail == "it hung"
+
+
+def test_clause_that_is_not_run_is_the_one_that_waits() -> None:
+    """The result that says that a need is not met is that of the clause, not of the need."""
+    dependent = replace(clause(), needs=("handle.present",))
+    found = unmet(dependent, {})
+    assert found
+    assert found.clause is dependent
+
+
+def test_exit_code_is_lenient_unless_asked() -> None:
+    """Without a word about strictness what is degraded is no failure, and nothing is stale."""
+    assert exit_code([Verdict.DEGRADED]) == 0
+    assert exit_code([Verdict.DEGRADED], stale=True) == 0
+    assert exit_code([Verdict.COMPATIBLE], strict=True) == 0
+
+
+@pytest.mark.parametrize(
+    "came, said",
+    [
+        (Result.PASS, "resumed by handle with the context on the wire"),
+        (Result.FAIL, "resume.dead-handle: as seen"),
+        (Result.NOT_RUN, "resume.dead-handle was not answered"),
+        (None, "no clause about resuming was not answered"),
+    ],
+)
+def test_capability_says_how_it_was_found_and_why(came: Result | None, said: str) -> None:
+    """Resume is probed by running the command; the detail is the profile's reason as well."""
+    found = capability([result(BREAKING, came)] if came else [])
+    assert (found.probe_method, found.detail, profile(found).reason) == ("command", said, said)

@@ -1,0 +1,85 @@
+"""A simulated engine is known by a line near the start of its file."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from turngate.process.executable import MARKER, difference, fingerprint, is_simulated
+
+
+def test_a_marked_file_is_simulated_and_so_are_its_links_and_copies(tmp_path: Path) -> None:
+    """The marker is found wherever the file is reached from."""
+    engine = tmp_path / "engine"
+    engine.write_bytes(b"#!/bin/sh\n" + MARKER + b"\nexec true\n")
+    (tmp_path / "link").symlink_to(engine)
+    shutil.copy(engine, tmp_path / "copy")
+    assert all(is_simulated(tmp_path / name) for name in ("engine", "link", "copy"))
+
+
+def test_anything_else_is_not(tmp_path: Path) -> None:
+    """Neither a program that mentions the marker, nor one that says it late, nor what can't be read is simulated."""
+    mentions, late, binary = tmp_path / "mentions", tmp_path / "late", tmp_path / "binary"
+    mentions.write_bytes(b"#!/bin/sh\necho '" + MARKER + b"'\n")
+    late.write_bytes(b"#\n" * 4096 + MARKER + b"\n")
+    binary.write_bytes(os.urandom(10_000))
+    assert not any(map(is_simulated, (mentions, late, binary, tmp_path, tmp_path / "none")))
+
+
+@pytest.fixture(name="installed")
+def _installed(tmp_path: Path) -> Path:
+    """An npm installation: a linked executable and another package."""
+    for name in ("engine/cli.js", "engine/vendor/bin", "helper/index.js"):
+        file = tmp_path / "node_modules" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(name)
+    link = tmp_path / "node_modules" / ".bin" / "engine"
+    link.parent.mkdir()
+    link.symlink_to("../engine/cli.js")
+    return link
+
+
+def test_nothing_changed(installed: Path) -> None:
+    """Looking twice at the same files shows no difference."""
+    assert difference(fingerprint(installed), installed) == ""
+
+
+def test_the_executable_changed(tmp_path: Path) -> None:
+    """Other content of the executable is told, even at the same size and time."""
+    executable = tmp_path / "engine"
+    executable.write_text("engine")
+    before, times = fingerprint(executable), executable.stat()
+    executable.write_text("ENGINE")
+    os.utime(executable, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert difference(before, executable) == f"1 files changed, {executable} first"
+
+
+@pytest.mark.parametrize("change", ["touched", "added", "removed"])
+def test_what_is_installed_with_it_changed(installed: Path, change: str) -> None:
+    """A file of any package beside it that changed, came or went is told."""
+    before, helper = fingerprint(installed), installed.parents[1] / "helper/index.js"
+    if change == "touched":
+        helper.write_text("newer, and longer")
+    elif change == "added":
+        helper = helper.with_name("new.js")
+        helper.touch()
+    else:
+        helper.unlink()
+    assert difference(before, installed) == f"1 files changed, {helper} first"
+
+
+def test_the_executable_is_gone(installed: Path) -> None:
+    """An executable that vanished is told, not raised."""
+    before = fingerprint(installed)
+    installed.resolve().unlink()
+    assert difference(before, installed) == "the executable can't be read any more: No such file or directory"
+
+
+def test_neighbours_outside_an_installation_do_not_count(tmp_path: Path) -> None:
+    """Of an executable that npm did not install only itself counts."""
+    executable = tmp_path / "engine"
+    executable.write_text("engine")
+    before = fingerprint(executable)
+    (tmp_path / "notes").touch()
+    assert difference(before, executable) == ""

@@ -1,0 +1,298 @@
+import os
+import resource
+import signal
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.contracts.process.unruly import is_alive, unruly
+from turngate.process import Ended, Leftover, ProcessOutcome, ProcessRequest, ProcessTree, Stdin, Stop, run
+
+MEBI = 2**20
+ENV = {"PATH": os.defpath}
+
+
+def shell(script: str, *arguments: str, **options: object) -> ProcessRequest:
+    """Return the request that runs a line of shell."""
+    return ProcessRequest(("sh", "-c", script, "sh", *arguments), Path("/"), ENV, **options)  # type: ignore[arg-type]
+
+
+def run_until_ready(request: ProcessRequest) -> ProcessOutcome:
+    """Run and stop as soon as anything is written to standard output."""
+    stop = Stop()
+    return run(request, stop=stop, on_output=lambda name, _: stop.set() if name == "stdout" else None)
+
+
+def test_exit_code_and_streams() -> None:
+    """The exit code and both streams are returned apart."""
+    outcome = run(shell("echo out; echo err >&2; exit 7"))
+    assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 7)
+    assert (outcome.stdout, outcome.stderr, outcome.dropped) == (b"out\n", b"err\n", 0)
+    assert outcome.leftovers == ()
+    assert 0 < outcome.seconds < 60
+
+
+def test_arguments_are_not_read_by_a_shell() -> None:
+    """What a shell would read specially arrives as it is."""
+    assert run(shell('printf "%s" "$1"', "$(id) `id` ; * 'x\n")).stdout == b"$(id) `id` ; * 'x\n"
+
+
+def test_environment_is_complete(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process gets the environment of the request and the tag, and nothing of ours."""
+    monkeypatch.setenv("SECRET", "x")
+    request = ProcessRequest(("env",), Path("/"), {**ENV, "A": "b"})
+    names = {line.partition(b"=")[0] for line in run(request).stdout.splitlines()}
+    assert names == {b"PATH", b"A", b"TURNGATE_RUN"}
+
+
+def test_tag_of_an_enclosing_run_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run within a run carries both tags, so that the outer one finds what the inner one starts."""
+    monkeypatch.setenv("TURNGATE_RUN", "/outer")
+    assert run(shell("echo $TURNGATE_RUN")).stdout.startswith(b"/outer/")
+
+
+def test_working_directory(tmp_path: Path) -> None:
+    """The process starts in the directory of the request."""
+    assert run(ProcessRequest(("pwd", "-P"), tmp_path, ENV)).stdout == f"{tmp_path.resolve()}\n".encode()
+
+
+def test_input_is_written_whole() -> None:
+    """A megabyte of input comes back from cat unchanged."""
+    data = bytes(range(256)) * 4096
+    assert run(ProcessRequest(("cat",), Path("/"), ENV, stdin=data)).stdout == data
+
+
+def test_empty_input_is_closed() -> None:
+    """No bytes at all are an input that ends at once."""
+    assert run(ProcessRequest(("cat",), Path("/"), ENV, stdin=b"")).exit_code == 0
+
+
+def test_unread_input_is_no_error() -> None:
+    """A process that exits without reading a megabyte of input has simply exited."""
+    outcome = run(shell("exit 0", stdin=b"x" * MEBI))
+    assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
+
+
+def test_closed_stdin_ends_at_once() -> None:
+    """A process that reads a closed standard input sees its end."""
+    assert run(unruly("read")).stdout == b"reading\nend of input\n"
+
+
+def test_open_stdin_stays_open() -> None:
+    """A process that reads an open standard input to its end hangs until its deadline."""
+    outcome = run(unruly("read", stdin=Stdin.OPEN, timeout=0.5))
+    assert outcome.ended is Ended.TIMEOUT
+    assert outcome.exit_code == -signal.SIGTERM
+    assert b"end of input" not in outcome.stdout
+
+
+def test_bytes_are_not_decoded() -> None:
+    """Output that is not UTF-8 is returned as it was written."""
+    assert run(shell(r"printf '\377\000\200'")).stdout == b"\xff\x00\x80"
+
+
+def test_death_by_signal_is_negative() -> None:
+    """A process that a signal killed has the negative number as its exit code."""
+    outcome = run(unruly("die"))
+    assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, -signal.SIGKILL)
+
+
+def test_process_that_stays_after_its_work_is_ended() -> None:
+    """Once its listener says that the work is done the limit for the exit counts, not the deadline; both are told."""
+    request = shell("echo done; sleep 60", timeout=60.0, exit_limit=0.3)
+    outcome = run(request, on_output=lambda _, chunk: chunk == b"done\n")
+    assert (outcome.ended, outcome.exit_code, outcome.stdout) == (Ended.LINGERED, -signal.SIGTERM, b"done\n")
+    assert outcome.exit_seconds is not None
+    assert 0.3 <= outcome.exit_seconds < 10
+
+
+def test_process_that_exits_after_its_work_is_timed() -> None:
+    """The limit for the exit replaces a deadline that would have come first."""
+    outcome = run(shell("echo done; sleep 0.4", timeout=0.2), on_output=lambda *_: True)
+    assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
+    assert outcome.exit_seconds is not None
+    assert 0.3 < outcome.exit_seconds < 10
+
+
+def test_process_whose_work_goes_on_is_not_ended() -> None:
+    """A listener that takes its word back lets the deadline count again; nobody measures the exit then."""
+    said: list[bytes] = []
+
+    def heard(_stream: str, chunk: bytes) -> bool:
+        said.append(chunk)
+        return len(said) == 1
+
+    outcome = run(shell("echo done; sleep 0.1; echo more; sleep 0.5", exit_limit=0.3), on_output=heard)
+    assert (outcome.ended, outcome.exit_code, outcome.exit_seconds) == (Ended.EXIT, 0, None)
+
+
+def test_flood_is_bounded() -> None:
+    """Of 200 MB of output the first megabyte is kept, the rest is counted, and memory stays small."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    outcome = run(unruly("flood", "200", max_output=MEBI))
+    assert outcome.stdout == b"x" * MEBI
+    assert outcome.dropped == 199 * MEBI
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 40 * 1024
+
+
+def test_output_is_told_as_it_arrives() -> None:
+    """Each chunk is passed on, dropped ones too, while the process still runs."""
+    seen: list[tuple[str, bytes]] = []
+    stop = Stop()
+
+    def on_output(name: str, chunk: bytes) -> None:
+        seen.append((name, chunk))
+        if len(seen) == 2:
+            stop.set()
+
+    outcome = run(unruly("idle", max_output=0), stop=stop, on_output=on_output)
+    assert {name for name, _ in seen} == {"stdout", "stderr"}
+    assert (outcome.ended, outcome.stdout) == (Ended.STOPPED, b"")
+    assert outcome.dropped == sum(len(chunk) for _, chunk in seen)
+
+
+def test_failing_callback_ends_the_process() -> None:
+    """What the caller's function raises is raised by run, after the process has ended."""
+    pids: list[int] = []
+
+    def fail(name: str, chunk: bytes) -> None:
+        if name == "stdout":
+            pids.append(int(chunk))
+            raise LookupError("mine")
+
+    with pytest.raises(LookupError, match="mine"):
+        run(unruly("idle"), on_output=fail)
+    assert not psutil.pid_exists(pids[0])
+
+
+def test_callback_that_fails_late_is_heard() -> None:
+    """What the caller's function raises after the process has exited is raised all the same."""
+    exited = threading.Event()
+
+    class Observed(ProcessTree):
+        def settle(self) -> tuple[Leftover, ...]:
+            exited.set()
+            return super().settle()
+
+    def fail(_name: str, _chunk: bytes) -> None:
+        assert exited.wait(60)
+        raise LookupError("late")
+
+    with pytest.raises(LookupError, match="late"):
+        run(shell("echo"), on_output=fail, new_tree=Observed)
+
+
+def test_stop_that_was_set_before_starts_nothing(tmp_path: Path) -> None:
+    """With a stop already set the process is never started."""
+    stop = Stop()
+    stop.set()
+    outcome = run(shell("touch $1", str(tmp_path / "started")), stop=stop)
+    assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, None)
+    assert stop.is_set()
+    assert not list(tmp_path.iterdir())
+
+
+def test_stop_works_from_a_signal_handler() -> None:
+    """A signal handler of the thread that waits in run can stop it."""
+    stop = Stop()
+    before = signal.signal(signal.SIGUSR1, lambda *_: stop.set())
+    try:
+        outcome = run(unruly("idle"), stop=stop, on_output=lambda *_: os.kill(os.getpid(), signal.SIGUSR1))
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert outcome.ended is Ended.STOPPED
+
+
+def test_interrupt_ends_the_process() -> None:
+    """A KeyboardInterrupt passes through run, but not before the process has ended."""
+    pids: list[int] = []
+
+    def interrupt(name: str, chunk: bytes) -> None:
+        if name == "stdout":
+            pids.append(int(chunk))
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        run(unruly("idle"), on_output=interrupt)
+    assert not psutil.pid_exists(pids[0])
+
+
+def test_interrupt_before_everything_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An interrupt between the starts of two threads leaves neither the process nor a pipe behind."""
+    run(shell("exit 0"))
+    before = threading.active_count(), set(Path("/proc/self/fd").iterdir())
+    start = threading.Thread.start
+
+    def interrupted(thread: threading.Thread) -> None:
+        if thread.name == "turngate-stderr":
+            raise KeyboardInterrupt
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run(unruly("idle", stdin=b"x"))
+    assert (threading.active_count(), set(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_one_stop_ends_every_run() -> None:
+    """A stop that several runs hold ends them all, each with its process."""
+    stop = Stop()
+    all_ready = threading.Barrier(4, action=stop.set)
+    pids: list[int] = []
+
+    def on_output(name: str, chunk: bytes) -> None:
+        if name == "stdout":
+            pids.append(int(chunk))
+            all_ready.wait(60)
+
+    with ThreadPoolExecutor(4) as pool:
+        running = [pool.submit(run, unruly("idle"), stop=stop, on_output=on_output) for _ in range(4)]
+        outcomes = [each.result(60) for each in running]
+    assert {outcome.ended for outcome in outcomes} == {Ended.STOPPED}
+    assert len(pids) == 4
+    assert not any(is_alive(pid) for pid in pids)
+
+
+def test_many_at_once() -> None:
+    """Runs on many threads neither mix their output nor end each other's processes."""
+
+    def echo(number: int) -> ProcessOutcome:
+        return run(shell("cat; exit $1", str(number), stdin=b"%d" % number * 1000))
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(echo, range(60)))
+    assert [outcome.exit_code for outcome in outcomes] == list(range(60))
+    assert all(outcome.stdout == b"%d" % number * 1000 for number, outcome in enumerate(outcomes))
+    assert {outcome.leftovers for outcome in outcomes} == {()}
+
+
+@pytest.mark.parametrize("stdin", [Stdin.CLOSED, Stdin.OPEN, b"x" * MEBI])
+def test_nothing_is_kept_open(stdin: Stdin | bytes) -> None:
+    """After a run there are as many threads and open files as before."""
+    run(shell("exit 0"))
+    before = threading.active_count(), set(Path("/proc/self/fd").iterdir())
+    run(shell("exit 0", stdin=stdin))
+    assert (threading.active_count(), set(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_cpu_time_of_reaped_children_counts() -> None:
+    """What a child used whom the process reaped is part of the sum."""
+    assert run(unruly("burn-in-child", "reap")).cpu_seconds >= 0.2
+
+
+def test_cpu_time_of_ended_children_counts() -> None:
+    """What a child used that was ended with the process, and never reaped by it, is part of the sum."""
+    assert run_until_ready(unruly("keep", "warm-child")).cpu_seconds >= 0.2
+
+
+def test_cpu_time_of_children_counts_once() -> None:
+    """What a child used that was seen alive and was then reaped by the process is not counted twice."""
+    assert 0.2 <= run_until_ready(unruly("burn-in-child", "keep")).cpu_seconds < 0.39
+
+
+def test_cpu_time_of_leftovers_counts() -> None:
+    """What a child used that outlived the process is part of the sum."""
+    assert run(unruly("leave", "warm-child")).cpu_seconds >= 0.2

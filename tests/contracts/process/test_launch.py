@@ -1,0 +1,96 @@
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from turngate.errors import EnvironmentFailed
+from turngate.process import ProcessRequest, run
+
+ENV = {"PATH": os.defpath}
+
+
+def failure(*argv: str, cwd: Path = Path("/"), env: dict[str, str] = ENV) -> EnvironmentFailed:
+    """Return the error with which a start fails."""
+    with pytest.raises(EnvironmentFailed) as caught:
+        run(ProcessRequest(argv, cwd, env))
+    return caught.value
+
+
+def test_missing_executable() -> None:
+    """A program that is not there is named, with where to look."""
+    error = failure("no-such-program")
+    assert "'no-such-program' was not started: No such file" in error.what
+    assert "PATH" in error.hint
+
+
+def test_executable_is_looked_up_on_the_path_of_the_request(tmp_path: Path) -> None:
+    """The PATH of the request decides what is started, not ours."""
+    assert "'true'" in failure("true", env={"PATH": str(tmp_path)}).what
+
+
+def test_file_that_is_not_executable(tmp_path: Path) -> None:
+    """A file without the right to execute it is told from a missing one."""
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\n")
+    error = failure(str(program))
+    assert "Permission denied" in error.what
+    assert "executable" in error.hint
+
+
+def test_file_that_is_no_program(tmp_path: Path) -> None:
+    """An executable file of no known format is told as such."""
+    program = tmp_path / "program"
+    program.write_text("echo\n")
+    program.chmod(0o755)
+    assert "#!" in failure(str(program)).hint
+
+
+def test_missing_interpreter(tmp_path: Path) -> None:
+    """A script whose interpreter is missing points at its first line."""
+    program = tmp_path / "program"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    assert "first line" in failure(str(program)).hint
+
+
+def test_missing_directory(tmp_path: Path) -> None:
+    """A working directory that is not there is blamed itself, not the program."""
+    error = failure("true", cwd=tmp_path / "gone")
+    assert "working directory" in error.what
+    assert "gone" in error.what
+
+
+def test_long_argument_names_the_limit() -> None:
+    """An argument of 200 KB is refused with its size, the limit and the way round it."""
+    error = failure("true", "x" * 200_000)
+    assert "one argument is 200001 bytes long" in error.what
+    assert str(32 * os.sysconf("SC_PAGE_SIZE")) in error.what
+    assert "standard input" in error.hint
+
+
+def test_long_variable_is_told_from_an_argument() -> None:
+    """A variable that is too long is not called an argument."""
+    assert "one environment variable is 200003 bytes" in failure("true", env={**ENV, "A": "x" * 200_000}).what
+
+
+def test_long_list_names_the_total() -> None:
+    """Many arguments that are too long together are told with their sum."""
+    count = os.sysconf("SC_ARG_MAX") // 100_000 * 4
+    assert "arguments and environment are" in failure("true", *["x" * 100_000] * count).what
+
+
+def test_nul_in_an_argument() -> None:
+    """An argument with a NUL can't be passed, and the error says where it could go."""
+    error = failure("true", "a\0b")
+    assert "null byte" in error.what
+    assert "standard input" in error.hint
+
+
+def test_ignored_child_signal() -> None:
+    """Where SIGCHLD is ignored exit codes are lost, so nothing is started."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert "SIGCHLD" in failure("true").what
+    finally:
+        signal.signal(signal.SIGCHLD, before)

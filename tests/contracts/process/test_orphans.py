@@ -1,0 +1,77 @@
+"""Ending what a dead program has left: by tag, by pid and start time, never by pid alone."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from turngate.process import TAG, Noted, end_orphans, start_time
+
+# says that it stands, with its child's pid, then waits for a signal; the child ignores SIGTERM
+PARENT = """
+import os, signal, subprocess, sys
+code = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); signal.pause()"
+child = subprocess.Popen([sys.executable, "-ISc", code], stdout=subprocess.PIPE, env={})
+child.stdout.readline()
+print(child.pid, flush=True)
+signal.pause()
+"""
+
+
+class Orphan:
+    """A process with a child that has no tag and ignores SIGTERM."""
+
+    def __init__(self, tag: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, "-ISc", PARENT], env=os.environ | {TAG: f"/outer/{tag}"},
+            stdout=subprocess.PIPE, text=True, start_new_session=True,
+        )  # fmt: skip
+        assert self.process.stdout
+        self.child = psutil.Process(int(self.process.stdout.readline()))
+
+    @property
+    def alive(self) -> tuple[bool, bool]:
+        """Whether the process and its child run."""
+        child = self.child.is_running() and self.child.status() != psutil.STATUS_ZOMBIE
+        return self.process.poll() is None, child
+
+
+@pytest.fixture(name="orphan")
+def _orphan(tmp_path: object) -> Iterator[Orphan]:
+    """Start one, and leave none."""
+    orphan = Orphan(f"tag-{os.getpid()}-{id(tmp_path)}")
+    yield orphan
+    for process in (orphan.process, orphan.child):
+        if process.is_running() if isinstance(process, psutil.Process) else process.poll() is None:
+            process.kill()
+    orphan.process.wait()
+    if orphan.process.stdout:
+        orphan.process.stdout.close()
+
+
+def tag_of(orphan: Orphan) -> str:
+    """Give the tag that it was started with."""
+    return psutil.Process(orphan.process.pid).environ()[TAG].rpartition("/")[2]
+
+
+def test_what_carries_the_tag_is_ended_with_its_children(orphan: Orphan) -> None:
+    """The child has no tag and ignores SIGTERM; it goes too."""
+    assert end_orphans([Noted(tag_of(orphan))]) == ()
+    assert orphan.alive == (False, False)
+
+
+def test_a_noted_process_is_ended(orphan: Orphan) -> None:
+    """Without the tag, pid and start time are enough."""
+    pid = orphan.process.pid
+    assert end_orphans([Noted("", pid, start_time(pid))]) == ()
+    assert orphan.alive == (False, False)
+
+
+def test_a_pid_alone_is_not_believed(orphan: Orphan) -> None:
+    """A process that started at another time has only the same number."""
+    pid = orphan.process.pid
+    assert end_orphans([Noted("", pid, start_time(pid) - 3600), Noted("", pid), Noted("no-such-tag")]) == ()
+    assert orphan.alive == (True, True)

@@ -1,0 +1,178 @@
+"""What a probe leaves is read back for that very executable alone, and never trusted."""
+
+import json
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turngate.contract.verdict import Verdict
+from turngate.model import EngineResumeCapability
+from turngate.process import probe_results
+from turngate.process.executable import identity
+from turngate.process.probe_results import Capability, ProbeResult, keep_result, last_result
+
+
+@pytest.fixture(name="executable")
+def _executable(tmp_path: Path) -> Path:
+    """An engine's executable."""
+    file = tmp_path / "bin/codex"
+    file.parent.mkdir()
+    file.write_text("engine")
+    return file
+
+
+@pytest.fixture(name="cache")
+def _cache(tmp_path: Path) -> Path:
+    """A cache that is not there yet."""
+    return tmp_path / "cache"
+
+
+def result(executable: Path, *, engine: str = "codex", detail: str = "resumed") -> ProbeResult:
+    """Make what a probe said."""
+    able = EngineResumeCapability(supported=True, probe_method="command", detail=detail)
+    return ProbeResult(
+        engine=engine, executable=os.path.realpath(executable), identity=identity(executable), version="0.169.0",
+        verdict=Verdict.DEGRADED, capability=Capability.of(able),
+        profile="resumable", at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC), turngate="0.1.0",
+    )  # fmt: skip
+
+
+def only_file(cache: Path) -> Path:
+    """Give the one file that a cache holds."""
+    (file,) = (cache / "verdicts").iterdir()
+    return file
+
+
+def test_a_result_is_read_back(executable: Path, cache: Path) -> None:
+    """What was kept comes back whole, by any name of the executable; the last one counts."""
+    assert last_result("codex", executable, cache) is None
+    keep_result(result(executable, detail="before"), cache)
+    keep_result(result(executable), cache)
+    link = executable.with_name("link")
+    link.symlink_to(executable)
+    for path in (executable, link):
+        assert last_result("codex", path, cache) == result(executable)
+    assert only_file(cache).stat().st_mode & 0o777 == 0o600
+
+
+def test_other_executables_have_no_part_in_it(executable: Path, cache: Path) -> None:
+    """A copy, a changed file, and another engine that the same program stands for have no result."""
+    keep_result(result(executable), cache)
+    copy = executable.with_name("copy")
+    copy.write_text("engine")
+    assert last_result("codex", copy, cache) is None
+    assert last_result("gemini", executable, cache) is None
+    executable.write_text("newer")
+    assert last_result("codex", executable, cache) is None
+    executable.unlink()
+    assert last_result("codex", executable, cache) is None
+
+
+def test_a_long_detail_is_cut(executable: Path, cache: Path) -> None:
+    """Whatever an engine printed, the file stays small and can be read."""
+    keep_result(result(executable, detail="é" * 10**6), cache)
+    found = last_result("codex", executable, cache)
+    assert found
+    assert len(found.capability.detail) < 1200
+
+
+def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many as promised stay."""
+    monkeypatch.setattr(probe_results, "KEPT", 2)
+    for i, engine in enumerate(("codex", "gemini", "qwen")):
+        keep_result(result(executable, engine=engine), cache)
+        # files written at once may have one time
+        newest = max((cache / "verdicts").iterdir(), key=lambda each: each.stat().st_mtime_ns)
+        os.utime(newest, (i, i))
+    assert last_result("codex", executable, cache) is None
+    assert last_result("gemini", executable, cache)
+    assert last_result("qwen", executable, cache)
+
+
+def test_a_cache_that_can_not_be_written_is_no_error(executable: Path, cache: Path) -> None:
+    """A probe does not fail for what only saves time, and leaves nothing half done."""
+    cache.write_text("a file")
+    keep_result(result(executable), cache)
+    assert last_result("codex", executable, cache) is None
+    cache.unlink()
+    keep_result(result(executable), cache)
+    place = only_file(cache)
+    place.unlink()
+    place.mkdir()
+    keep_result(result(executable), cache)
+    assert list(place.parent.iterdir()) == [place]
+
+
+def changed(**changes: Any) -> Callable[[Path], object]:
+    """Change members of the file."""
+    return lambda file: file.write_text(json.dumps(json.loads(file.read_text()) | changes))
+
+
+def piped(file: Path) -> None:
+    """Put a pipe in the file's place, which nobody writes to."""
+    file.unlink()
+    os.mkfifo(file, 0o600)
+
+
+def linked(file: Path) -> None:
+    """Put a link in the file's place."""
+    file.rename(file.with_name("elsewhere"))
+    file.symlink_to("elsewhere")
+
+
+@pytest.mark.parametrize(
+    "harm",
+    [
+        lambda file: file.write_text(""),
+        lambda file: file.write_text("[]"),
+        lambda file: file.write_text("[" * 10_000),
+        lambda file: file.write_bytes(b"\xff"),
+        lambda file: file.write_text(file.read_text() + " " * 20_000),
+        lambda file: file.write_text(file.read_text() + "{}"),
+        lambda file: file.chmod(0o620),
+        lambda file: file.chmod(0o602),
+        changed(more=1),
+        changed(verdict="splendid"),
+        changed(at="2026-11-22T01:02:03"),
+        changed(at=0),
+        changed(version=1),
+        changed(identity="other"),
+        changed(engine="gemini"),
+        changed(executable="/other"),
+        changed(profile="none"),
+        changed(turngate="x" * 1000),
+        changed(capability={"supported": "yes", "probe_method": "command", "detail": ""}),
+        changed(capability={"supported": True, "probe_method": "guess", "detail": ""}),
+        changed(capability={"supported": True, "probe_method": "command", "detail": "", "more": 1}),
+        piped,
+        linked,
+    ],
+)
+def test_a_hostile_file_is_no_result(harm: Callable[[Path], object], executable: Path, cache: Path) -> None:
+    """Anything but our own file, about this executable and writable by nobody else, is passed over."""
+    keep_result(result(executable), cache)
+    harm(only_file(cache))
+    assert last_result("codex", executable, cache) is None
+
+
+def test_a_file_of_somebody_else_is_no_result(executable: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who shares a directory with others does not believe them."""
+    keep_result(result(executable), cache)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    assert last_result("codex", executable, cache) is None
+
+
+def test_an_identity_changes_with_the_file(executable: Path) -> None:
+    """Other content, and another file of the same content, size and time, are told."""
+    before = identity(executable)
+    assert identity(executable) == before
+    times, other = executable.stat(), executable.with_name("other")
+    other.write_text("engine")
+    os.utime(other, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert identity(other) != before
+    executable.write_text("ENGINE!")
+    assert identity(executable) != before

@@ -1,0 +1,66 @@
+"""Every recorded turn, played as a process: the runtime runs it, and the reader reads it as it arrives."""
+
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from pytest_subprocess import FakeProcess
+
+from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
+from turngate.contract import load
+from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stdin, Stop, Tree, run
+from turngate.turn.read import TurnReader
+from turngate_probes.harness.observations import Turn
+from turngate_probes.record import replay
+from turngate_probes.releases import recorded_releases
+
+RELEASES = [(engine, version) for engine in load.engines() for version in recorded_releases.versions(engine)]
+STDIN = {"open": Stdin.OPEN, "closed": Stdin.CLOSED}
+
+
+def test_every_engine_has_a_recorded_release() -> None:
+    """The recordings are found, so that the test below asks something."""
+    assert {engine for engine, _ in RELEASES} == set(load.engines())
+
+
+@pytest.mark.parametrize("engine,version", RELEASES)
+def test_a_recorded_turn_runs_and_reads_as_it_did(
+    fp: FakeProcess, monkeypatch: pytest.MonkeyPatch, engine: str, version: str
+) -> None:
+    """Exit code, bytes, what ended it and the whole reading are those of the recording; only hung ones are ended."""
+    forbid_signals(monkeypatch)
+    contract = load.contract(engine).at(version)
+    turns = replay.replay(contract).turns
+    assert turns
+    for turn in turns.values():
+        assert turn.exit_code is not None
+        process = fp.register([*turn.argv], stdout=turn.stdout, stderr=turn.stderr, returncode=turn.exit_code)
+        reader = TurnReader(contract, turn.mode, turn_index=turn.turn_index, resumed=turn.resumed)
+        outcome = played(turn, reader)
+        assert (outcome.ended, outcome.exit_code) == (turn.ended, turn.exit_code), turn.name
+        assert (outcome.stdout, outcome.stderr, outcome.dropped) == (turn.stdout, turn.stderr, 0), turn.name
+        assert reader.finish(outcome.exit_code, ended=outcome.ended) == turn.reading, turn.name
+        assert process.first_call
+        ended = () if turn.ended is Ended.EXIT else (signal.SIGTERM,)
+        assert process.first_call.received_signals() == ended, turn.name
+
+
+def played(turn: Turn, reader: TurnReader) -> ProcessOutcome:
+    """Run the process of a turn, ended by what ended it."""
+
+    def feed(stream: str, chunk: bytes) -> None:
+        reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
+
+    stop = Stop()
+    trees: dict[Ended, Callable[[str], Tree]] = {
+        Ended.EXIT: FakeTree,
+        Ended.TIMEOUT: HangingTree,
+        Ended.STOPPED: partial(HangingTree, on_hang=stop.set),
+    }
+    request = ProcessRequest(
+        turn.argv, Path("/"), {},
+        stdin=STDIN.get(turn.stdin, turn.prompt.encode()), timeout=0 if turn.ended is Ended.TIMEOUT else 60,
+    )  # fmt: skip
+    return run(request, stop=stop, on_output=feed, new_tree=trees[turn.ended])

@@ -1,0 +1,80 @@
+"""Signals are heard on a thread of their own, whoever took them and whatever the main thread does."""
+
+import signal
+import threading
+
+import pytest
+
+from turngate.process.signals import heard
+
+BOTH = (signal.SIGINT, signal.SIGTERM)
+PATIENCE = 30
+
+
+class Ear:
+    """Notes what it is told, and on which thread; `again` is set at the second time."""
+
+    def __init__(self) -> None:
+        self.told: list[signal.Signals] = []
+        self.threads: set[threading.Thread] = set()
+        self.once, self.again = threading.Event(), threading.Event()
+
+    def tell(self, number: signal.Signals) -> None:
+        """Take a signal."""
+        self.told.append(number)
+        self.threads.add(threading.current_thread())
+        (self.again if self.once.is_set() else self.once).set()
+
+
+@pytest.mark.parametrize("number", BOTH)
+def test_a_signal_is_told_on_another_thread(number: signal.Signals) -> None:
+    """Each of the named signals is told, as often as it comes."""
+    ear = Ear()
+    with heard(BOTH, ear.tell):
+        signal.raise_signal(number)
+        assert ear.once.wait(PATIENCE)
+        signal.raise_signal(number)
+        assert ear.again.wait(PATIENCE)
+    assert ear.told == [number, number]
+    assert threading.main_thread() not in ear.threads
+
+
+def test_a_signal_that_another_thread_took_is_told_while_the_main_one_waits() -> None:
+    """Nothing wakes the main thread then, and no handler in Python runs: it is told all the same."""
+    waiting = threading.Condition()
+
+    def take_it() -> None:
+        with waiting:  # had only once the main thread waits
+            signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    def tell(_: signal.Signals) -> None:
+        with waiting:
+            waiting.notify()
+
+    with heard(BOTH, tell), waiting:
+        threading.Thread(target=take_it, daemon=True).start()
+        assert waiting.wait(PATIENCE)
+
+
+def test_all_is_as_before_afterwards() -> None:
+    """Handlers and wakeup descriptor are put back, the thread ends, and what came in the block was told by its end."""
+    handlers = [signal.getsignal(number) for number in BOTH]
+    ear = Ear()
+    with heard(BOTH, ear.tell):
+        signal.raise_signal(signal.SIGTERM)
+    assert ear.told == [signal.SIGTERM]
+    assert [signal.getsignal(number) for number in BOTH] == handlers
+    assert signal.set_wakeup_fd(-1) == -1
+    assert "turngate-signals" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_other_signals_are_none_of_its_business() -> None:
+    """A handler of another signal is called as ever, and nothing is told."""
+    ear, seen = Ear(), list[int]()
+    before = signal.signal(signal.SIGUSR1, lambda number, _: seen.append(number))
+    try:
+        with heard(BOTH, ear.tell):
+            signal.raise_signal(signal.SIGUSR1)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert (seen, ear.told) == ([signal.SIGUSR1], [])

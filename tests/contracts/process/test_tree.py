@@ -1,0 +1,148 @@
+import os
+import signal
+import subprocess
+import threading
+from types import SimpleNamespace
+from typing import Any, cast
+
+import psutil
+import pytest
+
+from tests.contracts.process.unruly import is_alive, unruly
+from turngate.process import TAG, Ended, ProcessOutcome, ProcessTree, Stop, execution, run, tree
+
+FOUND_AFTERWARDS = ["child", "deaf-child", "setsid-child", "bare-child", "double-fork"]
+
+
+def pids(outcome: ProcessOutcome) -> list[int]:
+    """Return the pids that the processes of a run have written."""
+    return [int(line) for line in outcome.stdout.split()]
+
+
+def run_until(lines: int, *verb: str) -> ProcessOutcome:
+    """Run a verb and stop it once that many lines are on standard output."""
+    stop, seen = Stop(), bytearray()
+
+    def on_output(name: str, chunk: bytes) -> None:
+        if name == "stdout":
+            seen.extend(chunk)
+        if seen.count(b"\n") == lines:
+            stop.set()
+
+    return run(unruly(*verb), stop=stop, on_output=on_output)
+
+
+def test_deaf_process_is_killed() -> None:
+    """A process that ignores SIGTERM is killed after the grace."""
+    outcome = run_until(1, "deaf")
+    assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, -signal.SIGKILL)
+
+
+def test_process_without_its_first_thread_is_reaped() -> None:
+    """A process whose first thread has ended looks like a zombie, is killed all the same, and has an exit code."""
+    outcome = run_until(1, "headless")
+    assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, -signal.SIGKILL)
+
+
+def test_polite_process_has_its_last_word() -> None:
+    """A process that ends itself on SIGTERM keeps its exit code and what it still writes."""
+    outcome = run_until(1, "polite")
+    assert (outcome.ended, outcome.exit_code) == (Ended.STOPPED, 3)
+    assert outcome.stdout.endswith(b"\nbye\n")
+
+
+@pytest.mark.parametrize("kind", [*FOUND_AFTERWARDS, "bare-setsid-child"])
+def test_stop_ends_the_whole_tree(kind: str) -> None:
+    """Nothing of the tree is alive after a stop, wherever it hides; that is no leftover."""
+    outcome = run_until(2, "keep", kind)
+    assert outcome.ended is Ended.STOPPED
+    assert len(pids(outcome)) == 2
+    assert not any(is_alive(pid) for pid in pids(outcome))
+    assert outcome.leftovers == ()
+
+
+@pytest.mark.parametrize("kind", FOUND_AFTERWARDS)
+def test_what_outlives_the_process_is_ended_and_told(kind: str) -> None:
+    """What is alive after the process has exited is reported, ended, and does not hold its pipes for ever."""
+    outcome = run(unruly("leave", kind))
+    assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 0)
+    [pid] = pids(outcome)
+    [leftover] = outcome.leftovers
+    assert (leftover.pid, leftover.survived) == (pid, False)
+    assert leftover.argv[-1] in {"idle", "deaf"}
+    assert not is_alive(pid)
+
+
+def test_child_that_is_about_to_end_is_no_leftover(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that ends by itself just after the process is waited for, with its output."""
+    monkeypatch.setattr(tree, "SETTLE_GRACE", 30)
+    outcome = run(unruly("late"))
+    assert (outcome.stdout, outcome.leftovers) == (b"late\n", ())
+
+
+def test_end_of_output_is_not_the_end() -> None:
+    """A process that closed its output still runs, until its deadline."""
+    outcome = run(unruly("mute", timeout=0.5))
+    assert (outcome.ended, outcome.stdout) == (Ended.TIMEOUT, b"closing\n")
+    assert outcome.seconds >= 0.5
+
+
+def test_survivor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What can't be ended is reported as a survivor, and run returns although it holds the pipe."""
+    monkeypatch.setattr(tree, "KILL_GRACE", 0.02)
+    monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.02)
+    with monkeypatch.context() as powerless:
+        powerless.setattr(psutil.Process, "send_signal", lambda *_: None)
+        outcome = run(unruly("leave", "setsid-child"))
+    [leftover] = outcome.leftovers
+    try:
+        assert leftover.survived
+        assert is_alive(leftover.pid)
+        assert pids(outcome) == [leftover.pid]
+    finally:
+        os.kill(leftover.pid, signal.SIGKILL)
+        for thread in threading.enumerate():
+            if thread.name.startswith("turngate-"):
+                thread.join()
+
+
+def test_process_that_cannot_be_ended_has_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that outlives SIGKILL is a survivor without an exit code."""
+    monkeypatch.setattr(tree, "TERM_GRACE", 0.02)
+    monkeypatch.setattr(tree, "KILL_GRACE", 0.02)
+    monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.02)
+    trees: list[ProcessTree] = []
+
+    def new_tree(tag: str) -> ProcessTree:
+        trees.append(ProcessTree(tag))
+        return trees[-1]
+
+    with monkeypatch.context() as powerless:
+        powerless.setattr(os, "killpg", lambda *_: None)
+        outcome = run(unruly("idle", timeout=0.5), new_tree=new_tree)
+    [survivor] = outcome.leftovers
+    os.kill(survivor.pid, signal.SIGKILL)
+    trees[0].wait()
+    assert trees[0].reap()[0] == -signal.SIGKILL
+    assert (outcome.ended, outcome.exit_code, survivor.survived) == (Ended.TIMEOUT, None, True)
+
+
+def test_exit_is_seen_without_waitid(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system has no waitid the exit is seen all the same."""
+    monkeypatch.delattr(os, "waitid")
+    assert run(unruly("die")).exit_code == -signal.SIGKILL
+
+
+@pytest.mark.parametrize("pid", [1, 2**22 + 1])
+def test_foreign_process_is_refused(pid: int) -> None:
+    """A pid that is no child of ours, as fakes have them, is refused before anything is signalled."""
+    fake = cast(subprocess.Popen[bytes], SimpleNamespace(pid=pid))
+    with pytest.raises(RuntimeError, match=str(pid)):
+        ProcessTree("tag").adopt(fake)
+
+
+def test_process_within_exec_is_looked_at_again() -> None:
+    """An environment that is empty for a moment is read again."""
+    environments: list[dict[str, str]] = [{}, {}, {TAG: "/outer/mine"}]
+    fake: Any = SimpleNamespace(environ=lambda: environments.pop(0), exe=lambda: "/bin/true")
+    assert ProcessTree("mine")._is_tagged(fake)

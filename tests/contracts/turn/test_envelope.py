@@ -1,0 +1,348 @@
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate.contract import load
+from turngate.model import Interaction, Repair
+from turngate.turn.envelope import (
+    KINDS,
+    MAX_DEPTH,
+    MAX_NAMES,
+    MAX_PROMPT,
+    MAX_TEXT,
+    BadEnvelope,
+    Envelope,
+    is_valid,
+    json_object,
+    read_envelope,
+)
+
+QUESTION: dict[str, Any] = {
+    "outcome": "ask_user",
+    "interaction": {
+        "kind": "choose_one",
+        "prompt": "Which colour?",
+        "options": ["red", "blue"],
+        "required_fields": [],
+        "context": {},
+    },
+}
+FINAL: dict[str, Any] = {"outcome": "final", "final_data": {"colour": "blue"}}
+ASKED, SAID = json.dumps(QUESTION), json.dumps(FINAL)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=5,
+)
+NAMES = st.lists(TEXT | st.just(1), max_size=2) | st.sampled_from((["x"] * MAX_NAMES, ["x"] * (MAX_NAMES + 1)))
+FIELDS = {
+    "kind": st.sampled_from((*KINDS, "choice")) | VALUES,
+    "prompt": st.sampled_from(("Which?", "", "é" * MAX_PROMPT, "x" * (MAX_PROMPT + 1))) | VALUES,
+    "options": NAMES | VALUES,
+    "required_fields": NAMES | VALUES,
+    "context": st.just({}) | VALUES,
+}
+PROSE = st.text(max_size=30).filter(lambda text: "{" not in text)
+
+
+def detail(text: str) -> str:
+    """Read a text that must hold a bad envelope; give what is wrong with it."""
+    found = read_envelope(text)
+    assert isinstance(found, BadEnvelope), found
+    return found.detail
+
+
+def test_question_in_full() -> None:
+    """Every field of a question comes through."""
+    asked = Interaction("choose_one", "Which colour?", ("red", "blue"), (), {})
+    assert read_envelope(ASKED) == Envelope(asked, None, Repair.NONE)
+
+
+@given(st.dictionaries(TEXT, VALUES, max_size=4), st.sampled_from((None, 1)), st.booleans())
+def test_final_data_comes_through(data: dict[str, Any], indent: int | None, ascii_: bool) -> None:  # noqa: FBT001
+    """Final data of any kind is read as it was written."""
+    text = json.dumps({"outcome": "final", "final_data": data}, indent=indent, ensure_ascii=ascii_)
+    assert read_envelope(text) == Envelope(None, data, Repair.NONE)
+
+
+@pytest.mark.parametrize("fence", ["```json\n{}\n```", "```\n{}```", " \n```JSON  \n{}\n  ```\n "])
+def test_fence_is_stripped(fence: str) -> None:
+    """A fence that is the whole answer is taken off, and told of."""
+    assert read_envelope(fence.replace("{}", SAID)) == Envelope(None, FINAL["final_data"], Repair.FENCE_STRIPPED)
+
+
+@given(PROSE, PROSE)
+def test_envelope_is_found_in_prose(before: str, after: str) -> None:
+    """An envelope among other words is found, once or repeated word for word."""
+    expected = Envelope(None, FINAL["final_data"], Repair.EMBEDDED_OBJECT)
+    assert read_envelope(f"a{before}{SAID}{after}") == expected
+    assert read_envelope(f"a{before}{SAID}{after}{SAID}") == expected
+
+
+def test_same_envelope_written_differently_is_one() -> None:
+    """Two envelopes are equal whatever the order of their keys and the space between them."""
+    again = json.dumps(dict(reversed(FINAL.items())), indent=3)
+    assert isinstance(read_envelope(f"{SAID} and {again}"), Envelope)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [ASKED, SAID.replace("blue", "red"), '{"outcome": "final"}', '{"outcome": null}', SAID.replace('"blue"', "1")],
+)
+def test_differing_envelopes_are_an_error(other: str) -> None:
+    """Several envelopes that differ are an error, a valid one beside a broken one too, in any order."""
+    assert "differ" in detail(f"{SAID} or {other}")
+    assert "differ" in detail(f"{other} or {SAID}")
+
+
+def test_one_and_true_differ() -> None:
+    """Values that Python takes for equal are not the same data."""
+    one = json.dumps({"outcome": "final", "final_data": {"yes": 1}})
+    assert "differ" in detail(f"{one} {one.replace('1', 'true')}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no envelope",
+        'the "outcome" is good',
+        '"outcome"',
+        '["outcome"]',
+        json.dumps({"result": FINAL}),
+        json.dumps(SAID),
+        json.dumps([1, 2, "outcome"]),
+        '{"outcomes": "final"}',
+        SAID[:-1],
+        SAID[1:],
+        "{'outcome': 'final', 'final_data': {}}",
+        '"outcome": {"',
+    ],
+)
+def test_text_without_envelope_holds_none(text: str) -> None:
+    """Words, other data, an envelope within data or cut short are no envelope."""
+    assert read_envelope(text) is None
+
+
+@pytest.mark.parametrize(
+    "place, value",
+    [
+        ("outcome", "done"),
+        ("outcome", None),
+        ("outcome", 1),
+        ("outcome", ["final"]),
+        ("outcome", {}),
+        ("interaction", None),
+        ("interaction", []),
+        ("interaction", "Which?"),
+        ("interaction", {}),
+        ("final_data", {}),
+        ("x", 1),
+        ("interaction.kind", "choice"),
+        ("interaction.kind", None),
+        ("interaction.kind", ["confirm"]),
+        ("interaction.prompt", ""),
+        ("interaction.prompt", None),
+        ("interaction.prompt", 3),
+        ("interaction.options", "red"),
+        ("interaction.options", [1]),
+        ("interaction.options", []),
+        ("interaction.options", [""]),
+        ("interaction.options", None),
+        ("interaction.required_fields", {}),
+        ("interaction.required_fields", [None]),
+        ("interaction.context", None),
+        ("interaction.context", []),
+        ("interaction.id", "own"),
+    ],
+)
+def test_wrong_value_in_a_question_is_an_error(place: str, value: object) -> None:
+    """A mistyped, unknown or empty field makes a question an error, alone or in prose."""
+    broken = json.loads(ASKED)
+    parent, _, key = place.rpartition(".")
+    (broken[parent] if parent else broken)[key] = value
+    assert "$" in detail(json.dumps(broken))
+    assert detail(f"So: {json.dumps(broken)}")
+
+
+@pytest.mark.parametrize("field", ["kind", "prompt", "options", "required_fields", "context"])
+def test_missing_field_of_a_question_is_an_error(field: str) -> None:
+    """Every field of an interaction must be there, and the one that is not is named."""
+    broken = json.loads(ASKED)
+    del broken["interaction"][field]
+    assert f"'{field}' is a required property" in detail(json.dumps(broken))
+
+
+@given(st.data())
+def test_validity_is_that_of_the_schema(data: st.DataObject) -> None:
+    """What needs no validator to be found valid is what the schema admits: no less, and no more."""
+    asked = {**QUESTION["interaction"], "kind": data.draw(st.sampled_from(KINDS))}
+    for field in data.draw(st.sets(st.sampled_from([*FIELDS, "id"]), max_size=2)):
+        asked[field] = data.draw(FIELDS.get(field, VALUES))
+    for field in data.draw(st.sets(st.sampled_from([*FIELDS]), max_size=1)):
+        del asked[field]
+    envelope = {"outcome": data.draw(st.sampled_from(("ask_user", "final")) | VALUES)}
+    parts = {"interaction": st.just(asked) | VALUES, "final_data": st.just({}) | VALUES}
+    for part in data.draw(st.sampled_from((["interaction"], ["final_data"], [*parts], []))):
+        envelope[part] = data.draw(parts[part])
+    assert is_valid(envelope) == (load.first_error("envelope", envelope) is None)
+
+
+@pytest.mark.parametrize("kind", ["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"])
+def test_each_kind_of_question_is_known(kind: str) -> None:
+    """All five kinds pass with options and fields."""
+    asked = {**QUESTION["interaction"], "kind": kind, "required_fields": ["name"], "context": {"a": {"b": [1]}}}
+    found = read_envelope(json.dumps({"outcome": "ask_user", "interaction": asked}))
+    assert isinstance(found, Envelope)
+    assert found.interaction
+    assert (found.interaction.kind, found.interaction.context) == (kind, {"a": {"b": [1]}})
+
+
+def test_form_without_fields_is_an_error() -> None:
+    """A form must name what is to be filled in."""
+    assert "$.interaction.required_fields" in detail(ASKED.replace("choose_one", "fill_fields"))
+
+
+@pytest.mark.parametrize("data", ["null", "[]", '"text"', "1", "true"])
+def test_final_data_is_an_object(data: str) -> None:
+    """Final data of another type is an error."""
+    assert "$.final_data" in detail(f'{{"outcome": "final", "final_data": {data}}}')
+
+
+@pytest.mark.parametrize(
+    "data, why",
+    [
+        ('{"x": NaN}', "does not know"),
+        ('{"x": [-Infinity]}', "does not know"),
+        ('{"x": 1e999}', "does not know"),
+        ('{"x": "\\ud83d"}', "surrogate"),
+        ('{"\\udc00": 1}', "surrogate"),
+        ('{"x": 1, "x": 1}', "stands twice"),
+        ('{"x": {"y": [{"z": 1, "z": 2}]}}', "stands twice"),
+        ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "deep"),
+        ('{"x":' + "[" * 300 + "]" * 300 + "}", "deep"),
+        ('{"x":' + '{"x":' * 900 + "1" + "}" * 901, "deep"),
+    ],
+)
+def test_data_that_can_not_be_passed_on_is_an_error(data: str, why: str) -> None:
+    """What no JSON could carry on, or what reads in two ways, is told and never raises."""
+    envelope = f'{{"outcome": "final", "final_data": {data}}}'
+    assert why in detail(envelope)
+    assert why in detail(f"So: {envelope}.")
+    assert json_object(envelope) is None
+
+
+def test_outcome_that_stands_twice_is_an_error() -> None:
+    """An envelope that names two outcomes is neither."""
+    assert "stands twice" in detail('{"outcome": "final", "outcome": "ask_user", "final_data": {}}')
+
+
+def test_escaped_key_is_the_same_key() -> None:
+    """An envelope whose key is spelled with an escape is an envelope."""
+    assert isinstance(read_envelope(SAID.replace("outcome", "\\u006futcome")), Envelope)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '"outcome"' + '{"' * (MAX_TEXT // 2 - 8),
+        '"outcome"' + '{"a":' * 200_000,
+        '"outcome"' + '{"a":[' + "1," * 500_000,
+        '{"outcome":' * 100_000,
+        '{"outcome": "' + "x" * 1_000_000,
+        '```\n"outcome"' + " " * 1_000_000 + "x",
+        '"outcome"' + "{" * 1_000_000,
+        '"outcome" {' + " " * 1_000_000,
+        '{"outcome": ' + "1" * 5_000 + "}",
+        'x {"outcome": ' + "1" * 5_000 + "}",
+        SAID + "x" * MAX_TEXT,
+    ],
+    ids=lambda text: text[:16],
+)
+def test_hostile_text_is_read_in_time(text: str) -> None:
+    """Text made to be dear to read is no envelope, within seconds and without an exception."""
+    assert not isinstance(read_envelope(text), Envelope)
+
+
+@given(
+    st.one_of(
+        st.text(max_size=60),
+        st.lists(
+            st.sampled_from(
+                (
+                    '{"outcome":',
+                    '"final"',
+                    "{",
+                    "}",
+                    "[",
+                    "]",
+                    ",",
+                    '"',
+                    "\\",
+                    '"final_data":',
+                    "{}",
+                    "```",
+                    "\n",
+                    "NaN",
+                    SAID,
+                    "\ud800",
+                )
+            ),
+            max_size=10,
+        ).map("".join),
+    )
+)
+def test_no_text_makes_the_reader_raise(text: str) -> None:
+    """Any text is an envelope, a bad one, or none."""
+    found = read_envelope(text)
+    assert found is None or isinstance(found, Envelope | BadEnvelope)
+    assert json_object(text) is None or "{" in text
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        ('{"a": 1}', {"a": 1}),
+        ("{}", {}),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('So: {"a": 1}', None),
+        ("[1]", None),
+        ("text", None),
+        ("", None),
+        ("``````", None),
+    ],
+)
+def test_json_object_is_the_whole_answer(text: str, found: dict[str, int] | None) -> None:
+    """An answer that is one JSON object, fenced or not, is that object; anything else is text."""
+    assert json_object(text) == found
+
+
+def test_answer_may_be_as_long_as_the_limit() -> None:
+    """An envelope in a text of exactly the allowed length is found, and a character more is too long."""
+    assert isinstance(read_envelope(SAID.ljust(MAX_TEXT)), Envelope)
+    assert detail(SAID.ljust(MAX_TEXT + 1)) == f"an answer of {MAX_TEXT + 1} characters is too long to hold an envelope"
+
+
+@pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"x":', "}")])
+def test_data_may_be_nested_as_deep_as_the_limit(opening: str, closing: str) -> None:
+    """What stands within as many objects or arrays as are allowed is read, and one level more is told."""
+    for levels, deep in ((MAX_DEPTH - 2, False), (MAX_DEPTH - 1, True)):
+        data = f'{{"x": {opening * levels}1{closing * levels}}}'
+        found = read_envelope(f'{{"outcome": "final", "final_data": {data}}}')
+        assert isinstance(found, BadEnvelope) is deep
+
+
+def test_envelope_far_into_a_long_answer_is_found() -> None:
+    """Prose of any length before an envelope, with braces that open nothing, does not hide it."""
+    assert isinstance(read_envelope('{"not json} ' * 5_000 + "so: " + SAID), Envelope)
+
+
+@pytest.mark.parametrize("form", ["{}", "```json\n{}\n```", "So: {}"])
+@pytest.mark.parametrize("data", ['{"note": "caf\\u00e9"}', '{"note": "no \\"outcome\\" yet"}'])
+def test_object_without_outcome_is_no_envelope(form: str, data: str) -> None:
+    """Data that only looks as if it could name an outcome is left alone, in a fence or out of it."""
+    assert read_envelope(form.replace("{}", data)) is None

@@ -1,0 +1,352 @@
+import json
+from itertools import pairwise
+from typing import Literal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate.contract.structs import Framed
+from turngate.turn import framing
+from turngate.turn.framing import MAX_LINE, Lines, Problems, framer
+from turngate.turn.records import Record
+
+NDJSON, DOCUMENT, TEXT = Framed("ndjson"), Framed("json_document"), Framed("text")
+BLOCK = Framed("tagged_block", tag="Info")
+NOISY = Framed("ndjson", noise=("WARN .*",))
+FRAMINGS = st.sampled_from((NDJSON, NOISY, DOCUMENT, Framed("json_document", noise=("WARN .*",)), BLOCK, TEXT))
+# bytes that mean something to one framing or another, so that random streams come near to being right
+PIECES = st.sampled_from(
+    (
+        b'{"a":1}',
+        b"{",
+        b"}",
+        b"\n",
+        b"\r\n",
+        b"\0",
+        b"\xef\xbb\xbf",
+        b"\xff",
+        b"<Info>",
+        b"</Info>",
+        b"WARN x",
+        b" ",
+        b'"',
+        b"\\ud83d",
+        "\u2028é".encode(),
+        b"[1]",
+        b"null",
+    )
+)
+STREAMS = st.one_of(st.binary(max_size=60), st.lists(PIECES, max_size=14).map(b"".join))
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.text(st.characters(exclude_categories=["Cs"]), max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner)
+    ),
+    max_leaves=6,
+)
+OBJECTS = st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), max_size=5), JSON, max_size=4)
+
+
+def read(framed: Framed, *chunks: bytes) -> tuple[list[Record], list[str], str]:
+    """Frame a stream that comes in chunks: its records, what was wrong, and its text."""
+    made = framer(framed)
+    records = [record for chunk in chunks for record in made.feed(chunk)]
+    records += made.finish()
+    assert made.problems.count >= len(made.problems.first)
+    return records, made.problems.first, made.text
+
+
+@given(FRAMINGS, STREAMS, st.lists(st.integers(0, 200), max_size=8))
+def test_chunking_never_changes_a_reading(framed: Framed, stream: bytes, cuts: list[int]) -> None:
+    """Any bytes, however they arrive, give the same records, problems and text, and never raise."""
+    edges = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    chunks = [stream[a:b] for a, b in pairwise(edges)]
+    single = [stream[i : i + 1] for i in range(len(stream))]
+    assert read(framed, *chunks) == read(framed, *single) == read(framed, stream)
+
+
+@given(st.lists(OBJECTS, max_size=5), st.booleans())
+def test_ndjson_gives_every_object(objects: list[Record], last: bool) -> None:  # noqa: FBT001
+    """Objects written one a line come back as they are, with or without the last newline."""
+    stream = b"\n".join(json.dumps(each, ensure_ascii=False).encode() for each in objects) + b"\n" * last
+    assert read(NDJSON, stream) == (objects, [], "")
+
+
+@pytest.mark.parametrize("framed", [NDJSON, DOCUMENT, BLOCK, TEXT])
+@pytest.mark.parametrize("stream", [b"", b"\n", b"\n\n\n"])
+def test_empty_stream_holds_nothing(framed: Framed, stream: bytes) -> None:
+    """No bytes, or blank lines, are no record and no problem."""
+    assert read(framed, stream) == ([], [], "")
+
+
+@pytest.mark.parametrize(
+    "stream, records, problem",
+    [
+        (b'\xef\xbb\xbf{"a":1}\n{"b":2}\n', [{"b": 2}], "no JSON object"),
+        (b'{"a":1}\r\n', [{"a": 1}], "more than its JSON object"),
+        (b' {"a":1}\n', [{"a": 1}], "more than its JSON object"),
+        (b'{"a":1}{"b":2}\n', [], "no JSON object"),
+        (b'{"a":"\0"}\n', [], "no JSON object"),
+        (b'{"a":1}\0\n', [], "no JSON object"),
+        (b'{"a":"\xff"}\n{"b":2}\n', [{"b": 2}], r"\\xff"),
+        (b'{"a":1}\n{"b":', [{"a": 1}], "no JSON object"),
+        (b'{\n  "a": 1\n}\n', [], "no JSON object"),
+        (b'[{"a":1}]\n', [], "no JSON object"),
+        (b"null\n", [], "no JSON object"),
+        (b'{"a":NaN}\n', [], "no JSON object"),
+        (b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}\n", [], "no JSON object"),
+        (b"Welcome!\n" + b'{"a":1}\n', [{"a": 1}], "Welcome!"),
+    ],
+)
+def test_line_that_is_no_object_is_told_and_hides_nothing(stream: bytes, records: list[Record], problem: str) -> None:
+    """A line that left the framing is a problem with an excerpt; the other lines are still read."""
+    found, problems, _ = read(NDJSON, stream)
+    assert found == records
+    assert problem in problems[0]
+
+
+def test_lines_end_at_the_newline_byte_alone() -> None:
+    """A line separator of Unicode, raw within a string, does not cut a record in two."""
+    record = {"text": "one\u2028two\u2029three\x85four\x0b"}
+    assert read(NDJSON, json.dumps(record, ensure_ascii=False).encode() + b"\n") == ([record], [], "")
+
+
+def test_last_of_two_equal_keys_counts() -> None:
+    """An engine that prints a key twice is read as every common parser reads it."""
+    assert read(NDJSON, b'{"id":"a","id":"b"}\n') == ([{"id": "b"}], [], "")
+
+
+@pytest.mark.parametrize("framed", [NDJSON, DOCUMENT])
+@pytest.mark.parametrize(
+    "escaped, text",
+    [
+        (rb"cut \ud83d", "cut \ufffd"),
+        (rb"\ude00 cut", "\ufffd cut"),
+        (rb"\uD83D\uDE00 whole \ud83d", "\U0001f600 whole \ufffd"),
+        (rb"\ud83d\ud83d\ude00", "\ufffd\U0001f600"),
+        (rb"\\ud83d is text, \\\ud83d is not", "\\ud83d is text, \\\ufffd is not"),
+    ],
+)
+def test_text_cut_within_a_character_is_read(framed: Framed, escaped: bytes, text: str) -> None:
+    """Half a surrogate pair, as JavaScript escapes it, costs that character and not the record."""
+    assert read(framed, b'{"a":"' + escaped + b'"}\n') == ([{"a": text}], [], "")
+
+
+def test_line_over_the_limit_is_dropped_and_told() -> None:
+    """A line of a byte more than 8 MiB is skipped in bounded memory, and the next one is read."""
+    fitting = b'{"a":"' + b"x" * (MAX_LINE - 8) + b'"}'
+    assert len(fitting) == MAX_LINE
+    assert len(read(NDJSON, fitting + b"\n")[0]) == 1
+    records, problems, _ = read(NDJSON, fitting[:-2] + b'y"}\n', b'{"b":2}\n')
+    assert records == [{"b": 2}]
+    assert f"a line of {MAX_LINE + 1} bytes" in problems[0]
+    assert len(problems[0]) < 400
+
+
+@given(st.lists(st.integers(1, 30), max_size=12), st.integers(1, 20))
+def test_lines_keep_what_fits(sizes: list[int], limit: int) -> None:
+    """Exactly the lines up to the limit come through, and each longer one is counted."""
+    problems, stream = Problems(), b"".join(b"x" * size + b"\n" for size in sizes)
+    lines = Lines(problems, limit)
+    kept = [line for i in range(len(stream)) for line in lines.feed(stream[i : i + 1])]
+    assert [len(line) for line in kept] == [size for size in sizes if size <= limit]
+    assert problems.count == sum(size > limit for size in sizes)
+
+
+def test_problems_are_bounded() -> None:
+    """A stream of a million wrong lines is told of by the first few and their number."""
+    made = framer(NDJSON)
+    list(made.feed(b"?\n" * 1000))
+    assert (len(made.problems.first), made.problems.count) == (20, 1000)
+
+
+def test_noise_is_whole_lines_alone() -> None:
+    """A known line means nothing; the same words within another line are no noise."""
+    assert read(NOISY, b'WARN old\nWARN old\r\n{"a":1}\n') == ([{"a": 1}], [], "")
+    assert len(read(NOISY, b"a WARN old\n")[1]) == 1
+    assert len(read(Framed("ndjson", noise=("exact",)), b"exact\nexact \nexactX\n")[1]) == 2
+
+
+@given(OBJECTS, st.sampled_from((None, 2)), st.sampled_from((b"", b"\n", b" \n\n")))
+def test_document_over_one_or_many_lines(record: Record, indent: int | None, end: bytes) -> None:
+    """A document is read whole, pretty-printed or not."""
+    assert read(DOCUMENT, json.dumps(record, indent=indent).encode() + end) == ([record], [], "")
+
+
+@pytest.mark.parametrize(
+    "stream, records",
+    [
+        (b'{"a":1}\n{"b":2}\n', []),
+        (b'{"a":1}{"b":2}', []),
+        (b'banner\n{"a":1}\n', [{"a": 1}]),
+        (b'{"a":1}\nbye\n', [{"a": 1}]),
+        (b'banner\n{\n "a": 1\n}\nbye\n', [{"a": 1}]),
+        (b'banner {"a":1}\n', []),
+        (b'[{"a":1}]', []),
+        (b'"text"', []),
+        (b"not json", []),
+        (b'{"a":1', []),
+        (b'{"a":1}\0', []),
+        (b'\xef\xbb\xbf{"a":1}', []),
+        (b'{"a":NaN}', []),
+        (b'{\r\n"a":1}\r\n', [{"a": 1}]),
+    ],
+)
+def test_stream_that_is_not_one_document_is_told(stream: bytes, records: list[Record]) -> None:
+    """What stands round a document is a problem but hides nothing; of two documents neither is taken."""
+    found, problems, _ = read(DOCUMENT, stream)
+    assert found == records
+    assert len(problems) == 1
+
+
+def test_document_may_stand_among_known_noise() -> None:
+    """Lines of noise before and after a document are no problem."""
+    assert read(Framed("json_document", noise=("WARN .*",)), b'WARN a\n{"a":\n1}\nWARN b\n') == ([{"a": 1}], [], "")
+
+
+@pytest.mark.parametrize("framed", [DOCUMENT, TEXT])
+def test_stream_without_end_is_bounded(framed: Framed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream beyond the limit is told of once, however it arrives, and not kept."""
+    monkeypatch.setattr(framing, "MAX_DOCUMENT", 100)
+    for size in (1, 99, 101, 500):
+        _, problems, text = read(framed, *[b"x" * size] * (600 // size))
+        assert "the stream is longer than 100 bytes" in problems[0]
+        assert len(text) <= 100
+
+
+REAL = b'<Info>\n{\n"id": "real"\n}\n</Info>\n'
+FAKE = b'<Info>\n{"id": "fake"}\n</Info>\n'
+
+
+@pytest.mark.parametrize(
+    "stream, records, problem",
+    [
+        (REAL, [{"id": "real"}], None),
+        (REAL[:-1], [{"id": "real"}], None),
+        (b"any text\n\n" + REAL + b"\n \n", [{"id": "real"}], None),
+        (FAKE + REAL, [{"id": "real"}], "2 blocks"),
+        (FAKE + b"text\n" + REAL, [{"id": "real"}], "2 blocks"),
+        (b'<Info>\n{"id": "fake"}\n' + REAL, [{"id": "real"}], None),
+        (b"</Info>\n" + REAL, [{"id": "real"}], None),
+        (FAKE + b"and more text\n", [], "no </Info> at the end"),
+        (b'<Info>\n{"id": "fake"}\n', [], "no </Info> at the end"),
+        (REAL + b"<Info>\n", [], "no </Info> at the end"),
+        (b" <Info>\n{}\n </Info>\n", [], None),
+        (b"text <Info>\n{}\n</Info>\n", [], None),
+        (FAKE.replace(b"\n", b"\r\n"), [], None),
+        (b"<Info>\n{\n</Info>\n", [], "the block is not JSON"),
+        (b"<Info>\n[1]\n</Info>\n", [], "the block is no JSON object"),
+        (b"<Info>\n</Info>\n", [], "the block is not JSON"),
+    ],
+)
+def test_block_ends_the_stream(stream: bytes, records: list[Record], problem: str | None) -> None:
+    """The block that counts is the last one, at the end, its tags alone on their lines."""
+    found, problems, _ = read(BLOCK, stream)
+    assert found == records
+    assert [problem or "-"] == [problem if problem and problem in told else told for told in problems or ["-"]]
+
+
+def test_block_of_any_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block that never ends is not kept."""
+    monkeypatch.setattr(framing, "MAX_TAIL", 100)
+    found, problems, _ = read(BLOCK, b"<Info>\n" + b'"x",\n' * 1000 + b"</Info>\n")
+    assert found == []
+    assert "not JSON" in problems[0]
+
+
+@pytest.mark.parametrize(
+    "stream, text",
+    [
+        (b"answer\n", "answer"),
+        (b"  two\n\nlines \n\n", "  two\n\nlines "),
+        (b"WARN a\nWARN b\r\n\nanswer\nWARN c\n", "answer\nWARN c"),
+        (b"WARN a\n\n", ""),
+        (b"\xff", "\ufffd"),
+        ("é\u2028".encode(), "é\u2028"),
+    ],
+)
+def test_text_loses_noise_where_it_begins(stream: bytes, text: str) -> None:
+    """Plain text is kept but for the noise before it and the newlines after it; bad bytes are replaced."""
+    assert read(Framed("text", noise=("WARN .*",)), stream) == ([], [], text)
+
+
+@pytest.mark.parametrize("kind", ["ndjson", "json_document"])
+def test_framer_is_named_by_the_contract(kind: Literal["ndjson", "json_document"]) -> None:
+    """One JSON line is a record to both JSON framings."""
+    assert read(Framed(kind), b'{"a":1}\n')[0] == [{"a": 1}]
+
+
+LONG = b'{"a":' + b"1" * 300
+
+
+@pytest.mark.parametrize(
+    "framed, stream, told",
+    [
+        (NDJSON, b' {"a":1}\n', """a line holds more than its JSON object: ' {"a":1}'"""),
+        (NDJSON, b"[1]\n", "a line is no JSON object: '[1]'"),
+        (NDJSON, LONG, f"a line is no JSON object: {LONG[:160].decode()!r}"),
+        (DOCUMENT, b"[1]\n", "the document is no JSON object: '[1]'"),
+        (DOCUMENT, b'{\r\n"a":1}\n', """lines end in CRLF: '{\\r\\n"a":1}'"""),
+        (DOCUMENT, b"not\n", "the stream is not one JSON document: 'not'"),
+        (BLOCK, b"<Info>\nnot\n</Info>\n", "the block is not JSON: 'not'"),
+        (BLOCK, b"<Info>\n[1]\n</Info>\n", "the block is no JSON object: '[1]'"),
+        (BLOCK, b"<Info>\n[1]\n", "no </Info> at the end of the stream"),
+    ],
+)
+def test_problem_is_told_with_the_start_of_what_it_is_about(framed: Framed, stream: bytes, told: str) -> None:
+    """What is wrong is said in words, with the first bytes of the line, document or block."""
+    assert read(framed, stream)[1] == [told]
+
+
+@pytest.mark.parametrize(
+    "stream, records",
+    [(b'\x0c{"a":1}\n', []), (b'X{"a":1}X', []), (b'{"a":1} \nbye\n', [{"a": 1}])],
+)
+def test_blanks_and_newlines_alone_may_stand_round_a_document(stream: bytes, records: list[Record]) -> None:
+    """Any other character is a problem, however little it is."""
+    found, problems, _ = read(DOCUMENT, stream)
+    assert (found, len(problems)) == (records, 1)
+
+
+def test_block_is_kept_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that fit the limit are all that is kept of a block that never seems to end, blank ones included."""
+    monkeypatch.setattr(framing, "MAX_TAIL", 20)
+    kept = "\n".join("x" * 10)
+    assert read(BLOCK, b"<Info>\n" + b"x\n" * 50 + b"</Info>\n")[1] == [f"the block is not JSON: {kept!r}"]
+    blank = framer(BLOCK)
+    blank.feed(b"<Info>\n" + b"\n" * 500)
+    assert len(blank._inside) == 20  # type: ignore[attr-defined]
+
+
+def test_line_over_the_limit_before_a_block_is_told() -> None:
+    """A stream that ends with a block is cut into lines within the same bounds."""
+    records, problems, _ = read(BLOCK, b"x" * (MAX_LINE + 1) + b"\n" + REAL)
+    assert records == [{"id": "real"}]
+    assert f"a line of {MAX_LINE + 1} bytes" in problems[0]
+
+
+@pytest.mark.parametrize("framed", [DOCUMENT, TEXT])
+def test_stream_may_be_as_long_as_the_limit(framed: Framed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream of exactly the allowed length is whole, and no problem."""
+    stream = b'{"a":1}'
+    monkeypatch.setattr(framing, "MAX_DOCUMENT", len(stream))
+    assert read(framed, stream)[1] == []
+
+
+def test_carriage_return_is_no_part_of_noise_but_at_its_end() -> None:
+    """A line that begins with a carriage return, as a redrawn one does, is not the known line."""
+    assert len(read(NOISY, b"\rWARN old\n")[1]) == 1
+
+
+def test_line_that_is_no_object_hides_nothing_of_its_chunk() -> None:
+    """Records before and after a bad line come through, however many lines arrive at once."""
+    assert read(NDJSON, b'{"a":1}\noops\n{"b":2}\n')[0] == [{"a": 1}, {"b": 2}]
+
+
+def test_no_line_is_under_way_at_the_start() -> None:
+    """Without bytes there is no line, not an empty one."""
+    assert Lines(Problems()).finish() == []

@@ -1,0 +1,84 @@
+import pytest
+
+from turngate.contract.structs import Match
+from turngate.turn import records as watch
+from turngate.turn.records import Look, Record, Watch
+
+Seen = list[tuple[int, Record]]
+
+
+def looked(match: Match | None, *batches: list[Record], field: str | None, counted: bool) -> tuple[Seen, Watch]:
+    """Show records in batches to somebody interested; give what was handed on, and the watch."""
+    seen: Seen = []
+    made = Watch([Look(match, lambda record, index: seen.append((index, record)))], field, counted=counted)
+    for batch in batches:
+        made.see(batch)
+    return seen, made
+
+
+@pytest.mark.parametrize("field, counted", [("type", True), ("type", False), (None, True), (None, False)])
+@pytest.mark.parametrize("match", [None, {"type": "a"}, {"n": 1}, {"type": "a", "n": 1}, {"n": 1, "deep.type": "a"}])
+def test_whoever_looks_gets_what_matches_by_its_index(match: Match | None, field: str | None, *, counted: bool) -> None:
+    """Whether kinds are counted or not, the same records are handed on, numbered over all batches."""
+    records: list[Record] = [
+        *({"type": kind, "n": n, "deep": {"type": kind}} for kind in "aba" for n in (1, 2)),
+        {"n": 1, "deep": {"type": "a"}},
+    ]
+    wanted = {path.removeprefix("deep."): value for path, value in (match or {}).items()}
+    kinds = [each["deep"] | each for each in records] if match and "deep.type" in match else records
+    expected = [(i, records[i]) for i, each in enumerate(kinds) if wanted.items() <= each.items()]
+    seen, made = looked(match, records[:3], [], records[3:], field=field, counted=counted)
+    assert (seen, made.seen) == (expected, len(records))
+
+
+@pytest.mark.parametrize(
+    "field, counted, census",
+    [
+        ("type", True, {"a": 2, "7": 1, "None": 1}),
+        ("deep.type", True, {"b": 1, "None": 3}),
+        (None, True, {"type": 3, "deep": 1, "n": 1}),
+        ("type", False, {}),
+        (None, False, {}),
+    ],
+)
+def test_census_counts_kinds_or_keys(field: str | None, census: dict[str, int], *, counted: bool) -> None:
+    """Records are counted by the text of their field's value, by their keys where there is no field, or not at all."""
+    records: list[Record] = [{"type": "a"}, {"type": 7, "deep": {"type": "b"}}, {"n": 1}, {"type": "a"}]
+    assert looked(None, records[:1], records[1:], field=field, counted=counted)[1].census == census
+
+
+def test_census_of_endless_kinds_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kinds beyond the limit are counted together, and those before it still by themselves."""
+    monkeypatch.setattr(watch, "MAX_KINDS", 2)
+    _, made = looked(None, [{"type": kind} for kind in "abcdaca"], field="type", counted=True)
+    assert made.census == {"a": 3, "b": 1, "…": 3}
+
+
+def test_a_kind_beyond_the_limit_is_still_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many kinds came before, a record is handed to whom it interests."""
+    monkeypatch.setattr(watch, "MAX_KINDS", 2)
+    seen, _ = looked({"type": "d"}, [{"type": kind} for kind in "abcdd"], field="type", counted=True)
+    assert [index for index, _ in seen] == [3, 4]
+
+
+def test_long_kinds_are_counted_in_short_and_not_remembered() -> None:
+    """A kind of megabytes is counted by its beginning, and still handed to whom it interests."""
+    long = "k" * 10**6
+    seen, made = looked({"type": long}, [{"type": long}, {"type": long + "x"}], field="type", counted=True)
+    assert (made.census, [index for index, _ in seen]) == ({"k" * 100 + "…": 2}, [0])
+    assert made._by_kind == {}
+
+
+def test_a_kind_that_reads_as_a_shortened_one_is_looked_at_by_itself() -> None:
+    """What a long kind was counted as says nothing of the records whose kind is written so."""
+    short = "k" * 99
+    kinds = ["k" * 101, short, "k" * 101, short]
+    seen, _ = looked({"type": short}, [{"type": kind} for kind in kinds], field="type", counted=True)
+    assert [index for index, _ in seen] == [1, 3]
+
+
+def test_census_of_endless_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where there is no field keys are counted, as many and as long as kinds are."""
+    monkeypatch.setattr(watch, "MAX_KINDS", 2)
+    _, made = looked(None, [{"a": 1, "b" * 101: 1, "c": 1, "d": 1}, {"a": 1}], field=None, counted=True)
+    assert made.census == {"a": 2, "b" * 100 + "…": 1, "…": 2}

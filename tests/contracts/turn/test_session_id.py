@@ -1,0 +1,179 @@
+from collections import Counter
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.contracts.releases import CODEX_ID
+from turngate.contract.session_ids import numbered_like
+from turngate.contract.structs import HandlePlace, Stream
+from turngate.turn.records import Record, matches
+from turngate.turn.session_id import HandleFinder, HandleProblem, HandleReading
+
+FIRST = HandlePlace("session_id", "stdout", "first", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})
+EVERY = replace(FIRST, record="every", match=None)
+ONLY = replace(FIRST, record="only", match=None, field="session.id")
+OTHER = CODEX_ID.replace("0", "1")
+STARTED = {"type": "started", "id": CODEX_ID}
+Seen = tuple[Stream, Record]
+
+
+def look(place: HandlePlace, *seen: Seen) -> HandleReading:
+    """Show records of streams to a finder, as a turn's reader does, and give its reading."""
+    finder, count = HandleFinder(place), Counter[Stream]()
+    for stream, record in seen:
+        if place.record == "every" or matches(record, place.match):
+            finder.see(stream, record, count[stream])
+        count[stream] += 1
+    return finder.reading(count[place.stream])
+
+
+def _said(record: Record) -> Seen:
+    return "stdout", record
+
+
+def test_id_in_its_place() -> None:
+    """The id of the first record is taken, with the place told in words."""
+    reading = look(FIRST, ("stdout", STARTED), ("stdout", {"type": "text", "id": OTHER}))
+    assert (reading.value, reading.problem) == (CODEX_ID, None)
+    assert reading.detail == "id of record 1 of stdout"
+
+
+@pytest.mark.parametrize(
+    "place, seen, problem",
+    [
+        (FIRST, [], "MISSING"),
+        (FIRST, [("stdout", {"type": "started"})], "MISSING"),
+        (FIRST, [("stdout", {"type": "started", "id": None})], "MISSING"),
+        (FIRST, [("stdout", {"type": "other", "id": CODEX_ID})], "MISSING"),
+        (FIRST, [("stdout", {"thread": CODEX_ID})], "MISSING"),
+        (FIRST, [("stdout", {}), ("stdout", STARTED)], "PLACE"),
+        (FIRST, [("stderr", STARTED)], "PLACE"),
+        (FIRST, [("stdout", STARTED), ("stdout", {**STARTED, "id": OTHER})], "PLACE"),
+        (FIRST, [("stdout", STARTED), ("stderr", {**STARTED, "id": OTHER})], "PLACE"),
+        (FIRST, [("stdout", {**STARTED, "id": 7})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": ""})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": False})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": [CODEX_ID]})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": CODEX_ID + "\n"})], "SHAPE"),
+        (FIRST, [("stdout", {**STARTED, "id": "--yolo"})], "SHAPE"),
+        (EVERY, [("stdout", {"id": CODEX_ID}), ("stdout", {})], "PLACE"),
+        (EVERY, [("stdout", {}), ("stdout", {"id": CODEX_ID})], "PLACE"),
+        (EVERY, [("stdout", {"id": CODEX_ID}), ("stdout", {"id": OTHER})], "PLACE"),
+        (ONLY, [("stdout", {"session": CODEX_ID})], "MISSING"),
+        (ONLY, [("stdout", {"session.id": CODEX_ID})], "MISSING"),
+        (ONLY, [("stdout", {"session": {"id": CODEX_ID}}), ("stdout", {})], "PLACE"),
+        (ONLY, [("stdout", {"session": [{"id": CODEX_ID}]})], "MISSING"),
+    ],
+)
+def test_id_out_of_place_is_never_given(place: HandlePlace, seen: list[Seen], problem: str) -> None:
+    """An id that is missing, misplaced, contradicted or misshapen is told as such, and not handed out."""
+    reading = look(place, *seen)
+    assert (reading.value, reading.problem) == (None, HandleProblem[problem])
+    assert reading.detail
+
+
+def test_every_record_may_repeat_the_id() -> None:
+    """The same id in each record is one sighting; records of the other stream need none."""
+    reading = look(EVERY, *[_said({"id": CODEX_ID})] * 200, ("stderr", {}))
+    assert (reading.value, len(reading.sightings)) == (CODEX_ID, 1)
+
+
+def test_later_mention_of_the_same_id_is_no_contradiction() -> None:
+    """An engine may name its session again."""
+    assert look(FIRST, ("stdout", STARTED), ("stdout", STARTED), ("stderr", STARTED)).value == CODEX_ID
+
+
+@pytest.mark.parametrize("other", [CODEX_ID, OTHER])
+def test_interleaving_of_the_streams_says_nothing(other: str) -> None:
+    """Records of two streams give one reading in whatever order they arrive."""
+    seen: list[Seen] = [("stdout", STARTED), ("stderr", {**STARTED, "id": other}), ("stderr", {"type": "x"})]
+    readings = [look(FIRST, *order) for order in permutations(seen)]
+    assert len({(reading.value, reading.problem) for reading in readings}) == 1
+
+
+def test_sightings_are_bounded_and_contradiction_is_not_forgotten() -> None:
+    """A thousand different ids are told by the first few."""
+    reading = look(EVERY, *[_said({"id": str(i)}) for i in range(1000)])
+    assert (reading.problem, len(reading.sightings)) == (HandleProblem.PLACE, 50)
+
+
+@pytest.mark.parametrize("place", [FIRST, EVERY])
+def test_a_long_id_is_never_kept_whole_and_never_given(place: HandlePlace) -> None:
+    """Of a value of megabytes only the beginning is kept, however often it changes, and no shape admits it."""
+    anything = replace(place, shape="(?s:.*)")
+    long = [_said({"type": "started", "id": "s" * 10**6 + str(i)}) for i in range(60)]
+    reading = look(anything, *long)
+    assert (reading.value, reading.problem) == (None, HandleProblem.SHAPE)
+    assert sum(len(str(seen.value)) for seen in reading.sightings) < 2000
+    assert len(reading.detail) < 200
+    assert look(anything, _said({"type": "started", "id": "s" * 1024})).value == "s" * 1024
+
+
+def test_an_id_of_many_values_is_none() -> None:
+    """A list is no id, and of a long one no more is kept than of a text."""
+    many: tuple[object, ...] = (["s"] * 10**5, {"s": [{}] * 10**5})
+    for odd in many:
+        reading = look(EVERY, _said({"id": odd}))
+        assert reading.problem is HandleProblem.SHAPE
+        assert len(str(reading.sightings)) < 1200
+
+
+@given(
+    st.lists(
+        st.dictionaries(
+            st.sampled_from(("id", "type", "session")), st.sampled_from((CODEX_ID, OTHER, "started", 1, None))
+        )
+    )
+)
+def test_only_the_first_record_can_give_an_id(records: list[dict[str, object]]) -> None:
+    """Whatever else the records hold, an id that is given stood in the first one and nowhere differently."""
+    reading = look(FIRST, *map(_said, records))
+    if reading.value is not None:
+        assert records[0] == records[0] | {"type": "started", "id": reading.value}
+        assert {r["id"] for r in records if r.get("type") == "started" and r.get("id")} == {reading.value}
+
+
+@pytest.mark.parametrize(
+    "dead, number, made",
+    [
+        ("00000000-0000-4000-8000-000000000000", 7, "00000000-0000-4000-8000-000000000007"),
+        ("ses_000000000000AAAAAAAAAAAAAA", 12, "ses_000000000012AAAAAAAAAAAAAA"),
+        ("000000x", 1, "000001x"),
+        ("00000", 1, None),
+        ("session", 1, None),
+    ],
+)
+def test_numbered_id_keeps_the_shape(dead: str, number: int, made: str | None) -> None:
+    """A number is written into the last long run of zeros, so that the id's length stays."""
+    assert numbered_like(dead, number) == made
+
+
+@pytest.mark.parametrize(
+    "place, seen, detail",
+    [
+        (FIRST, [("stdout", {})], "no record of stdout has id where type = 'started'"),
+        (EVERY, [("stderr", {"id": 1}), ("stdout", {})], "id stands on stderr, not on stdout"),
+        (FIRST, [("stdout", {})] * 2 + [("stdout", STARTED)], "id stands in record 3, not in the first"),
+        (ONLY, [("stdout", {}), ("stdout", {"session": STARTED})], "session.id stands in record 2, not in the first"),
+        (EVERY, [("stdout", {}), ("stdout", {"id": 1}), ("stdout", {})], "2 records lack id"),
+        (ONLY, [("stdout", {"session": STARTED}), ("stdout", {})], "stdout has 2 records, not one"),
+        (EVERY, [("stdout", {"id": 1}), ("stdout", {"id": 2})], "a second id that differs: 2 after 1"),
+        (EVERY, [("stdout", {"id": 7})], "7 does not match [0-9a-f-]{36}"),
+        (EVERY, [("stdout", {"id": CODEX_ID})] * 2, "id of each record of stdout"),
+        (ONLY, [("stdout", {"session": STARTED})], "session.id of the only record of stdout"),
+    ],
+)
+def test_reading_says_what_was_seen_where(place: HandlePlace, seen: list[Seen], detail: str) -> None:
+    """The detail names field, stream and record as a person counts them."""
+    assert look(place, *seen).detail == detail
+
+
+def test_record_that_does_not_match_lacks_the_id_that_every_one_must_hold() -> None:
+    """Where each record must match and hold the id, one of another kind counts as lacking it, id or not."""
+    place = HandlePlace("session_id", "stdout", "every", "id", "[0-9a-f-]{36}", CODEX_ID, {"type": "started"})
+    assert look(place, _said(STARTED)).value == CODEX_ID
+    reading = look(place, _said({"type": "other", "id": CODEX_ID}), _said(STARTED))
+    assert (reading.value, reading.detail) == (None, "1 records lack id")

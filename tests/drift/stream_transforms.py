@@ -1,0 +1,157 @@
+"""Words of drifts of recordings: what the streams hold."""
+
+import json
+import re
+from dataclasses import replace
+from typing import Any, Literal
+
+from tests.drift.records import Printed, printed
+from tests.drift.transforms import edit_records, edit_stream, word
+from turngate.contract.structs import Match, Stream
+from turngate.turn.records import matches
+from turngate_probes.harness.observations import Seen, Turn
+
+# what the streams hold, as bytes
+
+
+@word
+def put(
+    turn: Turn,
+    _seen: Seen,
+    *,
+    text: str = "",
+    raw: str = "",
+    at: int | Literal["start", "end"],
+    stream: Stream = "stdout",
+) -> Turn:
+    """Insert a text, or `raw` bytes in hexadecimal, at the start, at the end, or before a line (from 0)."""
+    added = bytes.fromhex(raw) if raw else text.encode()
+
+    def edit(data: bytes) -> bytes:
+        lines = data.splitlines(keepends=True)
+        index = {"start": 0, "end": len(lines)}[at] if isinstance(at, str) else at
+        return b"".join([*lines[:index], added, *lines[index:]])
+
+    return edit_stream(turn, stream, edit)
+
+
+@word
+def substitute(
+    turn: Turn, _seen: Seen, *, pattern: str, by: str = "", raw: str = "", stream: Stream = "stdout"
+) -> Turn:
+    """Replace every match of a regular expression (`^` and `$` are those of lines), by `raw` bytes in hexadecimal."""
+    new = bytes.fromhex(raw) if raw else by.encode()
+    return edit_stream(turn, stream, lambda data: re.sub(pattern.encode(), new, data, flags=re.MULTILINE))
+
+
+@word
+def cut_off(turn: Turn, _seen: Seen, *, count: int, stream: Stream = "stdout") -> Turn:
+    """Lose the last `count` bytes."""
+    return edit_stream(turn, stream, lambda data: data[:-count])
+
+
+@word
+def flood(turn: Turn, _seen: Seen, *, size: int, stream: Stream = "stdout") -> Turn:
+    """Begin with a JSON object on one line of `size` bytes."""
+    return edit_stream(turn, stream, lambda data: b'{"type":"item.updated","x":"' + b"x" * size + b'"}\n' + data)
+
+
+@word
+def say_twice(turn: Turn, _seen: Seen, *, stream: Stream = "stdout") -> Turn:
+    """Print the whole stream twice."""
+    return edit_stream(turn, stream, lambda data: data + data)
+
+
+@word
+def swap_streams(turn: Turn, _seen: Seen) -> Turn:
+    """Print on stderr what belonged to stdout, and the other way round."""
+    return replace(turn, stdout=turn.stderr, stderr=turn.stdout)
+
+
+@word
+def spill(
+    turn: Turn, _seen: Seen, *, pattern: str, at: int | Literal["start", "end"], stream: Stream = "stdout"
+) -> Turn:
+    """Print the lines of the model's text that match, as they are."""
+    lines = [line for line in turn.scripted.split("\n") if re.search(pattern, line)]
+    return put(turn, _seen, text="\n".join(lines) + "\n" if lines else "", at=at, stream=stream)
+
+
+# what the streams hold, as records
+
+
+@word
+def rename_field(
+    turn: Turn, seen: Seen, *, field: str, to: str, match: Match | None = None, stream: Stream = "stdout"
+) -> Turn:
+    """Give a field of the matching records another name."""
+
+    def edit(found: Printed) -> None:
+        found.records = [
+            {to if key == field else key: value for key, value in each.items()} if matches(each, match) else each
+            for each in found.records
+        ]
+
+    return edit_records(turn, seen, stream, edit)
+
+
+@word
+def set_fields(
+    turn: Turn, seen: Seen, *, fields: dict[str, Any], match: Match | None = None, stream: Stream = "stdout"
+) -> Turn:
+    """Give top-level fields of the matching records other values, or add them."""
+
+    def edit(found: Printed) -> None:
+        found.records = [{**each, **fields} if matches(each, match) else each for each in found.records]
+
+    return edit_records(turn, seen, stream, edit)
+
+
+@word
+def drop_fields(
+    turn: Turn, seen: Seen, *, fields: list[str], match: Match | None = None, stream: Stream = "stdout"
+) -> Turn:
+    """Leave top-level fields out of the matching records."""
+
+    def edit(found: Printed) -> None:
+        found.records = [
+            {key: value for key, value in each.items() if key not in fields} if matches(each, match) else each
+            for each in found.records
+        ]
+
+    return edit_records(turn, seen, stream, edit)
+
+
+@word
+def drop_records(turn: Turn, seen: Seen, *, match: Match, stream: Stream = "stdout") -> Turn:
+    """Never print the matching records."""
+
+    def edit(found: Printed) -> None:
+        found.records = [each for each in found.records if not matches(each, match)]
+
+    return edit_records(turn, seen, stream, edit)
+
+
+@word
+def move_records(
+    turn: Turn, seen: Seen, *, match: Match, to: Literal["end", "other"], stream: Stream = "stdout"
+) -> Turn:
+    """Print the matching records last, or on the other stream."""
+    moved: list[dict[str, Any]] = []
+
+    def edit(found: Printed) -> None:
+        moved.extend(each for each in found.records if matches(each, match))
+        found.records = [each for each in found.records if not matches(each, match)] + (moved if to == "end" else [])
+
+    turn = edit_records(turn, seen, stream, edit)
+    if to == "end":
+        return turn
+    lines = "".join(json.dumps(each) + "\n" for each in moved)
+    return put(turn, seen, text=lines, at="end", stream="stderr" if stream == "stdout" else "stdout")
+
+
+@word
+def pretty(turn: Turn, seen: Seen, *, stream: Stream = "stdout") -> Turn:
+    """Print each record over many lines."""
+    records = printed(seen.contract.stream(stream), turn.stdout if stream == "stdout" else turn.stderr).records
+    return edit_stream(turn, stream, lambda _: "".join(json.dumps(each, indent=2) + "\n" for each in records).encode())

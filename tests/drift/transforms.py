@@ -1,0 +1,35 @@
+"""What the words of drifts of recordings share: the list of them, and how they edit a turn."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from tests.drift.records import Printed, printed
+from turngate.contract.structs import Stream
+from turngate_probes.harness.observations import Seen, Turn
+
+Word = Callable[..., Turn]
+WORDS: dict[str, Word] = {}
+
+
+def word(function: Word) -> Word:
+    """Add a function to the vocabulary: it takes a turn, all that was seen, and a change's details by name."""
+    WORDS[function.__name__] = function
+    return function
+
+
+def edit_stream(turn: Turn, stream: Stream, edit: Callable[[bytes], bytes]) -> Turn:
+    """Edit the bytes of one stream."""
+    if stream == "stdout":
+        return replace(turn, stdout=edit(turn.stdout))
+    return replace(turn, stderr=edit(turn.stderr))
+
+
+def edit_records(turn: Turn, seen: Seen, stream: Stream, edit: Callable[[Printed], None]) -> Turn:
+    """Edit the records of one stream in place."""
+
+    def rewrite(data: bytes) -> bytes:
+        found = printed(seen.contract.stream(stream), data)
+        edit(found)
+        return found.data()
+
+    return edit_stream(turn, stream, rewrite)

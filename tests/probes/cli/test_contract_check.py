@@ -1,0 +1,191 @@
+"""`turngate contracts check`, on the packaged contracts, on changed ones, and against recordings."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from turngate import cli
+from turngate.contract import load
+from turngate_probes.record import contract_recordings
+from turngate_probes.releases import recorded_releases
+
+CODEX = Path(load.__file__).parents[1] / "engines/codex.yaml"
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+
+
+def changed(folder: Path, *changes: tuple[str, str]) -> Path:
+    """The contract of codex with these texts replaced."""
+    text = CODEX.read_text()
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "codex.yaml").write_text(text)
+    return folder / "codex.yaml"
+
+
+@pytest.fixture(name="recorded")
+def _recorded(tmp_path: Path) -> Path:
+    """Recordings of one good release and of one broken one."""
+    folder = tmp_path / "fixtures"
+    for version in ("0.169.0", "0.42.0"):
+        shutil.copytree(FIXTURES / "codex" / version, folder / "codex" / version)
+    return folder
+
+
+def linted(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, list[str], str]:
+    """Lint; gives the exit code, the lines of errors, and what was clean."""
+    code = cli.run(["contracts", "check", *map(str, args)])
+    said = capsys.readouterr()
+    return code, said.err.splitlines(), said.out
+
+
+def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
+    """Save the releases that are listed as broken; claims that nobody has seen hold are told."""
+    code, wrong, clean = linted(capsys)
+    assert (code, wrong) == (0, [])
+    assert [line.partition(":")[0] for line in clean.splitlines()] == [
+        f"{kind}/{name}.yaml" for kind in ("engines", "simulations") for name in load.engines()
+    ]
+    assert "engines/iflow.yaml: valid\n" in clean
+    assert "engines/codex.yaml: valid, unverified: $.resident[0]" in clean
+
+
+def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the schema refuses and what it accepts, each with line, path and fix."""
+    file = changed(tmp_path, ("status: active", "status: asleep"), ("clause: help.surface", "clause: no.such"))
+    code, wrong, _ = linted(capsys, file)
+    assert code == 2
+    assert len(wrong) == 2
+    assert "$.lifecycle.status: 'asleep' is not one of" in wrong[0]
+    assert "$.help[0].evidence[0]: there is no clause 'no.such' (see clauses.yaml)" in wrong[1]
+
+
+def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with its line."""
+    file = changed(tmp_path, ("clause: help.surface", "clause: no.such"), ("    until: 0.147.0\n", ""),
+                   ("flag: --approve-for-me", "flag: --full-auto"))  # fmt: skip
+    code, wrong, _ = linted(capsys, file)
+    line = 1 + file.read_text().partition("clause: no.such")[0].count("\n")
+    assert code == 2
+    assert wrong[0].startswith(f"{file}:{line}:")
+    assert "there is no clause 'no.such'" in wrong[0]
+    assert any("says of --full-auto what entry 2 says too" in each for each in wrong)
+
+
+def test_a_range_that_a_recording_contradicts_is_found(
+    tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the claim that says otherwise, with what was recorded."""
+    file = changed(tmp_path, ("field: thread_id", "field: session_id"))
+    code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
+    line = 1 + file.read_text().partition("  - handle_type")[0].count("\n")
+    assert code == 2
+    first = next(each for each in wrong if "contradict" in each)
+    assert first.startswith(f"{file}:{line}:")
+    assert "recordings of codex@0.169.0 contradict it: handle.present: " in first
+
+
+def test_a_deviation_that_a_recording_refutes_is_found(
+    tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the deviation itself."""
+    entry = "{clause: resume.other-cwd, symptom: made-up, compensation: stay, evidence: [{observed: once}]}"
+    file = changed(tmp_path, ("\ndeviations:\n", f"\ndeviations:\n  - {entry}\n"))
+    code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
+    line = 1 + file.read_text().partition(entry)[0].count("\n")
+    assert code == 2
+    assert any(each.startswith(f"{file}:{line}:") and "made-up did not occur" in each for each in wrong)
+
+
+def test_a_release_that_no_range_covers_is_found(
+    tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Somebody recorded it, so something must be said of it."""
+    file = changed(tmp_path, ("launch:\n  - start", "launch:\n  - since: 0.44.0\n    start"))
+    code, wrong, _ = linted(capsys, file, "--fixtures", recorded)
+    assert code == 2
+    assert any("nothing is said of codex 0.42.0" in each and "but there are recordings" in each for each in wrong)
+
+
+def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
+    recorded: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Else a mended contract would leave the excuse behind."""
+    code, wrong, _ = linted(capsys, CODEX, "--fixtures", recorded)
+    assert code == 2
+    assert all("recordings of codex@0.42.0 contradict it" in each for each in wrong if "recordings of" in each)
+    args = ("--fixtures", recorded, "--broken", "codex@0.42.0", "--broken", "codex@0.169.0")
+    code, wrong, _ = linted(capsys, CODEX, *args)
+    assert code == 2
+    assert any("codex@0.169.0 is not broken by its recordings" in each for each in wrong)
+    code, wrong, _ = linted(capsys, CODEX, "--broken", "codex@0.1.0")
+    assert (code, len(wrong)) == (2, 1)
+    assert "codex@0.1.0 is excused, but there are no recordings of it" in wrong[0]
+
+
+def test_recordings_that_keep_too_much_are_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A prompt of the vendor or a body is told with file, line and fix, each release by itself."""
+    file = recorded / "codex/0.169.0/main-first/requests.ndjson"
+    clean = file.read_text()
+    args = (CODEX, "--fixtures", recorded, "--broken", "codex@0.42.0")
+    for old, new, what in (
+        ('"user_texts":[', '"user_texts":["You are a coding agent",', f"{file}:1:1: $.user_texts[0]: holds text that"),
+        ('"user_texts":[', '"body":"x","user_texts":[', f"{file}:1:1: Object contains unknown field `body`"),
+    ):
+        file.write_text(clean.replace(old, new, 1))
+        code, wrong, _ = linted(capsys, *args)
+        assert code == 2
+        assert [each for each in wrong if each.startswith(what) and "(record the release again" in each]
+    file.write_text(clean)
+    assert not any(str(file) in each for each in linted(capsys, *args)[1])
+
+
+def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the recordings are said to be."""
+    file = changed(tmp_path, ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))
+    code, wrong, _ = linted(capsys, file, "--fixtures", FIXTURES, "--broken", "codex@0.42.0")
+    assert code == 2
+    assert [each.partition(" (")[0].rpartition(": ")[2] for each in wrong] == [
+        "there is no recording codex/0.169.0/nothing-first"
+    ]
+
+
+def test_recordings_beside_contracts_are_read_unasked(
+    tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of an overlay and of the checkout contradict a claim, and lack what it names, without any option."""
+    (tmp_path / "engines").mkdir()
+    (recorded / "broken.yaml").write_text("codex@0.42.0: it prints no id\n")
+    file = changed(tmp_path / "engines", ("field: thread_id", "field: session_id"))
+    monkeypatch.setattr(contract_recordings, "CHECKOUT", tmp_path / "none")
+    code, wrong, _ = linted(capsys, file)
+    assert code == 2
+    assert any("recordings of codex@0.169.0 contradict it: handle.present: " in each for each in wrong)
+    assert not any("0.42.0" in each or "there is no recording" in each for each in wrong)
+    changed(tmp_path / "engines", ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))
+    monkeypatch.setattr(contract_recordings, "CHECKOUT", FIXTURES)
+    assert linted(capsys, file)[1][0].partition(" (")[0].endswith("no recording codex/0.169.0/nothing-first")
+
+
+def test_without_recordings_a_contract_is_linted_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An installed turngate has none, and evidence that can't be looked up is not missing."""
+    monkeypatch.setattr(contract_recordings, "CHECKOUT", tmp_path / "none")
+    assert linted(capsys, CODEX)[:2] == (0, [])
+
+
+def test_a_list_of_broken_releases_that_is_none_is_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each name comes with what is wrong with it."""
+    (recorded / "broken.yaml").write_text("- codex@0.42.0\n")
+    (wrong,) = linted(capsys, CODEX, "--fixtures", recorded)[1][-1:]
+    assert "is no list of broken releases (write `engine@version: why`)" in wrong
+    (recorded / "broken.yaml").write_text("codex@0.42.0: it prints no id\n")
+    assert not any("contradict" in each for each in linted(capsys, CODEX, "--fixtures", recorded)[1])
+
+
+def test_recordings_are_read_from_the_named_folder(recorded: Path, tmp_path: Path) -> None:
+    """Not from where they usually are."""
+    assert recorded_releases.versions("codex", recorded) == ["0.42.0", "0.169.0"]
+    assert recorded_releases.versions("gemini", recorded) == []

@@ -1,0 +1,57 @@
+"""Where an accepted release may be written."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from turngate.contract import load
+from turngate.errors import ContractError, EnvironmentFailed
+from turngate.files import contract_files, overlay
+from turngate_probes.gate.accept.targets import Place, place
+from turngate_probes.releases import install
+
+ROOT = Path(__file__).parents[4]
+
+
+def test_a_checkout_is_written_to() -> None:
+    """The folders are those of the repository."""
+    found = place(None, accept=True)
+    assert found == Place(ROOT / "contracts/turngate/engines", install.PINS, ROOT / "fixtures")
+    assert found.contract("codex") == contract_files()["codex"]
+    assert place(None, accept=False) is None
+
+
+def test_an_installed_package_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Without --contracts it is refused, and says what to do."""
+    monkeypatch.setattr(sys.modules[place.__module__], "PINS", tmp_path / "site-packages/turngate_probes/releases/pins")
+    with pytest.raises(EnvironmentFailed, match="installed package is never changed") as told:
+        place(None, accept=True)
+    assert "--contracts DIR" in told.value.hint
+    assert place(None, accept=False) is None
+
+
+def test_a_folder_of_ones_own_goes_before_and_is_written_to(tmp_path: Path) -> None:
+    """Its contracts replace ours at once, its pins too; one that is not there yet is empty."""
+    assert place(tmp_path / "own", accept=True) == Place(
+        tmp_path / "own/engines", tmp_path / "own/pins", tmp_path / "own/fixtures"
+    )
+    text = contract_files()["codex"].read_text().replace("title: Codex CLI", "title: My Codex")
+    (tmp_path / "own/engines").mkdir(parents=True)
+    (tmp_path / "own/engines/codex.yaml").write_text(text)
+    (tmp_path / "own/pins/codex").mkdir(parents=True)
+    (tmp_path / "own/pins/codex/package.json").write_text('{"dependencies": {"@openai/codex": "0.1.2"}}')
+    place(tmp_path / "own", accept=False)
+    assert load.contract("codex").at().title == "My Codex"
+    assert install.pinned_version("codex") == "0.1.2"
+    assert install.pinned_version("gemini")
+    assert overlay() == tmp_path / "own"
+
+
+def test_a_wrong_contract_of_ones_own_is_refused(tmp_path: Path) -> None:
+    """With the place of the mistake."""
+    (tmp_path / "engines").mkdir()
+    (tmp_path / "engines/codex.yaml").write_text("schema: turngate.engine-contract/1\n")
+    with pytest.raises(ContractError, match="required property") as told:
+        place(tmp_path, accept=False)
+    assert told.value.file.endswith("engines/codex.yaml")

@@ -1,0 +1,112 @@
+"""The outcome of a gate: which exit code, and for what reasons."""
+
+from typing import Any
+
+import pytest
+
+from tests.probes.gate.release_samples import clause, release
+from turngate_probes.gate.baseline import UNASKED, Entry
+from turngate_probes.gate.classify import Difference, Impact
+from turngate_probes.gate.ruling import Ruling, rule
+
+FAILS = clause("resume.dead-handle", "fail", "exit code 0")
+GONE = Difference("option", "--oss", "--oss", None, Impact.BREAKING, "gone", "help.surface")
+
+
+def ruled(
+    *clauses: dict[str, Any], old: dict[str, Any] | None = None, found: tuple[Difference, ...] = (),
+    expected: tuple[str, ...] = (), interrupted: bool = False, **more: Any,
+) -> Ruling:  # fmt: skip
+    """Judge a newer release with these clauses."""
+    entries = [Entry("codex", name, "known", at="b.yaml:1") for name in expected]
+    newer = release("codex@0.170.0", *clauses, **more)
+    return rule(old or release("codex@0.160.0"), newer, found, entries, interrupted=interrupted)
+
+
+def test_nothing_against_it() -> None:
+    """Then it passes, without a reason, whatever is degraded or new."""
+    harmless = Difference("clause", "stdin.open", "pass", "fail", Impact.DEGRADED, "hangs", "stdin.open")
+    assert ruled(clause("stdin.open", "fail"), found=(harmless,)) == Ruling("pass", (), ())
+    assert ruled().code == 0
+
+
+def test_a_breaking_clause_that_fails_is_against_it_even_if_it_failed_before() -> None:
+    """The gate asks whether the newer one is good, not whether it is worse."""
+    found = ruled(FAILS, old=release("codex@0.160.0", FAILS))
+    assert (found.code, found.sentences) == (1, ["resume.dead-handle fails: exit code 0"])
+
+
+def test_a_breaking_difference_is_against_it() -> None:
+    """Without any failing clause."""
+    assert (ruled(found=(GONE,)).code, ruled(found=(GONE,)).sentences) == (1, ["option --oss: gone"])
+
+
+def test_the_baseline_excuses_until_it_passes() -> None:
+    """An expected failure is no reason; an expected failure that passes is one."""
+    assert ruled(FAILS, expected=("resume.dead-handle",)).code == 0
+    assert ruled(found=(GONE,), expected=("help.surface",)).code == 0
+    gone = ruled(expected=("resume.dead-handle",))
+    assert gone.code == 1
+    assert "remove b.yaml:1" in gone.sentences[0]
+    assert [state for _, state in gone.entries] == ["passes"]
+
+
+def test_what_is_excused_is_told_with_its_entry() -> None:
+    """So that reports can say why it is no failure."""
+    found = ruled(FAILS, found=(GONE,), expected=("resume.dead-handle", "help.surface"))
+    told = [(reason.about, entry.clause) for reason, entry in found.excused]
+    assert told == [("option --oss", "help.surface"), ("resume.dead-handle", "resume.dead-handle")]
+    assert found.reasons == ()
+
+
+def test_a_degraded_difference_keeps_no_entry() -> None:
+    """It was never a reason, so it needs no excuse: the entry has served its time."""
+    weaker = Difference("option", "--json", "--json", None, Impact.DEGRADED, "gone", "help.surface")
+    found = ruled(found=(weaker,), expected=("help.surface",))
+    assert (found.code, [state for _, state in found.entries]) == (1, ["passes"])
+
+
+def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
+    """The entry excuses it alone, and fails the gate once the tool is denied; unseen, it does nothing."""
+    runs = Difference("call", "interactive", "executed", "executed", Impact.BREAKING, "runs unasked", UNASKED)
+    assert ruled(found=(runs,)).code == 1
+    assert ruled(found=(runs,), expected=(UNASKED,)).code == 0
+    assert ruled(clause("interactive.no-auto-flags", "fail"), found=(runs,), expected=(UNASKED,)).code == 1
+    denied = {"interactive": {"tools": [], "call": {"outcome": "denied"}}, "auto": None}
+    assert ruled(expected=(UNASKED,), price=denied).code == 1
+    assert [state for _, state in ruled(expected=(UNASKED,)).entries] == ["not_asked"]
+
+
+def test_what_was_not_answered_is_unanswered() -> None:
+    """A release that can't be had, or a breaking clause without an answer, on either side, is no pass."""
+    failed = {"reason": "no_executable", "what": "no such version", "hint": ""}
+    lost = clause("resume.isolation", "not_run", "interrupted", reason="interrupted")
+    assert ruled(failed=failed).code == 2
+    assert ruled(old=release("codex@0.160.0", failed=failed)).code == 2
+    assert ruled(lost).code == 2
+    assert ruled(old=release("codex@0.160.0", lost)).code == 2
+    assert ruled(FAILS, lost).code == 1, "what is known to break goes first"
+
+
+def test_a_clause_that_fell_with_another_is_answered() -> None:
+    """What can't be asked since a need failed leaves no question open."""
+    fallen = [clause("handle.present", "fail")]
+    fallen += [clause(f"handle.{name}", "not_run", needs=["handle.present"]) for name in ("place", "shape")]
+    assert [reason.about for reason in ruled(*fallen).reasons] == ["handle.present"]
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool) -> None:
+    """On either side it is a bug of turngate, whatever else fails, and the reason says so."""
+    lost = clause("resume.isolation", "not_run", "nobody knows")
+    for found in (
+        ruled(lost, FAILS, interrupted=interrupted),
+        ruled(old=release("codex@0.160.0", lost), interrupted=interrupted),
+    ):
+        assert (found.outcome, found.code) == ("crashed", 3)
+        assert "resume.isolation: not run, and turngate can't say why" in found.sentences[0]
+
+
+def test_an_interrupt_is_no_outcome() -> None:
+    """Whatever is known by then."""
+    assert ruled(FAILS, interrupted=True).code == 130

@@ -1,0 +1,103 @@
+"""The cases: what they say to the engine, whatever it answers."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.model import Mode
+from turngate.turn.envelope import BadEnvelope, read_envelope
+from turngate_probes.harness import cases
+from turngate_probes.harness.cases import ANSWER, CASES, FAILING, IMITATION, LARGE_PROMPT, QUESTION
+from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.observations import Seen
+
+ENGINES = [load.contract(name).at() for name in load.engines()]
+
+
+@pytest.fixture(name="seen", scope="module")
+def _seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+    """All that an honest engine shows of all cases, without the wait for a later minute."""
+    folder = tmp_path_factory.mktemp("cases")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Lab, "until_later_minute", lambda *_: None)
+        return engines.play(engines.install(folder), folder, *(case.name for case in CASES)).seen
+
+
+def test_names_are_unique_and_failing_backends_are_cases() -> None:
+    """Turns are found by case and step, so no two cases share a name."""
+    names = [case.name for case in CASES]
+    assert len(set(names)) == len(names)
+    assert set(FAILING) <= set(names)
+
+
+def test_each_case_runs_as_many_turns_as_it_says(seen: Seen) -> None:
+    """What is announced as the number of turns is what is run."""
+    played = [name.partition("/")[0] for name in seen.turns]
+    assert {case.name: played.count(case.name) for case in CASES} == {case.name: case.steps for case in CASES}
+
+
+def test_every_turn_has_a_nonce_of_its_own(seen: Seen) -> None:
+    """No two turns share a nonce, and each stands in its prompt, but for prompts that must look like flags."""
+    nonces = [turn.nonce for turn in seen.turns.values() if turn.nonce]
+    assert len(set(nonces)) == len(nonces)
+    without = {turn.name for turn in seen.turns.values() if not turn.nonce or turn.nonce not in turn.prompt}
+    assert without == {"flag-prompts/first", "flag-prompts/again"}
+
+
+def test_only_the_case_of_mode_auto_and_a_tool_call_run_in_it(seen: Seen) -> None:
+    """All other turns are interactive, and none of those is passed an auto-approve flag."""
+    auto = {turn.name for turn in seen.turns.values() if turn.mode is Mode.AUTO}
+    assert auto == {"auto/first", "auto/again", "tool-call/auto"}
+    for name in seen.turns.keys() - auto:
+        assert auto_flags_in(seen.turns[name].own_arguments, seen.contract) == ()
+
+
+def test_sessions_are_resumed_as_the_story_goes(seen: Seen) -> None:
+    """Each resumed turn names the session that the story says."""
+    resumed = {turn.name: turn.resumed for turn in seen.turns.values() if turn.resumed}
+    main, minute = seen.turns["main/first"].session, "later-minute"
+    a, b = seen.turns[f"{minute}/a-first"].session, seen.turns[f"{minute}/b-first"].session
+    assert resumed == {
+        "main/again": main, "main/third": main, "main/elsewhere": main,
+        f"{minute}/a-again": a, f"{minute}/a-third": a, f"{minute}/b-again": b,
+        "bad-handles/dead": seen.contract.handle.dead, "bad-handles/malformed": cases.MALFORMED,
+        "auto/again": seen.turns["auto/first"].session, "flag-prompts/again": seen.turns["flag-prompts/first"].session,
+    }  # fmt: skip
+
+
+def test_the_large_prompt_is_large(seen: Seen) -> None:
+    """The prompt has 200 KB, and a nonce at both ends."""
+    prompt = seen.turns["large-prompt/first"].prompt
+    assert len(prompt) > LARGE_PROMPT
+    assert prompt.startswith("tgn-")
+    assert prompt[-20:].startswith("tgn-")
+
+
+def test_the_scripted_answers_are_envelopes() -> None:
+    """Question and answer are what the turn protocol calls so; the imitation holds no envelope."""
+    question, answer = read_envelope(QUESTION), read_envelope(ANSWER)
+    assert question is not None
+    assert not isinstance(question, BadEnvelope)
+    assert question.interaction is not None
+    assert answer is not None
+    assert not isinstance(answer, BadEnvelope)
+    assert answer.final_data == {"colour": "blue"}
+    assert read_envelope(IMITATION) is None
+
+
+@pytest.mark.parametrize("contract", ENGINES, ids=[contract.engine for contract in ENGINES])
+def test_every_engine_has_a_flag_that_a_prompt_may_look_like(contract: EngineContract) -> None:
+    """The case of prompts like flags takes the contract's first auto-approve flag."""
+    assert contract.auto_flags[0].flag.startswith("-")
+
+
+def test_a_later_minute_is_waited_for_after_the_first_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait counts from the end of the session's first turn."""
+    waited: list[float] = []
+    monkeypatch.setattr(Lab, "until_later_minute", lambda _, since: waited.append(since))
+    seen = engines.play(engines.install(tmp_path), tmp_path, "later-minute").seen
+    assert waited == [seen.turns["later-minute/a-first"].finished_at]

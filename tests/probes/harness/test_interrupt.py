@@ -1,0 +1,58 @@
+"""The interrupt: it ends what runs and lets nothing more start."""
+
+import threading
+
+import pytest
+
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+
+
+def test_it_sets_every_stop_under_way() -> None:
+    """Each process that runs is told to stop, from whatever thread the interrupt comes."""
+    interrupt = Interrupt()
+    with interrupt.covering() as one, interrupt.covering() as other:
+        assert not one.is_set()
+        thread = threading.Thread(target=interrupt.set)
+        thread.start()
+        thread.join()
+        assert one.is_set()
+        assert other.is_set()
+
+
+def test_it_leaves_what_has_ended_alone() -> None:
+    """A process that ended before is not stopped any more."""
+    interrupt = Interrupt()
+    with interrupt.covering() as ended:
+        pass
+    interrupt.set()
+    assert not ended.is_set()
+
+
+def test_nothing_starts_after_it() -> None:
+    """Once interrupted no process is covered any more."""
+    interrupt = Interrupt()
+    assert not interrupt.is_set()
+    interrupt.set()
+    assert interrupt.is_set()
+    with pytest.raises(CaseStoppedError, match="interrupted"), interrupt.covering():
+        pytest.fail("it went on")
+
+
+def test_waiting_ends_with_it() -> None:
+    """A long wait is cut short by the interrupt; a wait that is over already just returns."""
+    interrupt = Interrupt()
+    interrupt.wait(-1.0)
+    timer = threading.Timer(0.05, interrupt.set)
+    timer.start()
+    with pytest.raises(CaseStoppedError, match="interrupted"):
+        interrupt.wait(60.0)
+    timer.join()
+
+
+def test_it_is_the_reason_of_whatever_failed_after_it() -> None:
+    """What an interrupt tears down fails in many ways, none of which is the reason."""
+    interrupt = Interrupt()
+    refused = CaseStoppedError("connection refused")
+    assert interrupt.why(refused).text == "connection refused"
+    interrupt.set()
+    assert interrupt.why(refused).text == "interrupted"

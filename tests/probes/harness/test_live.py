@@ -1,0 +1,108 @@
+"""`turngate probe --level live` with an engine that needs no account."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.acceptance.command import Command, Done
+from tests.probes import engines
+from turngate.argv.auto_flags import auto_flags_in
+from turngate.contract import load
+from turngate.contract.load import first_error
+from turngate_probes.harness.live import CLAUSES, TURNS, hidden, planned, secrets_of
+
+KEY = "hunter2-hunter2"
+
+
+@pytest.fixture(name="live")
+def _live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the command on a fake engine with these lies, in a home with an account's key."""
+
+    def run(*args: str, lies: str = "answers-itself shows-key", **env: str) -> Done:
+        executable = engines.install(tmp_path / "engine", *lies.split())
+        account = {"CODEX_HOME": str(tmp_path / ".codex"), "OPENAI_API_KEY": KEY} | env
+        return Command(tmp_path, env=tuple(account.items())).run(
+            "probe", "--level", "live", f"codex={executable}", *args
+        )
+
+    return run
+
+
+def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
+    """What is run is told before, the word comes back, the session stays in the user's store, and no key is kept."""
+    done = live("--yes", "--json", "-")
+    assert done.code == 0, done.err
+    assert done.clauses() == dict.fromkeys(CLAUSES, "pass")
+    assert first_error("probe-report", done.report) is None
+    assert (done.report["level"], done.report["releases"][0]["turns"]) == ("live", TURNS)
+    before = done.err.partition("2 turns planned")[0]
+    assert "will be run 2 times, in your environment" in before
+    assert "exec --json --skip-git-repo-check resume '<session id>' -" in before
+    assert "In all 2 turns, about 100 tokens of ours" in before
+    assert len(list((tmp_path / ".codex/sessions").iterdir())) == 1
+    (journal,) = (tmp_path / "cache/probes").iterdir()
+    assert "using <secret>" in journal.read_text()
+    assert KEY not in journal.read_text() + done.out + done.err
+    assert list((tmp_path / "cache/sandboxes").iterdir()) == []
+
+
+def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
+    """It degrades the release, since a model may forget by itself; the evidence shows what it answered."""
+    done = live("--yes", "--json", "-", lies="answers-itself forgets")
+    assert done.code == 0, done.err
+    assert done.clauses()["live.context-recalled"] == "fail"
+    assert done.report["releases"][0]["verdict"] == "degraded"
+    assert "I do not know." in done.err
+
+
+def test_a_renamed_id_is_broken(live: Any) -> None:
+    """As without a model; there is nothing to resume."""
+    done = live("--yes", "--json", "-", lies="answers-itself renames-id")
+    assert done.code == 1, done.err
+    assert done.clauses()["handle.present"] == "fail"
+    assert done.report["releases"][0]["turns"] == 1
+
+
+@pytest.mark.parametrize(
+    "args, env, said",
+    [
+        ((), {}, "nothing was run"),
+        ((), {"CI": "true"}, "CI is set"),
+        (("--yes", "--keep", "there"), {}, "neither --clause nor --keep"),
+        (("--yes", "--clause", "handle.present"), {}, "neither --clause nor --keep"),
+        (("--yes", "gemini=/missing"), {}, "there is no executable"),
+    ],
+)
+def test_without_consent_nothing_runs(
+    live: Any, tmp_path: Path, args: tuple[str, ...], env: dict[str, str], said: str
+) -> None:
+    """Nobody to answer, CI, or what does not go with it: exit code 2, and no turn."""
+    done = live(*args, **env)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+    assert not (tmp_path / ".codex/sessions").exists()
+
+
+def test_a_target_must_be_named(tmp_path: Path) -> None:
+    """The account is never spent on every engine there is."""
+    done = Command(tmp_path).run("probe", "--level", "live", "--yes")
+    assert (done.code, done.out) == (2, "")
+    assert "name what to probe live" in done.err
+
+
+@pytest.mark.parametrize("engine", load.engines())
+def test_what_is_run_never_acts_unasked(engine: str) -> None:
+    """No engine is passed an auto-approve flag, and each turn is one command."""
+    contract = load.contract(engine).at()
+    first, again = planned(contract)
+    assert auto_flags_in((*first, *again), contract) == ()
+    assert "<session id>" in json.dumps(again)
+
+
+def test_secrets_are_found_by_the_names_of_variables() -> None:
+    """Their values are taken out wherever they stand; short ones would take too much with them."""
+    environ = {"MY_API_KEY": "abcdef", "A_TOKEN": "abcdefgh", "PASSPORT": "no", "HOME": "/home/me"}
+    assert sorted(secrets_of(environ)) == ["abcdef", "abcdefgh"]
+    assert hidden(b"x abcdefgh y abcdef /home/me", environ) == b"x <secret> y <secret> /home/me"

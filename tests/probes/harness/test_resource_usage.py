@@ -1,0 +1,46 @@
+"""What long work takes at most."""
+
+import os
+from types import SimpleNamespace
+
+import psutil
+import pytest
+
+from turngate_probes.harness.resource_usage import (
+    ENGINE_MEMORY,
+    LEAST_MEMORY,
+    WAITING_MEMORY,
+    Peaks,
+    enough_memory,
+    jobs_for,
+    resident,
+    waiting_for,
+)
+
+
+def test_the_most_of_all_samples_is_kept() -> None:
+    """Later and smaller samples change nothing."""
+    sizes = [5, 9, 1]
+    with Peaks(lambda: sizes.pop(0) if sizes else 0) as found:
+        found.look()
+        found.look()
+    assert found.cache_bytes == 9
+    assert found.memory_bytes >= psutil.Process(os.getpid()).memory_info().rss / 2
+
+
+def test_processes_below_count() -> None:
+    """A child's memory is in the sum, and one that vanished is passed over."""
+    alone = resident()
+    with psutil.Popen(("cat",), stdin=-1) as child:
+        assert resident() >= alone
+        assert child.stdin
+        child.stdin.close()
+
+
+def test_memory_bounds_how_much_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With little memory one engine runs at a time, else one a core and one more."""
+    for available, enough, jobs in ((0, False, 1), (LEAST_MEMORY, True, 2), (100 * ENGINE_MEMORY, True, 5)):
+        monkeypatch.setattr(psutil, "virtual_memory", lambda available=available: SimpleNamespace(available=available))
+        assert enough_memory() is enough
+        assert jobs_for(4) == jobs
+        assert waiting_for(1) == min(40, max(1, available // WAITING_MEMORY))

@@ -1,0 +1,146 @@
+"""Playing cases: on the fake engine, honest and lying, each lie told by its clause."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate.contract import load
+from turngate.contract.clauses import Reason, Result
+from turngate.process import Ended
+from turngate_probes.clauses.process import EVERYTHING
+from turngate_probes.harness import cases, driver
+from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.interrupt import Interrupt, Obstacle
+from turngate_probes.harness.runner import Stage
+
+
+@pytest.fixture(name="no_waiting", autouse=True)
+def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a later minute come at once."""
+    monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
+
+
+def test_a_stage_makes_ready_what_threads_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Contracts and catalogue can be converted on many threads from then on."""
+    prepared: list[None] = []
+    monkeypatch.setattr(load, "prepare", lambda: prepared.append(None))
+    Stage.of(tmp_path, 1, Interrupt())
+    assert prepared == [None]
+
+
+def test_an_honest_engine_passes_every_clause(tmp_path: Path) -> None:
+    """All cases played on the honest fake engine pass, but for the clause that needs the executable's files."""
+    played = engines.play(engines.install(tmp_path), tmp_path, *(case.name for case in CASES))
+    results = played.judged(EVERYTHING)
+    assert {name for name, found in results.items() if found.result is not Result.PASS} == {"executable.unchanged"}
+    assert played.done == {case.name for case in CASES}
+    assert played.seen.stopped == {}
+
+
+LIES = {
+    "renames-id": ("main", "handle.present"),
+    "id-on-stderr": ("main bad-handles auto", "handle.place"),
+    "id-late": ("main bad-handles auto", "handle.place"),
+    "second-id": ("main bad-handles auto", "handle.place"),
+    "id-is-a-flag": ("main bad-handles auto", "handle.shape"),
+    "refuses-resume": ("main", "resume.accepted"),
+    "loses-model": ("main", "resume.accepted"),
+    "new-id": ("main", "resume.same-handle"),
+    "forgets": ("main", "resume.context-carried"),
+    "forgets-the-second": ("main", "resume.repeated"),
+    "forgets-elsewhere": ("main", "resume.other-cwd"),
+    "banner": ("main", "stream.framing"),
+    "no-end": ("main", "turn.terminal-event"),
+    "exits-1-on-success": ("main", "turn.terminal-event"),
+    "resumes-the-dead": ("main bad-handles", "resume.dead-handle"),
+    "sends-the-dead": ("main bad-handles", "resume.malformed-handle"),
+    "one-slot": ("main later-minute", "resume.later-minute"),
+    "shares-sessions": ("main later-minute", "resume.isolation"),
+    "new-event": ("main bad-handles auto backend-401 backend-cut", "stream.known-events"),
+    "refuses-auto": ("auto", "auto.flags-accepted"),
+    "prompt-is-flag": ("flag-prompts", "prompt.not-a-flag"),
+    "cuts-prompt": ("large-prompt", "prompt.large"),
+    "exits-0-on-failure": ("backend-401 backend-500 backend-away backend-cut", "backend.failure-told"),
+    "prints-raw": ("main bad-handles auto imitation", "text.imitation"),
+    "other-version": ("static", "version.readable"),
+    "no-version": ("static", "version.readable"),
+    "poor-help": ("static", "help.surface"),
+    "leaves-child": ("auto", "process.clean-exit"),
+    "phones-home": ("auto", "network.loopback-only"),
+    "asks-more": ("auto", "network.loopback-only"),
+    "asks-at-version": ("static", "network.loopback-only"),
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
+    """The clause that is there for a lie fails, whatever else does."""
+    played, clause = LIES[lie]
+    results = engines.play(engines.install(tmp_path, lie), tmp_path, *played.split()).judged(EVERYTHING)
+    assert clause in engines.failing(results), results.get(clause)
+
+
+def test_an_engine_that_stays_after_its_turns_fails_one_clause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each turn is read as what was printed, failed ones too: of all clauses `process.clean-exit` alone fails."""
+    monkeypatch.setattr(driver, "EXIT_LIMIT", 0.3)
+    played = engines.play(engines.install(tmp_path, "hangs"), tmp_path, *(case.name for case in CASES))
+    results = played.judged(EVERYTHING)
+    assert engines.failing(results) == {"process.clean-exit"}
+    assert "after its terminal event" in results["process.clean-exit"].detail
+    assert {turn.ended for turn in played.seen.turns.values() if turn.name.startswith("main/")} == {Ended.LINGERED}
+
+
+def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting for standard input to end is the deviation that the contract declares."""
+    monkeypatch.setattr(driver, "STARTUP_ALLOWANCE", 1.0)
+    monkeypatch.setattr(cases, "_deadline", lambda _: 1.0)
+    results = engines.play(engines.install(tmp_path, "reads-stdin"), tmp_path, "stdin-open").judged()
+    assert results["stdin.open"].result is Result.DEVIATES
+
+
+def test_a_case_that_can_not_go_on_says_why(tmp_path: Path) -> None:
+    """Without a session id there is nothing to resume: the case stops, and later checks give its reason."""
+    played = engines.play(engines.install(tmp_path, "renames-id"), tmp_path, "main")
+    assert played.seen.stopped == {"main": Obstacle("the turn before reported no session id", by_engine=True)}
+    assert list(played.seen.turns) == ["main/first"]
+
+
+def test_sandboxes_are_gone_afterwards(tmp_path: Path) -> None:
+    """Nothing of a case that is not kept stays on disk."""
+    engines.play(engines.install(tmp_path), tmp_path, "auto")
+    assert list((tmp_path / "sandboxes").iterdir()) == []
+
+
+def test_an_executable_that_can_not_start_stops_each_case(tmp_path: Path) -> None:
+    """What fails before the engine runs is told as the reason, and no turn is made up."""
+    broken = tmp_path / "codex"
+    broken.write_text("#!/nonexistent/interpreter\n")
+    broken.chmod(0o755)
+    played = engines.play(broken, tmp_path, "main", "auto")
+    assert played.seen.turns == {}
+    assert "look at the interpreter" in played.seen.stopped["main"].text
+    assert played.seen.stopped["main"].reason is Reason.MACHINE
+    assert set(played.seen.stopped) == {"main", "auto"}
+
+
+def test_an_interrupt_keeps_cases_from_starting(tmp_path: Path) -> None:
+    """After an interrupt no engine is started, and every case says so."""
+    interrupt = Interrupt()
+    interrupt.set()
+    played = engines.play(engines.install(tmp_path), tmp_path, "main", "static", interrupt=interrupt)
+    interrupted = Obstacle("interrupted", Reason.INTERRUPTED)
+    assert played.seen.stopped == {"main": interrupted, "static": interrupted}
+    assert played.seen.turns == {}
+
+
+def test_a_crash_of_a_case_is_no_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An exception of ours comes through, instead of ending the case quietly."""
+
+    def crash(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Lab, "page", crash)
+    with pytest.raises(ZeroDivisionError):
+        engines.play(engines.install(tmp_path), tmp_path, "static")

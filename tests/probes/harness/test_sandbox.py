@@ -1,0 +1,143 @@
+"""The sandbox: its directories, its environment, its end."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from turngate.contract.structs import Hermetic, SetupFile
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.sandbox import Sandbox, sandbox, sweep
+
+HERMETIC = Hermetic(
+    env={"ENGINE_HOME": "{home}/.engine", "HOME": "{home}/own"},
+    files=(SetupFile("{home}/.engine/config.toml", 'url = "{url}/v1"\nwork = "{work}"\ntmp = "{tmp}"\n'),),
+    model="stub",
+)
+
+
+def test_it_is_furnished_as_the_contract_says(tmp_path: Path) -> None:
+    """Home, work, other and tmp are there, and files are written with their slots filled."""
+    with sandbox(HERMETIC, tmp_path / "deep", "main", keep=False) as box:
+        assert all(folder.is_dir() for folder in (box.home, box.work, box.other, box.root / "tmp"))
+        written = (box.home / ".engine/config.toml").read_text()
+        assert written == f'url = "{box.backend.url}/v1"\nwork = "{box.work}"\ntmp = "{box.root}/tmp"\n'
+
+
+def test_it_is_gone_afterwards_even_after_an_error(tmp_path: Path) -> None:
+    """Nothing stays, however the block ends."""
+
+    def fail(box: Sandbox) -> None:
+        (box.work / "notes").touch()
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
+        fail(box)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_kept_one_stays_under_its_name(tmp_path: Path) -> None:
+    """Asked to keep it, it lies where a person finds it."""
+    with sandbox(HERMETIC, tmp_path, "main", keep=True) as box:
+        pass
+    assert box.root == tmp_path / "main"
+    assert (box.home / ".engine/config.toml").exists()
+
+
+def test_two_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    """Sandboxes of the same case at the same time have directories and backends of their own."""
+    with sandbox(HERMETIC, tmp_path, "main", keep=False) as one, sandbox(HERMETIC, tmp_path, "main", keep=False) as two:
+        assert one.root != two.root
+        assert one.backend.url != two.backend.url
+
+
+def test_the_environment_is_an_allow_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ours only PATH and the language come through; a key or setting of the user never does."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-users-own")
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/users/own")
+    monkeypatch.setenv("LANG", "C.UTF-8")
+    with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
+        env = box.env(HERMETIC, box.other)
+        assert "OPENAI_API_KEY" not in env
+        assert env["PATH"] == os.environ["PATH"]
+        assert env["LANG"] == "C.UTF-8"
+        assert env["PWD"] == str(box.other)
+        assert env["TMPDIR"] == str(box.root / "tmp")
+        places = {name: value for name, value in env.items() if name.startswith("XDG_")}
+        assert len(places) == 4
+        assert all(value.startswith(str(box.home)) for value in places.values())
+
+
+def test_the_contract_has_the_last_word_on_the_environment(tmp_path: Path) -> None:
+    """What the contract sets is filled, and goes before what the sandbox sets."""
+    with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
+        env = box.env(HERMETIC, box.work)
+        assert env["ENGINE_HOME"] == f"{box.home}/.engine"
+        assert env["HOME"] == f"{box.home}/own"
+
+
+def test_every_proxy_is_the_backend_but_for_loopback(tmp_path: Path) -> None:
+    """Whatever spelling an engine reads, it is led to the backend, and loopback goes direct."""
+    with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
+        env = box.env(HERMETIC, box.work)
+        proxies = {
+            env[name] for base in ("http", "https", "all") for name in (f"{base}_proxy", f"{base}_proxy".upper())
+        }
+        assert proxies == {box.backend.url}
+        assert env["NO_PROXY"] == env["no_proxy"] == "127.0.0.1,localhost,::1"
+
+
+def test_a_backend_that_is_away_takes_no_part_in_the_journal(tmp_path: Path) -> None:
+    """Where the model is away the engine is led there, and the proxy still watches."""
+    away = "http://127.0.0.1:1"
+    with sandbox(HERMETIC, tmp_path, "main", keep=False, model_url=away) as box:
+        assert f'url = "{away}/v1"' in (box.home / ".engine/config.toml").read_text()
+        assert box.env(HERMETIC, box.work)["HTTPS_PROXY"] == box.backend.url
+        assert box.places() == {str(box.root): "<sandbox>", box.backend.url: "<backend>", away: "<backend>"}
+
+
+HOLDING = """
+import sys
+from pathlib import Path
+from turngate_probes.harness.sandbox import claimed
+with claimed(Path(sys.argv[1]), "main-") as root:
+    (root / "left").write_text("much")
+    print(root, flush=True)
+    sys.stdin.read()
+"""
+
+
+def holding(parent: Path) -> tuple[subprocess.Popen[str], Path]:
+    """Start a process that holds a sandbox until its input ends; gives both."""
+    pipe = subprocess.PIPE
+    process = subprocess.Popen((sys.executable, "-c", HOLDING, str(parent)), stdin=pipe, stdout=pipe, text=True)
+    assert process.stdout
+    return process, Path(process.stdout.readline().strip())
+
+
+def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    """A sandbox whose process was killed is nobody's; one that a process holds stays, and so does what is live."""
+    killed, orphan = holding(tmp_path)
+    killed.kill()
+    killed.communicate()
+    alive, held = holding(tmp_path)
+    (tmp_path / "live-1").mkdir()
+    (tmp_path / "note").write_text("")
+    assert orphan.is_dir()
+    Stage.of(tmp_path, 1, Interrupt(), keep=True)
+    assert orphan.is_dir()
+    with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
+        Stage.of(tmp_path, 1, Interrupt())
+        assert {each.name for each in tmp_path.iterdir()} == {box.root.name, held.name, "live-1", "note"}
+    assert (held / "left").exists()
+    alive.communicate("")
+    assert not held.exists()
+
+
+def test_nothing_is_swept_where_nothing_is(tmp_path: Path) -> None:
+    """A first run has no folder of sandboxes yet, and makes none by looking."""
+    sweep(tmp_path / "none")
+    assert not (tmp_path / "none").exists()

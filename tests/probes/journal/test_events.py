@@ -1,0 +1,80 @@
+"""From turns, pages and results to events: plain, bounded, and without places of this machine."""
+
+import json
+
+from tests.probes import turns as t
+from turngate.contract.clauses import Result
+from turngate.contract.load import catalogue
+from turngate.contract.verdict import ClauseResult
+from turngate_probes.journal.events import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, clause_event, page_event, turn_event
+
+PLACES = {"/box": "<sandbox>", "/opt/codex": "codex"}
+
+
+def test_a_turn_is_told() -> None:
+    """Name, command, streams, requests, id and outcome of a turn are in its event, as JSON."""
+    event = turn_event(t.resumed("main/again", "main/first", leftovers=(t.leftover("node", "x"),)), PLACES)
+    assert json.loads(json.dumps(event)) == event
+    assert (event["case"], event["step"]) == ("main", "again")
+    assert event["argv"] == ["codex", "exec", "--json", "-"]
+    assert (event["exit_code"], event["ended"], event["seconds"], event["cpu_seconds"]) == (0, "exit", 21.0, 0.5)
+    assert (event["handle"], event["outcome"], event["failure_reason"]) == (t.SESSION, "ask_user", None)
+    assert event["leftovers"] == ["node x"]
+    assert event["request_count"] == 1
+    assert event["requests"][0]["nonces"] == [t.nonce("main/first"), t.nonce("main/again")]
+    assert event["requests"][0]["last_user_text"] == f"Ask me. {t.nonce('main/again')}"
+
+
+def test_places_of_the_machine_are_replaced() -> None:
+    """Paths in argv, directory, streams, requests and reasons become their placeholders."""
+    requests = (t.exchange(path="/box/v1", texts=("in /box/work",)),)
+    failed = t.printed(text=None, failure="no /box/home")
+    turn = t.turn(
+        "main/first", failed, argv=("/opt/codex", "--cd", "/box/work"), cwd="/box/work", stderr=b"/box/tmp",
+        requests=requests,
+    )  # fmt: skip
+    told = json.dumps(turn_event(turn, PLACES))
+    assert "/box" not in told
+    assert "/opt" not in told
+    assert told.count("<sandbox>") == 7
+
+
+def test_long_matter_is_bounded() -> None:
+    """Long arguments, streams and many requests are cut, and their true size is told."""
+    turn = t.turn(
+        "main/first", b"x" * 100_000, argv=("codex", "y" * 1000), requests=(t.exchange(texts=("z" * 9999,)),) * 50
+    )
+    event = turn_event(turn, {})
+    assert event["argv"][1] == "y" * MAX_ARGUMENT + "… (1000 characters)"
+    assert event["stdout"]["bytes"] == 100_000
+    assert len(event["stdout"]["excerpt"]) < MAX_EXCERPT + 100
+    assert (len(event["requests"]), event["request_count"]) == (MAX_REQUESTS, 50)
+    assert len(event["requests"][0]["last_user_text"]) == MAX_ARGUMENT
+
+
+def test_bytes_that_are_no_text_are_shown() -> None:
+    """What is not UTF-8 is written as escapes, never dropped."""
+    assert turn_event(t.turn("main/first", b"\xff{}"), {})["stdout"]["excerpt"] == "\\xff{}"
+
+
+def test_unwatched_requests_are_none() -> None:
+    """A recording without requests says None, which is not the same as no request."""
+    assert turn_event(t.turn("main/first", requests=None), {})["requests"] is None
+    assert turn_event(t.turn("main/first", requests=()), {})["requests"] == []
+
+
+def test_a_page_is_told() -> None:
+    """A plain command has command and streams alone."""
+    event = page_event(t.page("static/version", "codex-cli 0.169.0", exit_code=3), PLACES)
+    assert (event["case"], event["step"], event["exit_code"]) == ("static", "version", 3)
+    assert event["stdout"] == {"bytes": 17, "excerpt": "codex-cli 0.169.0"}
+    assert "requests" not in event
+
+
+def test_a_result_is_told() -> None:
+    """All of a clause's result is in its event."""
+    found = ClauseResult(catalogue()["stdin.open"], Result.DEVIATES, "it hung", ("stdin-open/first",))
+    assert clause_event(found) == {
+        "id": "stdin.open", "level": "hermetic", "severity": "degraded", "result": "deviates", "detail": "it hung",
+        "stale": False, "evidence": ["stdin-open/first"], "needs": [], "reason": None,
+    }  # fmt: skip

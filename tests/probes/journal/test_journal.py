@@ -1,0 +1,198 @@
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate.errors import EnvironmentFailed
+from turngate_probes.journal.journal import LONGEST_TEXT, Event, Journal, read
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """The place of a journal in a folder that is not there yet."""
+    return tmp_path / "run" / "journal.ndjson"
+
+
+def test_what_is_added_is_read_again_in_order(path: Path) -> None:
+    """Events come back with their fields, in the order in which they were added."""
+    journal = Journal(path)
+    journal.add("turn", case="main", argv=("codex", "exec"), exit_code=None, nested={"a": [1, 2.5, True]})
+    journal.add("probe.finished", seconds=1.5)
+    journal.close()
+    first, second = read(path)
+    assert {key: value for key, value in first.items() if key != "at"} == {
+        "event": "turn",
+        "case": "main",
+        "argv": ["codex", "exec"],
+        "exit_code": None,
+        "nested": {"a": [1, 2.5, True]},
+    }
+    assert second["event"] == "probe.finished"
+
+
+def test_the_time_is_utc_with_milliseconds(path: Path) -> None:
+    """Each event carries the time at which it was added."""
+    journal = Journal(path)
+    journal.add("x")
+    journal.close()
+    (event,) = read(path)
+    at = datetime.fromisoformat(event["at"])
+    assert at.utcoffset() == timedelta(0)
+    assert abs(datetime.now(UTC) - at) < timedelta(minutes=1)
+    assert len(event["at"]) == len("2026-11-21T10:00:00.000+00:00")
+
+
+def test_an_event_is_on_disk_before_the_next(path: Path) -> None:
+    """A crash right after an event loses nothing of it."""
+    journal = Journal(path)
+    journal.add("probe.started", level="static")
+    assert [event["level"] for event in read(path)] == ["static"]
+    journal.close()
+
+
+def test_paths_and_dataclasses_are_fields_too(path: Path) -> None:
+    """What a probe has at hand need not be converted before it is added."""
+
+    @dataclass(frozen=True, slots=True)
+    class Handle:
+        engine: str
+        token: str
+
+    journal = Journal(path)
+    journal.add("turn", cwd=Path("/sandbox"), handle=Handle("codex", "token=abcdefgh1234"))
+    journal.close()
+    (event,) = read(path)
+    assert (event["cwd"], event["handle"]) == ("/sandbox", {"engine": "codex", "token": "token=<secret>"})
+
+
+def test_a_torn_last_line_is_skipped(path: Path) -> None:
+    """What was written before a crash is read, whatever part of the last line is there."""
+    journal = Journal(path)
+    journal.add("one")
+    journal.add("two", text="größer")
+    journal.close()
+    whole = path.read_bytes()
+    after_first = whole.index(b"\n") + 1
+    for end in range(after_first, len(whole) - 1):
+        path.write_bytes(whole[:end])
+        assert [event["event"] for event in read(path)] == ["one"], end
+
+
+@pytest.mark.parametrize("line", [b"{torn", b"[]", b"7", b'{"event": 3, "at": ""}', b'{"at": ""}', b"\xff", b""])
+def test_any_other_line_that_is_no_event_is_named(path: Path, line: bytes) -> None:
+    """A damaged file is the environment's failure, with the number of the line."""
+    path.parent.mkdir()
+    path.write_bytes(b'{"event": "a", "at": ""}\n' + line + b'\n{"event": "b", "at": ""}\n')
+    with pytest.raises(EnvironmentFailed, match="line 2: no event"):
+        list(read(path))
+
+
+def test_a_missing_journal_is_an_environment_failure(path: Path) -> None:
+    """Reading what is not there says so."""
+    with pytest.raises(EnvironmentFailed, match="can't be read"):
+        list(read(path))
+
+
+def test_an_unwritable_place_is_an_environment_failure(tmp_path: Path) -> None:
+    """A folder that is a file can't hold a journal."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(EnvironmentFailed, match="can't be written"):
+        Journal(tmp_path / "file" / "journal.ndjson")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is played by /dev/full")
+def test_a_full_disk_is_an_environment_failure() -> None:
+    """An event that can't be written is never lost silently."""
+    journal = Journal(Path("/dev/full"))
+    with pytest.raises(EnvironmentFailed, match="can't be written"):
+        journal.add("turn")
+    journal.close()
+
+
+def test_threads_write_whole_lines_and_tell_listeners_in_order(path: Path) -> None:
+    """Events of many threads are neither mixed nor lost, and listeners see the order of the file."""
+    heard: list[Event] = []
+    journal = Journal(path, [heard.append])
+
+    def add_many(thread: int) -> None:
+        for number in range(50):
+            journal.add("turn", thread=thread, number=number, text="x " * 250)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add_many, range(8)))
+    journal.close()
+    events = list(read(path))
+    assert events == heard
+    assert sorted((e["thread"], e["number"]) for e in events) == [(t, n) for t in range(8) for n in range(50)]
+
+
+def test_events_after_the_end_are_dropped(path: Path) -> None:
+    """A thread that is still at work when the journal is closed does no harm."""
+    heard: list[Event] = []
+    journal = Journal(path, [heard.append])
+    journal.close()
+    journal.close()
+    journal.add("turn")
+    assert list(read(path)) == heard == []
+
+
+def test_an_older_journal_is_replaced(path: Path) -> None:
+    """A journal holds one probe."""
+    for kind in ("old", "new"):
+        journal = Journal(path)
+        journal.add(kind)
+        journal.close()
+    assert [event["event"] for event in read(path)] == ["new"]
+
+
+def deep(text: str) -> dict[str, Any]:
+    """Put a text at every kind of place that an event has."""
+    return {"plain": text, "argv": ["codex", text], "stdout": {"excerpt": text}}
+
+
+@pytest.mark.parametrize(
+    "made",
+    [lambda: "sk-" + "a1B2" * 6, lambda: "https://registry.example.com/@openai/codex"],
+    ids=["key", "host"],
+)
+def test_secrets_and_registries_never_reach_the_file_or_the_listeners(path: Path, made: Callable[[], str]) -> None:
+    """Text is redacted wherever it stands in an event."""
+    heard: list[Event] = []
+    journal = Journal(path, [heard.append])
+    journal.add("turn", **deep(f"before {made()} after"))
+    journal.close()
+    for text in (path.read_text(), json.dumps(heard)):
+        assert made() not in text
+        assert "registry.example" not in text
+        assert text.count("before <") == text.count("after") == 3
+
+
+def test_long_text_is_bounded(path: Path) -> None:
+    """A text of 200 KB is cut to its start and its end, and says how much is left out."""
+    journal = Journal(path)
+    journal.add("turn", argv=["START" + " x" * 100_000 + "END"])
+    journal.close()
+    (event,) = read(path)
+    (word,) = event["argv"]
+    assert word.startswith("START")
+    assert word.endswith("END")
+    assert f"{200_008 - LONGEST_TEXT} characters left out" in word
+    assert len(word) < LONGEST_TEXT + 100
+
+
+@given(text=st.text(st.characters(categories=["L", "Cs", "Cc", "Zs"]), max_size=50))
+def test_any_text_is_written_and_can_be_printed(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    """Lone surrogates of an undecodable argv included."""
+    path = tmp_path_factory.mktemp("any") / "journal"
+    journal = Journal(path)
+    journal.add("turn", text=text)
+    journal.close()
+    (event,) = read(path)
+    event["text"].encode("utf-8")

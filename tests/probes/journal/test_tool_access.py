@@ -1,0 +1,144 @@
+"""The price of not acting unasked: what is read from turns in which the model asks for a tool."""
+
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tests.probes import engines
+from tests.probes.report import samples
+from tests.probes.turns import CODEX, exchange
+from turngate_probes.journal.events import turn_event
+from turngate_probes.journal.tool_access import difference, price, rows, told
+from turngate_probes.report.markdown import markdown
+from turngate_probes.report.page import page
+from turngate_probes.report.text import print_report
+
+
+def asked(*lies: str, folder: Path) -> dict[str, Any]:
+    """Play the case of the tool call, and that of mode auto, on a fake engine."""
+    seen = engines.play(engines.install(folder, *lies), folder, "main", "auto", "tool-call").seen
+    return price([{"event": "turn", **turn_event(turn, {})} for turn in seen.turns.values()]) or {}
+
+
+def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tmp_path: Path) -> None:
+    """What the model is offered and told in each mode, and how the turn ends."""
+    found = asked(folder=tmp_path)
+    assert found["interactive"]["tools"] == ["exec_command"]
+    assert found["auto"]["tools"] == ["apply_patch", "exec_command"]
+    calls = [(found[mode]["call"]["outcome"], found[mode]["call"]["told"]) for mode in ("interactive", "auto")]
+    assert calls == [("denied", "rejected by the sandbox"), ("executed", "done")]
+    assert [found[mode]["call"]["exit_code"] for mode in found] == [0, 0]
+    assert difference(found) == (["apply_patch"], [])
+    assert list(rows(found)) == [
+        ("interactive", "1", "", "exec_command: denied", "0"),
+        ("auto", "2", "only with auto-approve: apply_patch", "exec_command: executed", "0"),
+    ]  # fmt: skip
+
+
+def test_a_tool_that_runs_unasked_is_seen_on_disk(tmp_path: Path) -> None:
+    """Whatever the model is told, and the file of one turn is not taken for that of the next."""
+    found = asked("acts-unasked", folder=tmp_path)
+    assert found["interactive"]["call"]["outcome"] == "executed"
+
+
+def test_an_engine_that_waits_for_somebody_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is ended by its deadline."""
+    monkeypatch.setattr("turngate_probes.harness.cases.TOOL_PATIENCE", 0.5)
+    found = asked("hangs-at-tools", folder=tmp_path)
+    assert [found[mode]["call"]["outcome"] for mode in found] == ["hangs", "hangs"]
+
+
+def event(step: str = "first", **changes: Any) -> dict[str, Any]:
+    """A turn in which the model asked for a tool."""
+    request = {"reply": "tool_call exec_command", "tools": ["exec_command"]}
+    usual = {"event": "turn", "case": "tool-call", "step": step, "ended": "exit", "exit_code": 0, "seconds": 1.0}
+    return usual | {"requests": [request], "acted": False, "told": None} | changes
+
+
+@pytest.mark.parametrize(
+    "changes, outcome",
+    [
+        ({"acted": True, "told": "no"}, "executed"),
+        ({"ended": "timeout", "exit_code": None}, "hangs"),
+        ({"told": "denied"}, "denied"),
+        ({"told": ""}, "denied"),
+        ({"exit_code": 1}, "failed"),
+        ({}, "dropped"),
+    ],
+)
+def test_what_became_of_a_call(changes: dict[str, Any], outcome: str) -> None:
+    """What was done goes before what was said."""
+    found = price([event(**changes)])
+    assert found
+    assert found["interactive"]["call"]["outcome"] == outcome
+    assert found["auto"] is None
+
+
+def test_without_a_call_there_is_no_table() -> None:
+    """Nothing is said of a mode that was not seen; an old journal knows nothing of all this."""
+    assert price([]) is None
+    assert list(rows(None)) == []
+    shown = price([event(requests=[{"reply": "text", "tools": ["a"]}])])
+    assert shown == {"interactive": {"tools": ["a"], "call": None}, "auto": None}
+    assert list(rows(shown)) == []
+    assert price([event(requests=None)]) is None
+
+
+def test_what_became_of_a_recorded_call_is_unknown() -> None:
+    """Recordings show that the model asked for a tool, and not what the tool did."""
+    recorded = {key: value for key, value in event().items() if key not in {"acted", "told"}}
+    assert price([recorded]) == {"interactive": {"tools": ["exec_command"], "call": None}, "auto": None}
+
+
+def offered(interactive: list[str] | None, auto: list[str] | None) -> dict[str, Any]:
+    """A price by the tools of each mode."""
+    call = {"tool": "write", "outcome": "denied", "exit_code": 0, "seconds": 1.0, "told": "no"}
+    return {mode: {"tools": tools, "call": call} for mode, tools in (("interactive", interactive), ("auto", auto))}
+
+
+def test_the_tools_of_one_mode_alone_are_named() -> None:
+    """Either way, and not where those of the other mode were not seen."""
+    assert [row.alone for row in rows(offered(["ask", "read"], ["read", "write"]))] == [
+        "only without: ask", "only with auto-approve: write",
+    ]  # fmt: skip
+    assert [row.alone for row in rows(offered(None, ["write"]))] == ["", ""]
+    named = list(rows(offered([], [f"{i:02}{'x' * 900}" for i in range(40)])))[1].alone
+    assert named.endswith(", 32 more")
+    assert len(named) < 1000
+
+
+@pytest.mark.parametrize("kind", ["text", "markdown", "page"])
+def test_every_table_of_prices_names_them(kind: str) -> None:
+    """Their number alone says nothing of what is missed."""
+    report = samples.mixed()
+    report["releases"][0]["price"] = offered(["read"], ["read", "write_file"])
+    console = Console(file=io.StringIO(), width=500)
+    print_report(console, report, Path("journal"))
+    assert isinstance(console.file, io.StringIO)
+    found = {"text": console.file.getvalue(), "markdown": markdown(report), "page": page(report)}[kind]
+    assert re.search(r"only with auto(-|&#45;)approve(:|&#58;) write(_|&#95;)file", found)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"input": [{"role": "user"}, {"type": "function_call_output", "output": "no way"}]},
+        {"messages": [{"role": "tool", "content": "no way"}, {"role": "user", "content": "by the way"}]},
+        {"messages": [{"role": "user", "content": [{"type": "tool_result", "content": [{"text": "no way"}]}]}]},
+        {"contents": [{"parts": [{"functionResponse": {"response": {"error": "no way"}}}]}]},
+    ],
+)
+def test_what_the_model_is_told_is_read_in_every_protocol(document: Any) -> None:
+    """From the first request after the call that holds a result; others run beside it."""
+    call = exchange(reply="tool_call exec_command", body=json.dumps(document).encode())
+    beside = exchange(body=b'{"messages": [{"role": "user", "content": "a title, please"}]}')
+    result = exchange(body=json.dumps(document).encode())
+    assert told([call, beside, result]) == "no way"
+    assert told([result]) is None
+    assert told([call, exchange(body=b"torn")]) is None
+    assert CODEX.hermetic.tool_call

@@ -1,0 +1,125 @@
+"""Recordings: where they are found, and what is read from them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.errors import ContractError
+from turngate.model import Outcome
+from turngate.process import Ended
+from turngate_probes.record import replay
+from turngate_probes.releases import recorded_releases
+
+SHIPPED = Path(__file__).parents[3] / "fixtures"
+VERSION = "0.5.19"
+
+
+@pytest.fixture(name="contract")
+def _contract() -> EngineContract:
+    """The contract of the engine that has nothing but recordings."""
+    return load.contract("iflow").at(VERSION)
+
+
+@pytest.fixture(name="first")
+def _first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of recordings that holds a single one; that one's own folder."""
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path))
+    place = Path("iflow") / VERSION / "main-first"
+    shutil.copytree(SHIPPED / place, tmp_path / place)
+    return tmp_path / place
+
+
+def edit(first: Path, old: str, new: str) -> None:
+    """Change the text of a recording."""
+    file = first / "recording.yaml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_they_are_found_where_the_user_says(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable comes first, even if there is nothing; else the working directory, else the checkout."""
+    assert recorded_releases.folder() == tmp_path
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "none"))
+    assert recorded_releases.folder() is None
+    monkeypatch.delenv("TURNGATE_FIXTURES")
+    monkeypatch.chdir(tmp_path)
+    assert recorded_releases.folder() == SHIPPED
+    (tmp_path / "fixtures").mkdir()
+    assert recorded_releases.folder() == Path("fixtures")
+
+
+def test_the_newest_is_found_by_version(first: Path) -> None:
+    """Versions are compared as such, not as text; an engine without recordings has none."""
+    first.parents[1].joinpath("0.5.9").mkdir()
+    assert recorded_releases.newest("iflow") == VERSION
+    first.parents[1].joinpath("0.10.0").mkdir()
+    assert recorded_releases.newest("iflow") == "0.10.0"
+    assert recorded_releases.newest("codex") is None
+
+
+def test_a_turn_is_read_as_it_was_recorded(first: Path, contract: EngineContract) -> None:
+    """Streams, argv, id, outcome and requests are those of the recorded turn."""
+    turn = replay.replay(contract).turn("main/first")
+    assert turn.stdout == (first / "stdout").read_bytes()
+    assert turn.argv == ("iflow", *turn.own_arguments)
+    assert (turn.exit_code, turn.ended, turn.stdin) == (0, Ended.EXIT, "prompt")
+    assert [each.user_texts[-1] for each in turn.sent()] == [turn.prompt]
+    assert turn.session is not None
+    assert turn.session.startswith("session-")
+    assert turn.scripted in turn.stdout.decode()
+    assert turn.reading.result.outcome in (Outcome.ASK_USER, Outcome.ERROR)
+
+
+def test_a_turn_that_was_ended_is_a_timeout(first: Path, contract: EngineContract) -> None:
+    """A recorded turn that did not end by itself is read as one."""
+    edit(first, "ended: exit", "ended: timeout")
+    reason = replay.replay(contract).turn("main/first").reading.result.failure_reason
+    assert reason is not None
+    assert reason.startswith("TURN_TIMEOUT")
+
+
+@pytest.mark.parametrize(
+    "old, new",
+    [
+        ("mode: interactive", "mode: dreaming"),
+        ("turn: main/first", "turn: main"),
+        ("exit_code: 0\n", ""),
+        ("prompt_at: []", "prompt_at: [7]"),
+    ],
+    ids=["no mode", "no step", "key missing", "beyond argv"],
+)
+def test_a_recording_that_breaks_its_schema_is_refused(
+    first: Path, contract: EngineContract, old: str, new: str
+) -> None:
+    """The error names the file."""
+    edit(first, old, new)
+    with pytest.raises(ContractError) as told:
+        replay.replay(contract)
+    assert "recording.yaml" in str(told.value)
+
+
+def test_a_page_is_read_as_it_was_recorded(first: Path, contract: EngineContract) -> None:
+    """What a plain command printed comes back as it was, and one that breaks its schema is refused."""
+    place = first.with_name("static-version")
+    shutil.copytree(SHIPPED / "iflow" / VERSION / place.name, place)
+    page = replay.replay(contract).page("static/version")
+    assert (page.argv, page.exit_code, page.ended) == (("iflow", "--version"), 0, Ended.EXIT)
+    assert (page.stdout, page.stderr) == (b"0.5.19\n", b"")
+    edit(place, "page: static/version", "page: static/help-1")
+    with pytest.raises(ContractError, match="lies in a folder static-version"):
+        replay.replay(contract)
+    edit(place, "exit_code: 0\n", "")
+    with pytest.raises(ContractError, match="'exit_code' is a required property"):
+        replay.replay(contract)
+
+
+def test_shipped_recordings_of_the_withdrawn_engine_are_read(
+    contract: EngineContract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that is shipped of it is read, under the names that checks look for."""
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(SHIPPED))
+    assert {"main/first", "main/again", "bad-handles/dead"} <= replay.replay(contract).turns.keys()

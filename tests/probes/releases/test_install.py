@@ -1,0 +1,350 @@
+"""Installing releases: from a registry that `fake_npm` plays, with every way in which that can fail."""
+
+import json
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from semver import Version
+
+from tests.probes import fake_npm
+from turngate.contract.structs import Npm
+from turngate.errors import EnvironmentFailed
+from turngate_probes.releases import install as releases
+from turngate_probes.releases import npm
+from turngate_probes.releases.install import Installed, default_cache, install, nearest, pinned_version
+
+SOURCE = Npm(fake_npm.PACKAGE, ("node_modules/engine-{platform}/engine", "node_modules/.bin/engine"))
+PINNED = Npm("@openai/codex", ("node_modules/.bin/engine",))
+
+
+class Registry:
+    """The played registry, and a cache to install into."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.cache = folder / "cache"
+        self.said: list[str] = []
+        self.publish("0.9.0", "1.0.0", "1.2.0-linux-x64", "1.2.0")
+        self.lacks()
+
+    def publish(self, *versions: str) -> None:
+        """Have these versions, the last being the latest."""
+        (self.folder / "published.json").write_text(json.dumps(versions))
+
+    def lacks(self, *what: str) -> None:
+        """Let installations lack what `fake_npm` understands."""
+        (self.folder / "without").write_text(" ".join(what))
+
+    def fails(self, command: str, error: str) -> None:
+        """Let an npm command fail with this standard error."""
+        (self.folder / f"fail-{command}").write_text(error)
+
+    def waits(self, command: str) -> Path:
+        """Let an npm command wait until the returned fifo is written to and closed."""
+        fifo = self.folder / f"wait-{command}"
+        os.mkfifo(fifo)
+        return fifo
+
+    def calls(self) -> list[list[str]]:
+        """Return the arguments of every call of npm so far."""
+        calls = self.folder / "calls"
+        return [json.loads(line) for line in calls.read_text().splitlines()] if calls.exists() else []
+
+    def install(
+        self,
+        version: str,
+        engine: str = "engine",
+        source: Npm = SOURCE,
+        say: Callable[[str], None] | None = None,
+    ) -> Installed:
+        """Install a release; what is said is kept."""
+        return install(engine, source, version, self.cache, say=say or self.said.append)
+
+    def left(self, engine: str = "engine") -> set[str]:
+        """Name what stands in the cache for an engine, locks aside."""
+        return {each.name for each in (self.cache / "engines" / engine).iterdir() if each.suffix != ".lock"}
+
+
+@pytest.fixture(name="registry")
+def _registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+    """Put the fake npm, and nothing else, on PATH."""
+    program = tmp_path / "bin" / "npm"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{Path(fake_npm.__file__).read_text()}")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setenv("FAKE_NPM", str(tmp_path))
+    return Registry(tmp_path)
+
+
+def test_installs_a_release_without_scripts(registry: Registry) -> None:
+    """A release lands in the cache with its executable and checksum, and no npm command may run scripts."""
+    installed = registry.install("1.0.0")
+    assert installed.version == "1.0.0"
+    assert installed.root == registry.cache / "engines" / "engine" / "1.0.0"
+    assert installed.executable == installed.root / "node_modules/.bin/engine"
+    assert os.access(installed.executable, os.X_OK)
+    assert installed.integrity.startswith("sha512-")
+    assert all("--ignore-scripts" in call for call in registry.calls())
+    assert registry.left() == {"1.0.0"}
+    assert registry.said == ["engine 1.0.0: installing from npm"]
+
+
+def test_installs_once(registry: Registry) -> None:
+    """What is in the cache is taken from there, without npm."""
+    first = registry.install("1.0.0")
+    calls = registry.calls()
+    assert registry.install("1.0.0") == first
+    assert registry.calls() == calls
+
+
+def test_latest_is_resolved_to_a_version(registry: Registry) -> None:
+    """`latest` installs the newest version under its own name."""
+    assert registry.install("latest").version == "1.2.0"
+    assert registry.left() == {"1.2.0"}
+
+
+def test_build_of_this_platform_comes_first(registry: Registry) -> None:
+    """Of several executables the first that exists is taken; `{platform}` is Node's name of this machine."""
+    installed = registry.install("1.0.0")
+    build = installed.root / f"node_modules/engine-{releases.node_platform()}/engine"
+    build.parent.mkdir()
+    build.touch(mode=0o755)
+    assert registry.install("1.0.0").executable == build
+
+
+def test_pinned_release_comes_from_its_lock(registry: Registry) -> None:
+    """The pinned version is installed by the lock that is shipped, to the checksum in it."""
+    pinned = pinned_version("codex")
+    assert pinned
+    registry.publish(pinned)
+    installed = registry.install(pinned, "codex", PINNED)
+    lock = json.loads((Path(releases.__file__).parent / "pins/codex/package-lock.json").read_text())
+    assert installed.integrity == lock["packages"]["node_modules/@openai/codex"]["integrity"]
+
+
+def test_pinned_release_with_another_content_is_refused(registry: Registry) -> None:
+    """A pinned release whose checksum is not that of the pin is not installed."""
+    pinned = pinned_version("codex")
+    assert pinned
+    registry.publish(pinned)
+    registry.lacks("pin")
+    with pytest.raises(EnvironmentFailed, match="@openai/codex is not the one that is pinned"):
+        registry.install(pinned, "codex", PINNED)
+    assert registry.left("codex") == set()
+
+
+def test_cached_release_that_left_its_pin_is_installed_anew(registry: Registry) -> None:
+    """When the pin promises another checksum than the cache holds, the cache does not count."""
+    pinned = pinned_version("codex")
+    assert pinned
+    registry.publish(pinned)
+    good = registry.install(pinned, "codex", PINNED)
+    marker = good.root / releases.MARKER
+    marker.write_text(marker.read_text().replace(good.integrity, "sha512-other"))
+    assert registry.install(pinned, "codex", PINNED) == good
+    assert good.integrity in marker.read_text()
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda root: (root / releases.MARKER).unlink(),
+        lambda root: (root / releases.MARKER).write_text("@vendor/engine"),
+        lambda root: (root / releases.MARKER).write_text("a b c"),
+        lambda root: (root / releases.MARKER).write_text("@vendor/engine 9.9.9 sha512-x"),
+        lambda root: (root / "node_modules/.bin/engine").unlink(),
+        lambda root: (root / "node_modules/.bin/engine").chmod(0o644),
+        lambda root: shutil.rmtree(root / "node_modules"),
+    ],
+    ids=[
+        "no-marker",
+        "cut-marker",
+        "odd-marker",
+        "other-version",
+        "no-executable",
+        "not-executable",
+        "emptied",
+    ],
+)
+def test_broken_entry_is_installed_anew(registry: Registry, damage: Callable[[Path], object]) -> None:
+    """A cache entry that is not in order is replaced, not used and not tripped over."""
+    good = registry.install("1.0.0")
+    damage(good.root)
+    assert registry.install("1.0.0") == good
+    assert os.access(good.executable, os.X_OK)
+    assert len(registry.said) == 2
+
+
+def test_remains_of_an_interrupted_installation_do_not_matter(registry: Registry) -> None:
+    """A folder that a killed installation left half full is cleared away."""
+    partial = registry.cache / "engines/engine/.1.0.0.partial/node_modules/.bin"
+    partial.mkdir(parents=True)
+    registry.install("1.0.0")
+    assert registry.left() == {"1.0.0"}
+
+
+def test_two_installations_at_once_install_once(registry: Registry) -> None:
+    """A second installation of the same release waits for the first, says so, and takes its result."""
+    fifo, waiting = registry.waits("install"), threading.Event()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(registry.install, "1.0.0")
+        # opening the fifo to write returns when the first one's npm reads it
+        with fifo.open("w"):
+            second = pool.submit(registry.install, "1.0.0", say=lambda _text: waiting.set())
+            assert waiting.wait(30)
+        assert first.result(30) == second.result(30)
+    assert [call[0] for call in registry.calls()] == ["install"]
+
+
+@pytest.mark.parametrize(
+    "code, what",
+    [
+        ("ENOTFOUND", "the package registry cannot be reached"),
+        ("ECONNREFUSED", "the package registry cannot be reached"),
+        ("ETIMEDOUT", "the package registry cannot be reached"),
+        ("E503", "the package registry cannot be reached"),
+        ("UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "the package registry cannot be reached"),
+        ("EINTEGRITY", "the package's content is not what was promised"),
+        ("ENOSPC", "the disk is full"),
+        ("EACCES", "a folder cannot be written"),
+        ("EBADPLATFORM", "the release does not support this platform"),
+    ],
+)
+@pytest.mark.parametrize("prefix", ["npm error", "npm ERR!"], ids=["new-npm", "old-npm"])
+def test_failures_are_told_apart(registry: Registry, prefix: str, code: str, what: str) -> None:
+    """Each cause that npm names has its own message and remedy, and leaves nothing in the cache."""
+    registry.fails("install", f"{prefix} code {code}\n{prefix} errno {code}\n{prefix} the reason itself")
+    with pytest.raises(EnvironmentFailed) as failure:
+        registry.install("1.0.0")
+    assert failure.value.what == f"{what} (npm install: {code}: the reason itself)"
+    assert failure.value.hint
+    assert registry.left() == set()
+
+
+def test_unknown_failure_shows_what_npm_says(registry: Registry) -> None:
+    """Where npm names no cause its own words are shown."""
+    registry.fails("install", "npm error Cannot read properties of undefined\nnpm error second line")
+    with pytest.raises(EnvironmentFailed, match=r"npm install exited with 1: Cannot read .*\nsecond line"):
+        registry.install("1.0.0")
+
+
+@pytest.mark.parametrize(
+    "text", ["GET https://packages.corp.test:8443/@vendor%2fengine", "getaddrinfo ENOTFOUND corp.test"]
+)
+def test_registry_is_not_named(registry: Registry, text: str) -> None:
+    """The address of the registry, which may be a private one, is not repeated."""
+    registry.fails("install", f"npm error code ENOTFOUND\nnpm error network {text}")
+    with pytest.raises(EnvironmentFailed) as failure:
+        registry.install("1.0.0")
+    assert "<package-registry>" in failure.value.what
+    assert "corp.test" not in failure.value.what
+
+
+@pytest.mark.parametrize("version", ["1.1.0", "1.1", "^1.0.0", "1.2.0-nightly"])
+def test_unknown_version_names_the_nearest(registry: Registry, version: str) -> None:
+    """A version that is not published, or none at all, is told with those beside it."""
+    with pytest.raises(EnvironmentFailed) as failure:
+        registry.install(version)
+    assert failure.value.what == f"@vendor/engine has no version {version}"
+    assert failure.value.hint == "nearest: 1.0.0, 1.2.0"
+
+
+def test_unknown_package_is_told_as_such(registry: Registry) -> None:
+    """A package that the registry does not have is not mistaken for a missing version."""
+    missing = "npm error code E404\nnpm error 404 Not Found"
+    registry.fails("install", missing)
+    registry.fails("view", missing)
+    with pytest.raises(EnvironmentFailed, match="there is no package @vendor/engine"):
+        registry.install("1.0.0")
+
+
+def test_lock_without_checksum_is_refused(registry: Registry) -> None:
+    """A release of which a package has no sha512 in the lock is not installed."""
+    registry.lacks("integrity")
+    with pytest.raises(EnvironmentFailed, match="@vendor/engine has no sha512 integrity"):
+        registry.install("1.0.0")
+    assert registry.left() == set()
+
+
+def test_bundled_packages_need_no_checksum_of_their_own() -> None:
+    """What lies in another package's archive is covered by that one's checksum."""
+    releases.check_integrity({"": {}, "a": {"integrity": "sha512-x"}, "a/node_modules/b": {"inBundle": True}}, {})
+
+
+def test_release_without_an_executable_is_refused(registry: Registry) -> None:
+    """An installation without an executable for this platform is told with the places that were tried."""
+    registry.lacks("executable")
+    with pytest.raises(EnvironmentFailed) as failure:
+        registry.install("1.0.0")
+    assert f"no executable for {releases.node_platform()}" in failure.value.what
+    assert f"node_modules/engine-{releases.node_platform()}/engine" in failure.value.what
+    assert registry.left() == set()
+
+
+def test_release_whose_build_for_this_platform_is_not_published_is_refused(registry: Registry) -> None:
+    """Its executable is there, and would only say that it lacks the build."""
+    registry.lacks("build")
+    with pytest.raises(EnvironmentFailed, match="installs no executable for"):
+        registry.install("1.0.0")
+
+
+def test_npm_that_does_not_end_is_ended(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An npm command is bounded in time."""
+    registry.waits("install")
+    monkeypatch.setattr(npm, "TIMEOUT", 0.2)
+    with pytest.raises(EnvironmentFailed, match="npm install was not done after 0 s"):
+        registry.install("1.0.0")
+
+
+def test_missing_npm_is_told_with_its_remedy(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without npm on PATH the message says what to install."""
+    monkeypatch.setenv("PATH", str(registry.folder / "nowhere"))
+    with pytest.raises(EnvironmentFailed, match="npm was not found on PATH") as failure:
+        registry.install("1.0.0")
+    assert "Node.js" in failure.value.hint
+
+
+def test_cache_that_cannot_be_made_is_told(registry: Registry) -> None:
+    """A cache folder that cannot be written to is a failure of the environment, not a crash."""
+    registry.cache.write_text("a file where the folder should be")
+    with pytest.raises(EnvironmentFailed, match="the cache cannot be written"):
+        registry.install("1.0.0")
+
+
+def test_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """TURNGATE_CACHE_DIR goes before XDG_CACHE_HOME, and that before the home directory."""
+    monkeypatch.setenv("HOME", "/h")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("TURNGATE_CACHE_DIR", raising=False)
+    assert default_cache() == Path("/h/.cache/turngate")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
+    assert default_cache() == Path("/x/turngate")
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", "~/t")
+    assert default_cache() == Path("/h/t")
+
+
+def test_engine_without_a_pin_has_no_pinned_version() -> None:
+    """An engine that is not pinned has no pinned version, which is no error."""
+    assert pinned_version("no-such-engine") is None
+
+
+VERSIONS = st.builds(Version, *[st.integers(0, 3)] * 3)
+
+
+@given(VERSIONS, st.lists(VERSIONS, unique=True))
+def test_nearest_versions_enclose_the_one_asked_for(asked: Version, published: list[Version]) -> None:
+    """Nothing that is published lies between the asked version and those that are named."""
+    near = [Version.parse(each) for each in nearest(str(asked), [str(each) for each in published])]
+    assert near == sorted(near)
+    below = max((each for each in published if each <= asked), default=None)
+    above = min((each for each in published if each > asked), default=None)
+    assert set(near) == {each for each in (below, above) if each is not None}

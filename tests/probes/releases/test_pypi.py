@@ -1,0 +1,98 @@
+"""Installing releases from an index that `fake_pip` plays."""
+
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.probes import fake_pip
+from turngate.errors import EnvironmentFailed
+from turngate_probes.releases import published, pypi
+from turngate_probes.releases.pypi import install
+
+PACKAGE = "vendor-codex"
+RETRYING = "WARNING: Retrying after connection broken by 'NewConnectionError'\nERROR: Could not find a version "
+NOTHING = "ERROR: No matching distribution found for vendor-codex==1.0.0"
+
+
+@pytest.fixture(name="index")
+def _index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Play pip, and have no npm on PATH."""
+    program = tmp_path / "python"
+    program.write_text(f"#!{sys.executable}\n{Path(fake_pip.__file__).read_text()}")
+    program.chmod(0o755)
+    (tmp_path / "published").write_text("1.0.0 1.1.0")
+    monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+    return tmp_path
+
+
+def test_a_wheel_is_installed_to_its_checksum(index: Path) -> None:
+    """The release lies beside those of npm, found again without pip, and nothing of it was run or compiled."""
+    installed = install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print)
+    assert installed.root == index / "cache/engines/codex/pypi-1.0.0"
+    assert installed.executable == installed.root / "site/vendor/bin/codex"
+    assert installed.integrity.startswith("sha256-")
+    assert install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print) == installed
+    (call,) = map(json.loads, (index / "calls").read_text().splitlines())
+    assert {"--only-binary=:all:", "--no-deps", "--no-compile", "--no-cache-dir"} <= set(call)
+
+
+@pytest.mark.parametrize(
+    "said, what",
+    [
+        ("ERROR: Could not find a version (from versions: none)", "there is no such release"),
+        ("WARNING: Retrying after connection broken", "the package index cannot be reached"),
+        (f"{RETRYING}(from versions: none)\n{NOTHING}", "the package index cannot be reached"),
+        (f"{RETRYING}(from versions: 0.1, 0.2)\n{NOTHING}", "there is no such release"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES: HASHES DO NOT MATCH", "content is not what was promised"),
+        ("ERROR: Could not install: [Errno 28] No space left on device", "the disk is full"),
+        ("python: No module named pip", "this Python has no pip"),
+        ("ERROR: odd at https://corp.test/simple", "pip install exited with 1: ERROR: odd at <package-registry>"),
+    ],
+)
+def test_failures_are_told_apart(index: Path, said: str, what: str) -> None:
+    """Each cause has its message and remedy, and names no host; nothing stays in the cache."""
+    (index / "fail").write_text(said)
+    with pytest.raises(EnvironmentFailed, match=what) as failed:
+        install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print)
+    assert failed.value.hint
+    assert "corp.test" not in str(failed.value)
+    assert not list((index / "cache/engines/codex").glob("pypi*"))
+
+
+def test_a_wheel_without_the_executable_is_refused(index: Path) -> None:
+    """What holds no command of the engine is not kept."""
+    (index / "without").write_text("")
+    with pytest.raises(EnvironmentFailed, match="holds no executable codex"):
+        install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print)
+
+
+def test_a_cache_that_can_not_be_made_is_told(index: Path) -> None:
+    """A file where the cache should be is a failure of the environment."""
+    (index / "cache").write_text("")
+    with pytest.raises(EnvironmentFailed, match="the cache cannot be written"):
+        install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print)
+
+
+def test_pip_is_bounded_in_time(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pip that does not end is ended."""
+    (index / "python").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
+    monkeypatch.setattr(pypi, "TIMEOUT", 0.2)
+    with pytest.raises(EnvironmentFailed, match="pip index was timeout"):
+        pypi.published(PACKAGE, index)
+
+
+def test_without_node_the_index_is_asked(index: Path) -> None:
+    """Where npm is not on PATH the contract's wheels are what is published, oldest first, and installed."""
+    source = published.published("codex", index)
+    assert (source.registry, source.versions) == ("pypi", ("1.0.0", "1.1.0"))
+    assert source.identity("1.0.0") == f"pypi:{source.package}==1.0.0"
+    assert source.install("1.1.0", index / "cache", print, None).version == "1.1.0"
+    with pytest.raises(EnvironmentFailed, match=r"has no version 1\.0\.5") as failed:
+        source.install("1.0.5", index / "cache", print, None)
+    assert failed.value.hint == "nearest: 1.0.0, 1.1.0"
+    assert published.with_named(source, ["1.0.5"], index) is source

@@ -1,0 +1,73 @@
+"""Choosing releases and clauses by what users write."""
+
+import pytest
+
+from turngate.errors import EnvironmentFailed
+from turngate_probes.releases.selection import chosen, known_clauses, parse_shard, sharded
+
+PUBLISHED = ("0.9.0", "0.100.0", "0.101.0-alpha", "0.101.0", "1.0.0", "0.99.1", "not-a-version")
+
+
+@pytest.mark.parametrize(
+    "spec, versions",
+    [
+        ("all", "0.9.0 0.99.1 0.100.0 0.101.0 1.0.0"),
+        ("latest", "1.0.0"),
+        ("latest:2", "0.101.0 1.0.0"),
+        ("latest:99", "0.9.0 0.99.1 0.100.0 0.101.0 1.0.0"),
+        (">=0.100", "0.100.0 0.101.0 1.0.0"),
+        (">=0.99,<1", "0.99.1 0.100.0 0.101.0"),
+        ("> 0.99.1 <= 0.101.0", "0.100.0 0.101.0"),
+        ("=0.9", "0.9.0"),
+        ("0.101.0-alpha", "0.101.0-alpha"),
+        ("1.0.0, 0.9.0,1.0.0", "0.9.0 1.0.0"),
+        ("7.7.7", "7.7.7"),
+    ],
+)
+def test_versions_are_chosen_oldest_first(spec: str, versions: str) -> None:
+    """Ranges hold by number and leave pre-releases out; a list is taken as it is."""
+    assert chosen(spec, PUBLISHED) == tuple(versions.split())
+
+
+@pytest.mark.parametrize("spec", ["", "newest", "latest:0", "^1.0.0", ">=", ">=x", "0.100", "all,1.0.0", ">=1 foo"])
+def test_what_names_no_versions_is_refused(spec: str) -> None:
+    """With a hint of what can be written."""
+    with pytest.raises(EnvironmentFailed, match="names no versions") as failed:
+        chosen(spec, PUBLISHED)
+    assert "latest:20" in failed.value.hint
+
+
+def test_an_empty_range_names_what_there_is() -> None:
+    """Nothing chosen is nothing to probe, told with the ends of what is published."""
+    with pytest.raises(EnvironmentFailed, match="no published release") as failed:
+        chosen(">2", PUBLISHED)
+    assert failed.value.hint == "published are 0.9.0 to 1.0.0"
+    with pytest.raises(EnvironmentFailed) as failed:
+        chosen("all", ())
+    assert failed.value.hint == "nothing is published"
+
+
+def test_shards_share_all_releases() -> None:
+    """Each gets every n-th, and each release goes to one."""
+    parts = [sharded("abcdefg", (i, 3)) for i in (1, 2, 3)]
+    assert [list(each) for each in parts] == [list("adg"), list("be"), list("cf")]
+    assert parse_shard("2/3") == (2, 3)
+
+
+@pytest.mark.parametrize("text", ["0/1", "2/1", "1", "a/b", "1/0"])
+def test_what_is_no_shard_is_refused(text: str) -> None:
+    """Shards count from 1."""
+    with pytest.raises(ValueError, match="is no shard"):
+        parse_shard(text)
+
+
+def test_clauses_are_known_by_level() -> None:
+    """A clause of another level, or none, is told with those like it."""
+    assert known_clauses(("help.surface", "help.surface"), "static") == ("help.surface",)
+    for name, level, like in (
+        ("resume.acepted", "hermetic", "resume.accepted"),
+        ("handle.place", "static", "help.surface"),
+    ):
+        with pytest.raises(EnvironmentFailed, match="no clause") as failed:
+            known_clauses((name,), level)
+        assert like in failed.value.hint

@@ -1,0 +1,186 @@
+"""Targets: how they are written, and how the release behind one is found."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.probes import engines, fake_npm
+from turngate.contract import load
+from turngate.errors import EnvironmentFailed
+from turngate.process import Stop
+from turngate_probes.releases import recorded_releases
+from turngate_probes.releases.install import pinned_version
+from turngate_probes.releases.targets import Release, Target, parse_target, resolve
+from turngate_probes.simulate.process import install
+
+
+@pytest.fixture(name="path")
+def _path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder as PATH, a cache of its own, and no recordings."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "none"))
+    return folder
+
+
+@pytest.fixture(name="npm")
+def _npm(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fake npm on PATH that has two releases of codex; the folder of its registry."""
+    program = path / "npm"
+    played = Path(fake_npm.__file__).read_text().replace("bin/engine", "bin/codex")
+    program.write_text(f"#!{sys.executable}\n{played}")
+    program.chmod(0o755)
+    (tmp_path / "published.json").write_text(json.dumps(["0.147.0", pinned_version("codex")]))
+    (tmp_path / "without").touch()
+    monkeypatch.setenv("FAKE_NPM", str(tmp_path))
+    return tmp_path
+
+
+def found(text: str, stop: Stop | None = None) -> Release:
+    """Find the release of a target, whatever is said meanwhile."""
+    return resolve(parse_target(text), lambda _: None, stop)
+
+
+@pytest.mark.parametrize(
+    "text, target",
+    [
+        ("codex", Target("codex")),
+        ("codex@0.169.0", Target("codex", version="0.169.0")),
+        ("codex@latest", Target("codex", version="latest")),
+        ("codex=./bin/codex", Target("codex", path=Path("bin/codex"))),
+        ("codex=/a b@1/c=d", Target("codex", path=Path("/a b@1/c=d"))),
+    ],
+)
+def test_a_target_is_read(text: str, target: Target) -> None:
+    """Engine, version or executable are told apart; a path may hold what parts the others."""
+    assert parse_target(text) == target
+
+
+def test_a_path_in_the_home_directory_is_expanded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`~` is the user's home, since shells leave it alone after `=`."""
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert parse_target("codex=~/codex").path == Path("/home/someone/codex")
+
+
+@pytest.mark.parametrize("text", ["", "kodex", "Codex", "codex@", "codex=", "codex@1=x", "codex 0.1", "-h", "codex\n"])
+def test_what_is_no_target_is_refused(text: str) -> None:
+    """The error repeats what was written, and names the engines that there are."""
+    with pytest.raises(EnvironmentFailed, match="names no engine") as refused:
+        parse_target(text)
+    assert repr(text) in refused.value.what
+    assert all(engine in refused.value.hint for engine in load.engines())
+
+
+@given(st.sampled_from(load.engines()), st.from_regex(r"[^=@]+", fullmatch=True))
+def test_a_target_is_written_as_it_is_read(engine: str, version: str) -> None:
+    """A target's text is the one that it was read from."""
+    assert str(parse_target(f"{engine}@{version}")) == f"{engine}@{version}"
+
+
+def test_an_executable_that_was_named(path: Path, tmp_path: Path) -> None:
+    """It is asked for its version, by which the contract is chosen."""
+    executable = engines.install(tmp_path / "here", "other-version")
+    release = found(f"codex={executable}")
+    assert (release.version, release.executable, release.source) == ("0.168.0", executable, "path")
+    assert release.contract.version == "0.168.0"
+    assert (release.name, release.note) == ("codex@0.168.0", "the executable that was named")
+
+
+def test_a_simulated_engine_is_named_as_one(path: Path, tmp_path: Path) -> None:
+    """On PATH too, so that nobody takes its verdict for the real engine's."""
+    executable = install(load.contract("codex").at("0.169.0"), path)
+    for target in ("codex", f"codex={executable}"):
+        release = found(target)
+        assert (release.executable, release.version) == (executable, "0.169.0")
+        assert "says nothing about the real engine" in release.note
+
+
+@pytest.mark.parametrize("lie", ["no-version", "odd-version"])
+def test_an_executable_of_unknown_version(path: Path, tmp_path: Path, lie: str) -> None:
+    """It is still a release, held to the newest contract."""
+    release = found(f"codex={engines.install(tmp_path, lie)}")
+    assert (release.version, release.name, release.contract.version) == (None, "codex@unknown", None)
+
+
+@pytest.mark.parametrize("what", ["missing", "folder", "plain"])
+def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
+    """Nothing, a folder and a plain file are told at once, with the path."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "plain").write_text("#!/bin/sh\n")
+    with pytest.raises(EnvironmentFailed, match="there is no executable") as told:
+        found(f"codex={tmp_path / what}")
+    assert str(tmp_path / what) in told.value.what
+
+
+def test_an_executable_that_can_not_start(path: Path, tmp_path: Path) -> None:
+    """A file that is executable but no program is the environment's failure."""
+    executable = tmp_path / "codex"
+    executable.write_text("#!/nonexistent/interpreter\n")
+    executable.chmod(0o755)
+    with pytest.raises(EnvironmentFailed, match="was not started"):
+        found(f"codex={executable}")
+
+
+def test_the_engine_on_path_comes_first(path: Path) -> None:
+    """Without version or path the one on PATH is taken."""
+    executable = engines.install(path)
+    release = found("codex")
+    assert (release.executable, release.source, release.note) == (executable, "path", "found on PATH")
+
+
+def test_an_absent_engine_is_installed_as_pinned(npm: Path) -> None:
+    """Without one on PATH the pinned release comes from npm."""
+    release = found("codex")
+    assert (release.version, release.source) == (pinned_version("codex"), "npm")
+    assert release.note == "not on PATH: the pinned release"
+    assert release.executable is not None
+    assert release.executable.is_relative_to(npm / "cache")
+
+
+def test_a_release_that_was_asked_for_is_installed(path: Path, npm: Path) -> None:
+    """A version comes from npm even if another is on PATH, and chooses the contract."""
+    engines.install(path)
+    release = found("codex@0.147.0")
+    assert (release.version, release.source, release.contract.version) == ("0.147.0", "npm", "0.147.0")
+
+
+def test_a_version_that_is_none(npm: Path) -> None:
+    """A version that npm does not have is told with the nearest."""
+    with pytest.raises(EnvironmentFailed, match="has no version banana") as told:
+        found("codex@banana")
+    assert "0.147.0" in told.value.hint
+
+
+def test_without_engine_and_npm(path: Path) -> None:
+    """The error says that npm is missing, and that an executable can be named."""
+    with pytest.raises(EnvironmentFailed, match="npm was not found on PATH") as told:
+        found("codex")
+    assert "ENGINE=/path" in told.value.hint
+
+
+def test_a_withdrawn_engine_is_judged_by_its_newest_recordings(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without an executable its recordings have to do, and the note says so; without those nothing can be asked."""
+    for version in ("0.5.9", "0.5.10"):
+        (tmp_path / "fixtures/iflow" / version).mkdir(parents=True)
+    monkeypatch.setattr(recorded_releases, "folder", lambda: tmp_path / "fixtures")
+    release = found("iflow")
+    assert (release.version, release.executable, release.source) == ("0.5.10", None, "recordings")
+    assert release.note == "withdrawn: judged by recordings alone"
+    monkeypatch.setattr(recorded_releases, "folder", lambda: None)
+    with pytest.raises(EnvironmentFailed, match="withdrawn, and neither executable nor recording"):
+        found("iflow")
+
+
+def test_an_interrupt_ends_the_question_for_the_version(path: Path, tmp_path: Path) -> None:
+    """A stop that is set already keeps the executable from being asked."""
+    stop = Stop()
+    stop.set()
+    assert found(f"codex={engines.install(tmp_path)}", stop).version is None

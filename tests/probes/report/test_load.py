@@ -1,0 +1,124 @@
+"""Reports that are read from files, which anybody may have written."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probes.report import journals as j
+from tests.probes.report import samples
+from turngate import cli
+from turngate.errors import EnvironmentFailed
+from turngate_probes.report.build import Report
+from turngate_probes.report.load import joined, load_report
+
+Change = Callable[[dict[str, Any]], Any]
+
+
+def kept(folder: Path, report: Report, name: str = "report.json") -> Path:
+    """Write a report as JSON."""
+    (folder / name).write_text(json.dumps(report))
+    return folder / name
+
+
+def test_a_report_is_rendered_again_without_running_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Text to standard output, every file that was asked for, and the exit code of the probe."""
+    monkeypatch.setenv("PATH", "")
+    source = kept(tmp_path, samples.mixed())
+    page, xml = tmp_path / "page.html", tmp_path / "new" / "junit.xml"
+    assert cli.run(["report", str(source), "--report", str(page), "--report", str(xml)]) == 1
+    assert "the resume was refused" in capsys.readouterr().out
+    assert "the resume was refused" in page.read_text()
+    assert "the resume was refused" in xml.read_text()
+
+
+def test_a_journal_is_a_source_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also one that a crash left torn."""
+    path = j.written(tmp_path / "journal.ndjson", j.started(), *samples.whole(), j.ended())
+    assert cli.run(["report", str(path), "--json", "-"]) == 0
+    assert json.loads(capsys.readouterr().out)["releases"][0]["verdict"] == "compatible"
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+    assert load_report(path)["exit_code"] == 130
+
+
+@pytest.mark.parametrize("text", [
+    "", "{", "[]", "null", '"x"', "NaN", "[" * 100_000, '{"schema": "turngate.probe-report/1"}', "\x00", "\ud800",
+])  # fmt: skip
+def test_what_is_no_report_is_refused(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With exit code 2 and a hint, never a traceback, and nothing is written."""
+    source, page = tmp_path / "report.json", tmp_path / "page.html"
+    source.write_text(text, "utf-8", "surrogatepass")
+    assert cli.run(["report", str(source), "--report", str(page)]) == 2
+    said = capsys.readouterr().err
+    assert "is no report" in said
+    assert "Traceback" not in said
+    assert not page.exists()
+
+
+@pytest.mark.parametrize("change, why", [
+    (lambda r: r.update(surprise=1), "surprise"),
+    (lambda r: r.update(seconds=float("nan")), "NaN"),
+    (lambda r: r.update(exit_code=0), "its exit code is 0"),
+    (lambda r: r["releases"][0].update(verdict="compatible"), "although resume.accepted failed"),
+    (lambda r: r.update(started_at="yesterday"), "yesterday"),
+    (lambda r: r.update(started_at="2026-11-21T10:00:00"), "time zone"),
+    (lambda r: r["releases"].append(r["releases"][0]), "stands in it twice"),
+    (lambda r: r["releases"][0]["clauses"][0].update(id="../x"), "does not match"),
+    (lambda r: r["releases"][0].pop("profile"), "profile"),
+])  # fmt: skip
+def test_what_a_probe_would_not_say_is_refused(tmp_path: Path, change: Change, why: str) -> None:
+    """A report is held against its schema, and against itself."""
+    report = samples.mixed()
+    change(report)
+    with pytest.raises(EnvironmentFailed, match="is no report: ") as refused:
+        load_report(kept(tmp_path, report))
+    assert why in refused.value.what
+
+
+@pytest.mark.parametrize("change", [
+    lambda e: e.pop("level"), lambda e: e.update(level="deep"), lambda e: e.update(at="never"),
+    lambda e: e.update(machine=1), lambda e: e.update(clauses=3),
+])  # fmt: skip
+def test_a_journal_of_nonsense_is_refused(tmp_path: Path, change: Change) -> None:
+    """No event is believed to have what it should."""
+    events = [j.started(), *samples.whole()]
+    change(events[0])
+    path = tmp_path / "journal.ndjson"
+    path.write_text("".join(json.dumps(each) + "\n" for each in events))
+    with pytest.raises(EnvironmentFailed, match="is no report"):
+        load_report(path)
+
+
+def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
+    """Whoever gives a disk image gets an answer all the same."""
+    path = tmp_path / "huge.json"
+    with path.open("wb") as file:
+        file.truncate(300 * 1024 * 1024)
+    with pytest.raises(EnvironmentFailed, match="too large"):
+        load_report(path)
+
+
+def test_several_are_joined(tmp_path: Path) -> None:
+    """All releases, the time of all, the first start, and the exit code of the whole."""
+    good, bad = samples.of(samples.whole(release="gemini@1.0.0")), samples.mixed()
+    good["started_at"] = "2026-11-21T11:30:00.000+02:00"
+    found = joined([bad, samples.of(samples.whole(release="qwen@1.0.0")), good | {"releases": []}], [tmp_path] * 3)
+    assert [each["release"] for each in found["releases"]][-2:] == ["opencode@1.0.0", "qwen@1.0.0"]
+    assert (found["seconds"], found["exit_code"]) == (36.0, 1)
+    assert found["started_at"] == good["started_at"]
+    assert load_report(kept(tmp_path, found)) == found
+
+
+def test_what_does_not_fit_together_is_not_joined() -> None:
+    """A release that stands in two, or another question."""
+    one, names = samples.mixed(), [Path("a"), Path("b")]
+    with pytest.raises(EnvironmentFailed, match=r"b holds codex@0\.169\.0 once more"):
+        joined([one, one], names)
+    for other in ({"level": "static"}, {"clauses": ["handle.present"]}):
+        with pytest.raises(EnvironmentFailed, match="another question"):
+            joined([one, samples.of() | other], names)

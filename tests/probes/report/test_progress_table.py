@@ -1,0 +1,175 @@
+import io
+
+from rich.console import Console
+
+from tests.probes.report import journals as j
+from turngate_probes.journal.journal import Event
+from turngate_probes.report.progress_table import HEARTBEAT, LiveTable, live
+
+RELEASE = "codex@0.169.0"
+
+
+class Clock:
+    """Seconds that pass only when told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        """Tell the time."""
+        return self.now
+
+
+def piped(*events: Event, between: float = 0.0) -> list[str]:
+    """Give the lines that a pipe gets while a probe runs, `between` seconds apart."""
+    file, clock = io.StringIO(), Clock()
+    with live(Console(file=file, width=20), clock) as listener:
+        for event in events:
+            clock.now += between
+            listener(event)
+    return file.getvalue().splitlines()
+
+
+def drawn(clock: Clock, *events: Event, width: int = 120) -> str:
+    """Give the table as it is after some events."""
+    table = LiveTable(clock)
+    for event in events:
+        table.follow(event)
+    console = Console(file=io.StringIO(), width=width)
+    with console.capture() as captured:
+        console.print(table)
+    return captured.get()
+
+
+def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
+    """Plans, installation, what does not pass, and ends: good turns and passes are silent."""
+    lines = piped(
+        j.started(),
+        j.planned(),
+        {"event": "install.progress", "at": "", "release": RELEASE, "text": "fetching"},
+        {"event": "install.progress", "at": "", "release": RELEASE, "text": "unpacking"},
+        j.turn(),
+        j.clause("stream.framing"),
+        j.clause("handle.present", "fail", detail="no id"),
+        j.finished(verdict="broken"),
+        j.failed("codex@1"),
+        j.ended(),
+    )
+    assert lines == [
+        f"{RELEASE}: 3 turns planned (/usr/bin/codex)",
+        f"{RELEASE}: fetching",
+        f"{RELEASE}: fail handle.present: no id",
+        f"{RELEASE}: broken after 3 turns in 10.0 s",
+        "codex@1: could not be asked: npm is absent",
+    ]
+
+
+def test_a_pipe_hears_a_heartbeat_now_and_then() -> None:
+    """Events that call for no line make one when there was none for long."""
+    turns = [j.turn(step=str(number)) for number in range(8)]
+    lines = piped(j.planned(turns=8), *turns, between=HEARTBEAT / 2 + 0.1)
+    assert lines[1:] == [
+        f"{RELEASE}: {done} of 8 turns, 0 passed, 0 failed (main/{done - 1} done)" for done in (2, 4, 6, 8)
+    ]
+
+
+def test_the_table_says_how_far_each_release_is() -> None:
+    """State, turns, results, what was last, seconds and failing clauses."""
+    clock = Clock()
+    table = LiveTable(clock)
+    for event in (j.planned(turns=9), j.planned("gemini@0.61.0"), j.turn()):
+        table.follow(event)
+    clock.now += 42
+    for event in (j.clause("stream.framing"), j.clause("handle.present", "fail")):
+        table.follow(event)
+    console = Console(file=io.StringIO(), width=120)
+    with console.capture() as captured:
+        console.print(table)
+    _, codex, gemini = (line.split() for line in captured.get().splitlines())
+    assert codex == [RELEASE, "running", "1/9", "1", "1", "42", "handle.present", "main/first", "done"]
+    assert gemini == ["gemini@0.61.0", "waiting", "0/3", "0", "0"]
+
+
+def test_the_table_stops_the_clock_of_what_ended() -> None:
+    """A verdict stands with the seconds that it took."""
+    clock = Clock()
+    table = LiveTable(clock)
+    for event in (j.planned(), j.turn(), j.finished()):
+        table.follow(event)
+    clock.now += 1000
+    console = Console(file=io.StringIO(), width=120)
+    with console.capture() as captured:
+        console.print(table)
+    assert captured.get().splitlines()[1].split() == [RELEASE, "compatible", "1/3", "0", "0", "0"]
+
+
+def test_hostile_text_does_nothing_while_it_runs() -> None:
+    """Neither the table nor the lines hand on what a terminal would obey."""
+    hostile = "\x1b[2J\0[red]x[/red]"
+    events = [
+        j.planned(hostile, executable=hostile),
+        {"event": "install.progress", "at": "", "release": hostile, "text": hostile},
+        j.clause("handle.present", "fail", hostile, id=hostile, detail=hostile),
+    ]
+    for out in (drawn(Clock(), *events), "".join(piped(*events))):
+        assert "\x1b" not in out
+        assert "\0" not in out
+        assert "[red]x[/red]" in out
+
+
+def test_a_terminal_gets_a_table_that_goes_away() -> None:
+    """While the block runs there is a table; afterwards the cursor is back where it was."""
+    file = io.StringIO()
+    with live(Console(file=file, width=100, force_terminal=True)) as listener:
+        listener(j.planned())
+        listener(j.turn())
+    out = file.getvalue()
+    assert RELEASE in out
+    assert out.endswith("\x1b[2K") or "\x1b[1A\x1b[2K" in out
+
+
+def test_a_dumb_terminal_gets_lines() -> None:
+    """Where the cursor can't be moved lines are printed."""
+    file = io.StringIO()
+    console = Console(file=file, width=100, force_terminal=True, _environ={"TERM": "dumb"})
+    with live(console) as listener:
+        listener(j.planned())
+    assert file.getvalue() == f"{RELEASE}: 3 turns planned (/usr/bin/codex)\n"
+
+
+def of_matrix(releases: int, kept: int = 0) -> Event:
+    """The announcement of a matrix."""
+    return {"event": "matrix.planned", "at": "", "releases": releases, "kept": kept}
+
+
+def test_a_matrix_says_what_is_done_what_runs_what_is_left_and_how_long() -> None:
+    """Each end of a release comes with the whole; the estimate follows what is done."""
+    ended = [j.planned("codex@1", turns=0), j.finished("codex@1")]
+    lines = piped(of_matrix(5, kept=1), *ended, j.planned("codex@2", turns=4), j.failed("codex@2"), between=4)
+    assert lines[1] == (
+        "codex@1: compatible after 3 turns in 10.0 s "
+        "(2 of 5 releases done, 1 of them earlier, 0 running, 3 left, about 24 s more)"
+    )
+    assert lines[-1].endswith("(3 of 5 releases done, 1 of them earlier, 0 running, 2 left, about 16 s more)")
+
+
+def test_the_heartbeat_of_a_matrix_counts_half_probed_releases() -> None:
+    """A release with half of its turns done is half of one; without any there is no estimate."""
+    turns = [j.turn("codex@1", step=str(number)) for number in range(2)]
+    lines = piped(of_matrix(2), j.planned("codex@1", turns=4), *turns, between=HEARTBEAT * 4)
+    assert lines[-1].startswith("0 of 2 releases done, 1 running, 1 left, about 9 min more; codex@1: 2 of 4 turns")
+    assert "no estimate yet" in drawn(Clock(), of_matrix(2))
+
+
+def test_the_table_of_a_matrix_holds_what_runs_alone() -> None:
+    """Releases that ended or wait make no rows, and installations do."""
+    shown = drawn(
+        Clock(),
+        of_matrix(9),
+        j.planned("codex@1"),
+        j.finished("codex@1"),
+        {"event": "install.progress", "at": "", "release": "codex@2", "text": "fetching"},
+    )
+    assert "codex@1" not in shown
+    assert "codex@2" in shown
+    assert "1 of 9 releases done, 1 running, 7 left" in shown

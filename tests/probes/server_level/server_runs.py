@@ -1,0 +1,100 @@
+"""What is seen of good visits to the server, made by hand, to be spoilt by tests."""
+
+import json
+from typing import Any
+
+from tests.probes import turns as t
+from turngate_probes.harness.cases import ANSWER, QUESTION
+from turngate_probes.harness.observations import Call, Sight, Turn
+from turngate_probes.server_level.cases import MALFORMED, RACERS, REPEATS
+from turngate_probes.stub_model import Exchange
+
+RUN = "/v1/runs/1"
+ARGV = ("exec", "--json", "-")
+HANDLE = {"engine": "codex", "handle_type": "session_id", "handle_value": t.SESSION, "created_at_turn": 1}
+WAITING = {
+    "state": "waiting_user", "error": None, "final_data": None, "engine_session_handle": HANDLE,
+    "interactive_profile": {"kind": "resumable", "reason": "it can resume", "session_timeout_sec": 120},
+}  # fmt: skip
+PENDING = {**json.loads(QUESTION)["interaction"], "interaction_id": "q1", "asked_at": "2026-01-01T00:00:00Z"}
+
+
+def call(name: str, answer: Any, status: int = 200, sent: Any = None) -> Call:
+    """Make a call; a POST if it sent something."""
+    return Call(name, "POST" if sent else "GET", RUN, status, sent, answer)
+
+
+def asked(name: str, **changes: Any) -> Call:
+    """Read a run that waits, but for what is said."""
+    return call(name, WAITING | changes)
+
+
+def question(name: str, **changes: Any) -> Call:
+    """Read the question as it was sent, but for what is said."""
+    return call(name, {"state": "waiting_user", "pending": PENDING | changes})
+
+
+def reply(name: str, status: int = 202, answer: Any = None) -> Call:
+    """Reply; the nonce is that of a turn of the same name."""
+    sent = {"interaction_id": "q1", "response": f"blue {t.nonce(name)}"}
+    return call(name, answer or {"links": {}}, status, sent)
+
+
+def ended(name: str, state: str = "succeeded", code: str | None = None, data: Any = None) -> Call:
+    """Read a run that has ended."""
+    error = {"code": code, "detail": "because"} if code else None
+    return call(name, WAITING | {"state": state, "error": error, "final_data": data})
+
+
+def turn(name: str, *carries: str, text: str = QUESTION, **changes: Any) -> Turn:
+    """Make a turn of the server's, a resumed one if it carries others."""
+    usual: dict[str, Any] = {"argv": ("codex", *ARGV), "own_arguments": ARGV, "scripted": text}
+    if carries:
+        return t.resumed(name, *carries, **{"stdout": t.printed(text=text)} | usual | changes)
+    stdout = changes.pop("stdout", t.printed(text=text))
+    return t.turn(name, stdout, **usual | changes)
+
+
+def refusing(name: str) -> tuple[Exchange, ...]:
+    """Give the requests of a turn whose model backend refused."""
+    return (t.exchange(t.nonce(name), reply="refuse 401"),)
+
+
+def loop() -> list[Sight]:
+    """The good way."""
+    return [
+        asked("loop/asked"), question("loop/question"), asked("loop/restarted"), question("loop/question-again"),
+        reply("loop/reply"), ended("loop/ended", data=json.loads(ANSWER)["final_data"]),
+        call("loop/ended-turns", {"turns": [{}, {}]}),
+        turn("loop/turn-1"), turn("loop/turn-2", "loop/turn-1", text=ANSWER),
+    ]  # fmt: skip
+
+
+def one_reply() -> list[Sight]:
+    """Ten replies at once, then one three times; the turns carry the nonces of those that were taken."""
+    raced = [reply(f"one-reply/reply-{i}", 202 if i == 1 else 409) for i in range(1, RACERS + 1)]
+    turns = [{"turn_index": i} for i in (1, 2, 3)]
+    return [
+        *raced, *(reply(f"one-reply/repeated-{i}") for i in range(1, REPEATS + 1)),
+        turn("one-reply/turn-1"), turn("one-reply/turn-2", "one-reply/turn-1", "one-reply/reply-1"),
+        turn("one-reply/turn-3", "one-reply/turn-2", "one-reply/repeated-1", text=ANSWER),
+        ended("one-reply/ended"), call("one-reply/ended-turns", {"turns": turns}),
+    ]  # fmt: skip
+
+
+def bad_ways() -> list[Sight]:
+    """Everything that must fail, failed as it should."""
+    resume, failure = "SESSION_RESUME_FAILED", "engine-failure/turn-1"
+    return [
+        turn("dead-handle/turn-1"), reply("dead-handle/reply"), ended("dead-handle/ended", "failed", resume),
+        turn("missing-handle/turn-1", stdout=t.printed("")), ended("missing-handle/ended", "failed", resume),
+        turn(failure, requests=refusing(failure)), ended("engine-failure/ended", "failed", "ENGINE_FAILED"),
+        turn("bad-envelope/turn-1", text=MALFORMED), ended("bad-envelope/ended", "failed", "ENVELOPE_INVALID"),
+        turn("cancel/turn-1"), call("cancel/cancel", {"state": "running"}, 202, {}), ended("cancel/ended", "canceled"),
+    ]  # fmt: skip
+
+
+def good(*spoilt: Sight) -> list[Sight]:
+    """All of it, with some replaced by others of their names."""
+    instead = {each.name: each for each in spoilt}
+    return [instead.get(each.name, each) for each in (*loop(), *one_reply(), *bad_ways())]

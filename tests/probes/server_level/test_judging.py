@@ -1,0 +1,137 @@
+"""The checks of the loop through the reference server, on visits made by hand."""
+
+import pytest
+
+from tests.probes import turns as t
+from tests.probes.server_level import server_runs as v
+from turngate.contract import load
+from turngate.contract.load import catalogue
+from turngate_probes.clauses import CHECKS
+from turngate_probes.harness.cases import ANSWER
+from turngate_probes.harness.interrupt import Obstacle
+from turngate_probes.harness.observations import NotSeenError, Sight
+from turngate_probes.server_level.cases import ORCHESTRATED, RACERS
+
+CLAUSES = [clause.id for clause in catalogue().at_level("orchestrated") if clause.id.startswith("orchestrated.")]
+CLAUDE = load.contract("claude").at()
+FRESH = t.printed(t.ANOTHER)
+
+SPOILT: dict[str, tuple[str, Sight]] = {
+    "the run failed": ("waits", v.ended("loop/asked", "failed", "ENVELOPE_INVALID")),
+    "it keeps a process": ("waits", v.asked("loop/asked", interactive_profile={"kind": "sticky_process"})),
+    "no session id is shown": ("waits", v.asked("loop/asked", engine_session_handle=None)),
+    "the question has lost an option": ("waits", v.question("loop/question", options=["red"])),
+    "the question is of another kind": ("waits", v.question("loop/question", kind="open_text")),
+    "the restart failed it": ("survives-kill", v.ended("loop/restarted", "failed", "SESSION_RESUME_FAILED")),
+    "the restart asks anew": ("survives-kill", v.question("loop/question-again", interaction_id="q2")),
+    "the restart lost the id": ("survives-kill", v.asked("loop/restarted", engine_session_handle=None)),
+    "the reply is refused": ("survives-kill", v.reply("loop/reply", 409)),
+    "the first turn is forgotten": ("context-carried", v.turn("loop/turn-2", "elsewhere/turn-1")),
+    "the next session is another": (
+        "context-carried", t.resumed("loop/turn-2", "loop/turn-1", stdout=FRESH, own_arguments=v.ARGV),
+    ),
+    "the run fails in the end": ("final-data", v.ended("loop/ended", "failed", "FINAL_DATA_INVALID")),
+    "the data is empty": ("final-data", v.ended("loop/ended", data={})),
+    "the data is another": ("final-data", v.ended("loop/ended", data={"colour": "green"})),
+    "a turn is told that was not run": ("final-data", v.call("loop/ended-turns", {"turns": [{}, {}, {}]})),
+    "a flag on a resume": (
+        "no-auto-flags", v.turn("loop/turn-2", "loop/turn-1", argv=("codex", *v.ARGV, "--sandbox", "workspace-write")),
+    ),
+    "a flag that the server admits": (
+        "no-auto-flags",
+        v.turn("one-reply/turn-1", argv=("codex", "--yolo", "-"), own_arguments=("--yolo", "-")),
+    ),
+    "no argv is told": ("no-auto-flags", v.turn("loop/turn-2", "loop/turn-1", own_arguments=())),
+    "another argv is told": ("no-auto-flags", v.turn("loop/turn-1", own_arguments=("exec", "--quiet"))),
+    "a request shows approval": (
+        "no-auto-flags",
+        v.turn("loop/turn-1", requests=(t.exchange(body=b"`sandbox_mode` is `workspace-write`"),)),
+    ),
+    "the dead is resumed": ("dead-handle", v.ended("dead-handle/ended")),
+    "the dead is a failed engine": ("dead-handle", v.ended("dead-handle/ended", "failed", "ENGINE_FAILED")),
+    "the reply to the dead is refused": ("dead-handle", v.reply("dead-handle/reply", 409)),
+    "it waits without an id": ("missing-handle", v.asked("missing-handle/ended")),
+    "a refusal is a success": ("engine-failure", v.ended("engine-failure/ended")),
+    "a refusal never ends": ("engine-failure", v.asked("engine-failure/ended", state="running")),
+    "a bad question waits": ("bad-envelope", v.asked("bad-envelope/ended")),
+    "the cancel is refused": ("cancel", v.call("cancel/cancel", {}, 409, {})),
+    "the cancel does nothing": ("cancel", v.ended("cancel/ended", "failed", "TURN_TIMEOUT")),
+    "the engine goes on": ("cancel", v.turn("cancel/turn-1", leftovers=(t.leftover("codex", "exec"),))),
+    "two replies are taken": ("one-reply", v.reply(f"one-reply/reply-{RACERS}")),
+    "no reply is taken": ("one-reply", v.reply("one-reply/reply-1", 409)),
+    "a repeated reply is refused": ("one-reply", v.reply("one-reply/repeated-2", 409)),
+    "a repeated reply is answered anew": ("one-reply", v.reply("one-reply/repeated-3", answer={"links": {"a": 1}})),
+    "it fails after the replies": ("one-reply", v.ended("one-reply/ended", "failed", "ENGINE_FAILED")),
+    "a turn is not told": ("one-reply", v.call("one-reply/ended-turns", {"turns": [{}, {}]})),
+    "a refused reply is sent": (
+        "one-reply", v.turn("one-reply/turn-2", "one-reply/turn-1", f"one-reply/reply-{RACERS}"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("clause", CLAUSES)
+def test_good_visits_pass(clause: str) -> None:
+    """What went well satisfies every clause, which names what shows it."""
+    finding = t.found(clause, *v.good())
+    assert finding.ok, finding.detail
+    assert set(finding.evidence) <= {each.name for each in v.good()}
+    assert finding.evidence
+
+
+@pytest.mark.parametrize("spoilt", SPOILT)
+def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
+    """One thing that is spoilt fails the clause that is there for it, with evidence."""
+    name, sight = SPOILT[spoilt]
+    finding = t.found(f"orchestrated.{name}", *v.good(sight))
+    assert not finding.ok
+    assert finding.evidence
+
+
+def test_every_clause_can_fail() -> None:
+    """None of them passes whatever is seen."""
+    assert {f"orchestrated.{name}" for name, _ in SPOILT.values()} == set(CLAUSES)
+
+
+@pytest.mark.parametrize("clause, case, turns", [("final-data", "loop", 2), ("one-reply", "one-reply", 3)])
+def test_a_start_too_many_is_seen(clause: str, case: str, turns: int) -> None:
+    """The engine was started once more than the server says."""
+    extra = v.turn(f"{case}/turn-{turns + 1}", f"{case}/turn-{turns}", text=ANSWER)
+    finding = t.found(f"orchestrated.{clause}", *v.good(), extra)
+    assert not finding.ok
+    assert f"started {turns + 1} times, for {turns} turns" in finding.detail
+
+
+@pytest.mark.parametrize(
+    "clause, sight, why",
+    [
+        ("missing-handle", v.turn("missing-handle/turn-1"), "was not kept from the server"),
+        ("missing-handle", v.turn("missing-handle/turn-1", requests=()), "never reached the model"),
+        ("engine-failure", v.turn("engine-failure/turn-1"), "was not asked"),
+        ("bad-envelope", v.turn("bad-envelope/turn-1", stdout=b""), "gave no answer"),
+    ],
+)
+def test_what_was_not_put_to_the_test_is_left_open(clause: str, sight: Sight, why: str) -> None:
+    """A right error code proves nothing where the cause of it was not there."""
+    with pytest.raises(NotSeenError, match=why):
+        t.found(f"orchestrated.{clause}", *v.good(sight))
+
+
+def test_an_engine_that_hangs_is_to_be_ended_by_the_limit() -> None:
+    """Where the contract declares that a refusal hangs, only a timeout is right."""
+    told, late = v.good(), v.good(v.ended("engine-failure/ended", "failed", "TURN_TIMEOUT"))
+    assert not t.found("orchestrated.engine-failure", *told, contract=CLAUDE).ok
+    assert t.found("orchestrated.engine-failure", *late, contract=CLAUDE).ok
+    assert not t.found("orchestrated.engine-failure", *late).ok
+
+
+def test_no_step_of_a_case_is_missed_in_silence() -> None:
+    """Without what a case was to show its clause is left open, with the reason."""
+    for case in ORCHESTRATED:
+        seen = [each for each in v.good() if not each.name.startswith(f"{case.name}/")]
+        asking = [id_ for id_ in CLAUSES if case.name in CHECKS[id_].cases]
+        assert asking
+        for clause in asking:
+            if clause == "orchestrated.no-auto-flags" and case.name == "one-reply":
+                continue
+            with pytest.raises(NotSeenError, match="it broke"):
+                t.found(clause, *seen, stopped={case.name: Obstacle("it broke")})

@@ -1,0 +1,143 @@
+"""The loop on a simulated engine: the real server over HTTP, restarts included."""
+
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.probes import engines
+from tests.probes import turns as t
+from tests.probes.simulate.played import at_known_release
+from turngate.contract.clauses import Reason, Result
+from turngate.contract.load import catalogue
+from turngate_probes.clauses.registry import CHECKS
+from turngate_probes.harness.cases import ANSWER, QUESTION, Case
+from turngate_probes.harness.interrupt import Interrupt, Obstacle
+from turngate_probes.harness.observations import Sight
+from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.sandbox import Sandbox
+from turngate_probes.server_level.cases import ORCHESTRATED, RACERS, REPEATS
+from turngate_probes.server_level.sticky_cases import RESIDENT
+from turngate_probes.simulate.process import install
+from turngate_probes.stub_model import Exchange
+
+# a launcher that drops the resume, so that each turn is a session of its own; its help page stays
+FORGETFUL = """#!/bin/sh
+for word; do
+    shift
+    case "$dropped$word" in
+        resume) dropped=yes ;;
+        yes--help) set -- "$@" resume --help ;;
+        yes*) dropped= ;;
+        *) set -- "$@" "$word" ;;
+    esac
+done
+exec '{engine}' "$@"
+"""
+
+
+@pytest.fixture(name="folder", scope="module")
+def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place that all tests here share, since each start of the server costs a second."""
+    return tmp_path_factory.mktemp("orchestrated")
+
+
+@pytest.fixture(name="played", scope="module")
+def _played(folder: Path) -> engines.Spectator:
+    """Play all cases on a simulated codex."""
+    return engines.play(install(t.CODEX, folder / "engine"), folder, *ORCHESTRATED)
+
+
+def test_every_clause_passes(played: engines.Spectator) -> None:
+    """The loop and all bad ways come out as they should, through the real server."""
+    assert played.seen.stopped == {}
+    results = played.judged()
+    told = {name: (found.result.value, found.detail) for name, found in results.items()}
+    assert set(results) == {
+        clause.id for clause in catalogue().at_level("orchestrated") if clause.id.startswith("orchestrated.")
+    }
+    assert {result for result, _ in told.values()} == {Result.PASS.value}, told
+
+
+@pytest.mark.parametrize("engine, cases", [("codex", RESIDENT), ("gemini", RESIDENT[:1]), ("claude", RESIDENT[:1])])
+def test_every_clause_of_a_kept_process_passes(engine: str, cases: tuple[Case, ...], folder: Path) -> None:
+    """On each protocol asked, declined and carried on; on one also ended by time, by a kill and with the server."""
+    contract = at_known_release(engine)
+    place = folder / f"kept-{engine}"
+    played = engines.play(install(contract, place / "engine"), place, *cases, contract=contract)
+    assert played.seen.stopped == {}
+    told = {name: (found.result.value, found.detail) for name, found in played.judged().items()}
+    assert {name: said for name, said in told.items() if said[0] != Result.PASS.value} == {}
+    about = {case.name for case in cases}
+    assert set(told) >= {name for name, each in CHECKS.items() if each.cases and about.issuperset(each.cases)}
+    assert "resident.permission-asked" in told
+
+
+def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:
+    """Each start of the engine is a turn, with what it printed and what the model was sent."""
+    planned = {f"{case.name}/turn-{i}" for case in ORCHESTRATED for i in range(1, case.steps + 1)}
+    assert {name: turn.argv for name, turn in played.seen.turns.items() if name not in planned} == {}
+    assert set(played.seen.turns) == planned
+    first, again = played.seen.turn("loop/turn-1"), played.seen.turn("loop/turn-2")
+    assert (first.scripted, again.scripted) == (QUESTION, ANSWER)
+    assert (first.reading.final_text, again.reading.final_text) == (QUESTION, ANSWER)
+    assert first.argv == ("codex", *first.own_arguments)
+    assert again.resumed == first.session
+    assert first.seconds > 0
+    assert first.sent()
+    assert again.sent()
+
+
+def test_the_refused_replies_are_refused_for_their_reason(played: engines.Spectator) -> None:
+    """All but one of the racers meet a run that has another question, or none."""
+    codes = [played.seen.call(f"one-reply/reply-{i}").document.get("code") for i in range(1, RACERS + 1)]
+    assert codes.count(None) == 1
+    assert set(codes) <= {None, "NOT_WAITING", "INTERACTION_STALE"}
+    answers = [played.seen.call(f"one-reply/repeated-{i}").answer for i in range(1, REPEATS + 1)]
+    assert answers == answers[:1] * REPEATS
+
+
+def test_the_second_life_of_the_server_follows_a_kill(played: engines.Spectator) -> None:
+    """The first one died of SIGKILL, the second one was ended in order."""
+    assert [played.seen.page(f"loop/serve-{i}").exit_code for i in (1, 2)] == [-9, 0]
+
+
+def test_an_engine_that_forgets_is_caught(folder: Path) -> None:
+    """Through the whole server, a fresh session on the resume fails the clause of the context."""
+    engine = install(t.CODEX, folder / "forgetful" / "engine")
+    launcher = folder / "forgetful" / "codex"
+    launcher.write_text(FORGETFUL.format(engine=engine))
+    launcher.chmod(0o755)
+    loop = [case for case in ORCHESTRATED if case.name == "loop"]
+    results = engines.play(launcher, folder / "forgetful", *loop).judged()
+    failing = engines.failing(results)
+    assert failing == {"orchestrated.context-carried", "orchestrated.final-data"}
+    assert "SESSION_RESUME_FAILED" in results["orchestrated.final-data"].detail
+
+
+def test_an_interrupt_in_the_middle_leaves_nothing(folder: Path) -> None:
+    """While an engine hangs under the server, the interrupt ends both, and the case says so."""
+    interrupt, began = Interrupt(), list[int]()
+
+    class Impatient(engines.Spectator):
+        def saw(self, item: Sight, box: Sandbox) -> None:
+            super().saw(item, box)
+            if item.name == "cancel/create":
+                box.backend.on_exchange(meet)
+
+    def meet(_: Exchange) -> None:
+        began.append(len(below()))
+        interrupt.set()
+
+    def below() -> set[psutil.Process]:
+        return set(psutil.Process(os.getpid()).children(recursive=True)) - before
+
+    before = set(psutil.Process(os.getpid()).children(recursive=True))
+    spectator = Impatient(t.CODEX)
+    cancel = [case for case in ORCHESTRATED if case.name == "cancel"]
+    executable = install(t.CODEX, folder / "impatient" / "engine")
+    Stage.of(folder / "impatient" / "sandboxes", 1, interrupt).play(t.CODEX, executable, cancel, spectator)
+    assert began[0]  # the server at least: a walk through a tree that changes may miss the engine below it
+    assert not below()
+    assert spectator.seen.stopped == {"cancel": Obstacle("interrupted", Reason.INTERRUPTED)}

@@ -1,0 +1,116 @@
+"""The server as a process, played by small programs, and once by itself."""
+
+import os
+import sys
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from turngate.process import Ended, ProcessRequest
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.server_level import server
+from turngate_probes.server_level.client import Client
+from turngate_probes.server_level.server import Serving
+
+SERVES = """
+import os, subprocess, sys, time
+child = subprocess.Popen([sys.executable, "-IS", "-c", "import time; time.sleep(600)"], start_new_session=True)
+print("turngate serves http://127.0.0.1:9 (pids:", os.getpid(), child.pid, ")", flush=True)
+time.sleep(600)
+"""
+
+
+def asked(code: str, folder: Path) -> ProcessRequest:
+    """Ask for a program instead of the server."""
+    return ProcessRequest((sys.executable, "-IS", "-c", code), folder, {}, timeout=float("inf"))
+
+
+def pids(serving: Serving) -> list[int]:
+    """Give the process ids in the start line of `SERVES`."""
+    words = serving.page().stdout.decode().split()
+    return [int(words[i]) for i in (-3, -2)]
+
+
+def runs(pid: int) -> bool:
+    """Tell whether a process runs; one that nobody has reaped does not."""
+    with suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def test_it_is_found_by_its_start_line_and_ends_with_all_below_it(tmp_path: Path) -> None:
+    """The address is the printed one; at the end neither it nor what it started is left."""
+    with Serving(asked(SERVES, tmp_path), Interrupt(), "loop/serve-1") as serving:
+        assert serving.url == "http://127.0.0.1:9"
+    page = serving.page()
+    assert (page.name, page.ended) == ("loop/serve-1", Ended.STOPPED)
+    assert not any(map(runs, pids(serving)))
+
+
+def test_it_can_be_killed(tmp_path: Path) -> None:
+    """It dies of SIGKILL alone, and is gone when the kill returns."""
+    with Serving(asked(SERVES, tmp_path), Interrupt(), "serve") as serving:
+        serving.kill()
+        assert (serving.page().ended, serving.page().exit_code) == (Ended.EXIT, -9)
+        assert not any(map(runs, pids(serving)))
+
+
+@pytest.mark.parametrize(
+    "code, why",
+    [
+        ("import sys; sys.exit('no room')", "exit code 1: no room"),
+        ("print('serves nothing')", "exit code 0"),
+        ("import os; os.abort()", "exit code -6"),
+    ],
+)
+def test_one_that_does_not_serve_ends_the_case(code: str, why: str, tmp_path: Path) -> None:
+    """The case says how it ended."""
+    with pytest.raises(CaseStoppedError, match=f"the server did not start: {why}"):
+        Serving(asked(code, tmp_path), Interrupt(), "serve").__enter__()
+
+
+def test_one_that_says_nothing_ends_the_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is waited for no longer than promised, and ended."""
+    monkeypatch.setattr(server, "READY_WITHIN", 0.05)
+    silent = Serving(asked("import time; time.sleep(600)", tmp_path), Interrupt(), "serve")
+    with pytest.raises(CaseStoppedError, match="did not say an address"):
+        silent.__enter__()
+    assert silent.page().ended is Ended.STOPPED
+
+
+def test_one_that_is_not_there_ends_the_case(tmp_path: Path) -> None:
+    """A program that can't be started is told."""
+    absent = ProcessRequest(("/missing/turngate",), tmp_path, {})
+    with pytest.raises(CaseStoppedError, match=r"did not start: .*missing"):
+        Serving(absent, Interrupt(), "serve").__enter__()
+
+
+def test_an_interrupt_ends_it(tmp_path: Path) -> None:
+    """Who waits for its address hears of the interrupt, and the process is gone."""
+    os.mkfifo(tmp_path / "meeting")
+    code = "import os; open('meeting', 'w').write(str(os.getpid())); import time; time.sleep(600)"
+    interrupt, met = Interrupt(), []
+
+    def meet() -> None:
+        met.append(int((tmp_path / "meeting").read_text()))
+        interrupt.set()
+
+    thread = threading.Thread(target=meet)
+    thread.start()
+    with pytest.raises(CaseStoppedError, match="interrupted"):
+        Serving(asked(code, tmp_path), interrupt, "serve").__enter__()
+    thread.join()
+    assert not runs(met[0])
+
+
+def test_it_is_the_reference_server(tmp_path: Path) -> None:
+    """What is asked for serves the API, in the environment that it is given."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
+    wanted = server.request(tmp_path / "data", tmp_path, env, ["B", "A"])
+    assert wanted.argv[-4:] == ("--pass-env", "A", "--pass-env", "B")
+    with Serving(wanted, Interrupt(), "serve") as serving:
+        assert Client(serving.url, lambda _: None).get("/healthz").answer == {"status": "ok"}
+    assert (tmp_path / "data").is_dir()

@@ -1,0 +1,70 @@
+"""What stands for the engine on the server's PATH."""
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.probes import turns as t
+from turngate.process import TAG
+from turngate_probes.server_level import shim
+from turngate_probes.server_level.shim import Shim, Start
+
+
+@dataclass(frozen=True, slots=True)
+class Stand:
+    """An executable that says what it was given, and what stands for it."""
+
+    root: Path
+    shim: Shim
+
+    def run(self, *words: str, cwd: Path | None = None, tag: str = "/a/b") -> "subprocess.CompletedProcess[bytes]":
+        """Run what the server would find."""
+        env = {"PATH": os.environ["PATH"], TAG: tag}
+        where = cwd or self.root
+        command = (str(self.shim.folder / "codex"), *words)
+        return subprocess.run(command, cwd=where, env=env, input=b"said\n", capture_output=True, check=False)
+
+
+def stand(folder: Path, *, hide: bool = False) -> Stand:
+    """Write an executable that prints its arguments, its input and an id on both streams, and exits with 7."""
+    engine = folder / "an engine"
+    engine.write_text(f'#!/bin/sh\necho "$*" {t.SESSION}\ncat\necho late {t.SESSION}! >&2\nexit 7\n')
+    engine.chmod(0o755)
+    return Stand(folder, shim.install(t.CODEX, engine, folder, hide=hide))
+
+
+def test_it_is_the_engine(tmp_path: Path) -> None:
+    """Arguments, both streams, input and exit code pass through."""
+    done = stand(tmp_path).run("exec", "a b")
+    assert (done.returncode, done.stdout, done.stderr) == (
+        7, f"exec a b {t.SESSION}\nsaid\n".encode(), f"late {t.SESSION}!\n".encode(),
+    )  # fmt: skip
+
+
+def test_it_can_hide_ids(tmp_path: Path) -> None:
+    """Ids go from both streams, the rest stays as it is."""
+    done = stand(tmp_path, hide=True).run("exec", "a b")
+    assert (done.returncode, done.stdout, done.stderr) == (7, b"exec a b \nsaid\n", b"late !\n")
+
+
+@pytest.mark.parametrize("hide", [False, True])
+def test_it_notes_every_start_in_a_directory(tmp_path: Path, hide: bool) -> None:  # noqa: FBT001 - a parameter of pytest
+    """Starts are listed in order with their tag and arguments as they were, those elsewhere are not."""
+    made, work = stand(tmp_path, hide=hide), tmp_path / "work"
+    work.mkdir()
+    made.run("exec", "", "two\nlines 'quoted'", cwd=work)
+    made.run("--version", tag="/c")
+    made.run("exec", "resume", cwd=work, tag="/d")
+    assert made.shim.starts(work) == [
+        Start("/a/b", str(work), ("exec", "", "two\nlines 'quoted'")), Start("/d", str(work), ("exec", "resume")),
+    ]  # fmt: skip
+
+
+def test_a_note_that_is_half_written_is_no_start(tmp_path: Path) -> None:
+    """What was not written to the end is left out."""
+    made = stand(tmp_path)
+    (tmp_path / "starts" / "1").write_bytes(b"/a/b\0/wo")
+    assert made.shim.starts(Path("/wo")) == []

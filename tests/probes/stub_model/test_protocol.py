@@ -1,0 +1,47 @@
+"""What holds for every protocol."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
+from turngate_probes.stub_model.protocol import Said, Wire, encode
+
+_WIRES = [openai_responses.WIRE, openai_chat.WIRE, gemini.WIRE, anthropic.WIRE]
+_PLACES = ["input", "messages", "contents", "role", "content", "parts", "text", "type"]
+_KEYS = st.sampled_from([*_PLACES, "tools", "name", "function", "functionDeclarations", "custom"])
+_ROLES = st.sampled_from(["user", "assistant", "model", "tool", "namespace", "function"])
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5) | _ROLES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner, max_size=4),
+    max_leaves=15,
+)
+
+
+@pytest.mark.parametrize("wire", _WIRES, ids=lambda wire: wire.name)
+@given(document=st.dictionaries(_KEYS, _VALUES, max_size=5))
+def test_any_document_is_read(wire: Wire, document: dict[str, Any]) -> None:
+    """No document, however odd, makes reading fail or yields anything but texts."""
+    prompted = wire.read(document)
+    assert all(isinstance(each, str) for each in prompted.user_texts + prompted.tools)
+
+
+@pytest.mark.parametrize("wire", _WIRES, ids=lambda wire: wire.name)
+@given(text=st.text())
+def test_any_text_is_streamed_whole(wire: Wire, text: str) -> None:
+    """Whatever the model says stands in an event's line of JSON, so that no text can end an event early."""
+    for event in wire.events(Said("m", text), {}):
+        *named, data, empty, end = encode(event).decode().split("\n")
+        assert (len(named) <= 1, empty, end) == (True, "", "")
+        assert data == "data: [DONE]" or json.loads(data.removeprefix("data: "))
+
+
+@given(text=st.text())
+def test_pieces(text: str) -> None:
+    """The pieces of a text make the text, and there are two if it can be divided."""
+    pieces = Said("m", text).pieces
+    assert "".join(pieces) == text
+    assert len(pieces) == min(2, max(1, len(text)))

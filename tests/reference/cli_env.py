@@ -1,0 +1,160 @@
+"""A person's desk: a data directory, engines on PATH, and `turngate` typed in this process or in another."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jsonschema
+import pytest
+
+from turngate import cli
+from turngate.contract import load
+
+TURNGATE = str(Path(sys.executable).with_name("turngate"))
+PLAYER = Path(__file__).with_name("scripted_engine.py")
+SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
+OTHER = "01a20033-ee25-73a3-a8df-000000000000"
+OPENCODE_SESSION = "ses_0123456789abAAAAAAAAAAAAAA"
+IFLOW_SESSION = "session-00000000-0000-4000-8000-000008276001"  # of the recording main-first
+VERSIONS = {"codex": "codex-cli 0.169.0", "gemini": "0.61.0", "opencode": "1.18.33", "iflow": "0.5.19"}
+Step = list[Any]
+Play = list[Step]
+
+
+class Said(NamedTuple):
+    """What a command came to."""
+
+    code: int
+    out: str
+    err: str
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Where the person sits; `type` types a command line."""
+
+    root: Path
+    capture: pytest.CaptureFixture[str]
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.root / "data"
+
+    @property
+    def path(self) -> Path:
+        """The one directory of PATH that holds engines."""
+        return self.root / "path"
+
+    def engine(self, name: str, *plays: Play, version: str | None = None, help_page: str | None = None) -> Path:
+        """Put an engine on PATH, or give it other plays."""
+        self.path.mkdir(exist_ok=True)
+        executable = self.path / name
+        if not executable.exists():
+            # isolated and without site packages, since it is started many times
+            executable.write_text(f"#!{sys.executable} -IS\n{PLAYER.read_text()}")
+            executable.chmod(0o755)
+        named = [word for page in load.contract(name).at().help.pages for word in page.names]
+        script = {
+            "version": VERSIONS[name] if version is None else version,
+            "help": " ".join(named) if help_page is None else help_page,
+            "plays": plays,
+        }
+        executable.with_suffix(".json").write_text(json.dumps(script))
+        return executable
+
+    def type(self, *words: str) -> Said:
+        """Type `turngate` and these words."""
+        self.capture.readouterr()
+        code = cli.run(words)
+        shown = self.capture.readouterr()
+        return Said(code, shown.out, shown.err)
+
+    def spawn(self, *words: str) -> subprocess.Popen[str]:
+        """Start `turngate` as a process of its own."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen([TURNGATE, *words], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+
+    def meet(self) -> int:
+        """Wait for an engine at its step `meet`; gives its pid."""
+        return int((self.path / "meeting").read_text())
+
+    def meet_word(self) -> str:
+        """Wait for whatever an engine says through the fifo `meeting`."""
+        return (self.path / "meeting").read_text()
+
+    def release(self) -> None:
+        """Let the engine that was met go on."""
+        (self.path / "go").write_text("go\n")
+
+    def fifos(self) -> None:
+        """Make what `meet` and `release` need."""
+        self.path.mkdir(exist_ok=True)
+        for name in ("meeting", "go"):
+            os.mkfifo(self.path / name)
+
+    def begin(self, engine: str = "codex", *words: str) -> str:
+        """Start a conversation that ends well; gives its handle."""
+        said = self.type("start", engine, *(words or ("hello",)))
+        assert said.code == 0, said.err
+        return handle_in(said.err)
+
+    def record(self, handle: str) -> dict[str, Any]:
+        """Read a record, checked against its schema."""
+        found: dict[str, Any] = json.loads((self.data / "handles" / f"{handle}.json").read_text())
+        jsonschema.validate(found, load.schema("handle-record"), format_checker=jsonschema.FormatChecker())
+        return found
+
+    def only_record(self) -> dict[str, Any]:
+        """Read the only record there is."""
+        (path,) = (self.data / "handles").glob("*.json")
+        return self.record(path.stem)
+
+    def change(self, handle: str, changes: dict[str, Any]) -> None:
+        """Write a record with other values."""
+        path = self.data / "handles" / f"{handle}.json"
+        path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+    def calls(self, engine: str = "codex") -> list[dict[str, Any]]:
+        """Give the calls of an engine, without those that asked for its version."""
+        file = self.path / f"{engine}.calls"
+        calls = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return [call for call in calls if not {"--version", "--help"} & set(call["argv"])]
+
+
+def handle_in(err: str) -> str:
+    """Find the handle in what a command ended with."""
+    return err.rpartition("handle ")[2][:8]
+
+
+def codex(*texts: str, session: str | None = SESSION, more: Iterable[Step] = ()) -> Play:
+    """Play a turn of Codex; `more` comes before its end."""
+    events: list[dict[str, Any]] = [{"type": "thread.started", "thread_id": session}] if session else []
+    events += [{"type": "item.completed", "item": {"type": "agent_message", "text": text}} for text in texts]
+    return [*_lines(events), *more, *_lines([{"type": "turn.completed", "usage": {}}])]
+
+
+def gemini(text: str) -> Play:
+    """Play a turn of Gemini."""
+    return [["stdout", json.dumps({"session_id": SESSION, "response": text, "stats": {}}, indent=2)]]
+
+
+def opencode(text: str) -> Play:
+    """Play a turn of OpenCode."""
+    parts = [("step_start", {}), ("text", {"messageID": "m", "text": text}), ("step_finish", {"reason": "stop"})]
+    return _lines([{"type": kind, "sessionID": OPENCODE_SESSION, "part": part} for kind, part in parts])
+
+
+def recorded(turn: str) -> Play:
+    """Play a recording of iFlow."""
+    folder = Path(__file__).parents[2] / "fixtures" / "iflow" / "0.5.19" / turn
+    return [["stdout", (folder / "stdout").read_text()], ["stderr", (folder / "stderr").read_text()]]
+
+
+def _lines(events: list[dict[str, Any]]) -> Play:
+    return [["stdout", json.dumps(event) + "\n"] for event in events]

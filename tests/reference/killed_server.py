@@ -1,0 +1,31 @@
+"""A server that is killed: `python -m tests.reference.killed_server DATA PATH HOME CODE`.
+
+CODE is run with `server`, `create(prompt, **more)` and `die()` at hand.
+"""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from turngate_reference.data_dir import DataDir
+from turngate_reference.server.app import Server, Settings
+
+
+def main(data: str, path: str, home: str, code: str) -> None:
+    """Open the server and run the code, which ends it."""
+    env = {"PATH": f"{path}:/usr/bin:/bin", "HOME": home}
+    server = Server(Settings(DataDir(Path(data)), slots=1, env=env))
+    server.start()
+
+    def create(prompt: str, **more: object) -> object:
+        return server.commands.create({"engine": "codex", "prompt": prompt, **more}, None)["run_id"]
+
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    exec(code, {"server": server, "create": create, "die": die})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

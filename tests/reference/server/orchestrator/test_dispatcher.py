@@ -1,0 +1,110 @@
+"""The queue goes on, whatever the machine refuses."""
+
+import logging
+import re
+import sqlite3
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.server_env import PATIENCE, House, final
+from turngate_reference.data_dir import ALPHABET
+from turngate_reference.server.app import Server
+from turngate_reference.server.orchestrator import dispatcher, finish
+from turngate_reference.server.orchestrator.decide import Decision
+from turngate_reference.server.states import State
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run
+
+
+@pytest.fixture(name="impatient", autouse=True)
+def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the dispatcher try again soon."""
+    monkeypatch.setattr(dispatcher, "RETRY_SECONDS", 0.05)
+
+
+def refused_once(error: Exception) -> Callable[[threading.Thread], None]:
+    """Refuse to start one thread of a turn."""
+    start, left = threading.Thread.start, [error]
+
+    def refuse(thread: threading.Thread) -> None:
+        if left and re.fullmatch(f"turngate-[{ALPHABET}]{{8}}", thread.name):
+            raise left.pop()
+        start(thread)
+
+    return refuse
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
+def test_a_turn_that_gets_no_thread_fails_alone(
+    house: House, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """Its run fails with what the machine said, its slot is free, and the next run goes well."""
+    house.desk.engine("codex", d.codex(final(x=1)))
+    house.server.engines.collect()
+    monkeypatch.setattr(threading.Thread, "start", refused_once(error))
+    first = house.create()
+    told = house.failed(first)
+    assert (told["code"], type(error).__name__ in told["detail"]) == ("ORCHESTRATOR_ERROR", True)
+    assert house.desk.record(house.run(first).handle)["state"] == "failed"
+    house.wait(house.create(), State.SUCCEEDED)
+    assert house.server.dispatcher.wait_until_free(PATIENCE)
+    assert house.server.ready
+
+
+def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that is locked at that very moment keeps the run from being left behind."""
+    house.desk.engine("codex", d.codex(final(x=1)))
+    house.server.engines.collect()
+    written, left = finish.finish, [sqlite3.OperationalError("database is locked")]
+
+    def locked(store: Store, run: Run, decision: Decision, came: finish.Came) -> State:
+        if left:
+            raise left.pop()
+        return written(store, run, decision, came)
+
+    monkeypatch.setattr(finish, "finish", locked)
+    monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
+    assert house.failed(house.create())["code"] == "ORCHESTRATOR_ERROR"
+    assert not left
+
+
+def test_what_nobody_foresaw_does_not_end_the_queue(
+    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It is logged, and the queue is looked at again."""
+    house.desk.engine("codex", d.codex(final(x=1)))
+    claim, left = dispatcher.claim, [MemoryError()]
+
+    def odd(*given: Any) -> Any:
+        if left:
+            raise left.pop()
+        return claim(*given)
+
+    monkeypatch.setattr(dispatcher, "claim", odd)
+    with caplog.at_level(logging.ERROR):
+        house.wait(house.create(), State.SUCCEEDED)
+    assert "MemoryError" in caplog.text
+
+
+def test_a_server_whose_queue_nobody_works_on_is_not_ready(
+    closed_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ready while the thread of its queue lives, and neither before nor after that."""
+    server = Server(closed_house.settings)
+    seen = [server.ready]
+    server.start()
+    seen.append(server.ready)
+    with monkeypatch.context() as patch:
+        patch.setattr(server.dispatcher._closing, "is_set", lambda: True)
+        server.dispatcher.kick()
+        (working,) = (each for each in threading.enumerate() if each.name == "turngate-dispatch")
+        working.join(PATIENCE)
+    seen.append(server.ready)
+    server.close()
+    assert seen == [False, True, False]

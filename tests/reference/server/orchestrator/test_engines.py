@@ -1,0 +1,310 @@
+"""The catalogue of engines: each is asked once, in the background, and a look at it costs next to nothing."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probes.simulate.played import at_known_release
+from tests.reference import cli_env as d
+from tests.reference.cli_env import Desk
+from tests.reference.server_env import ASK, House
+from turngate.argv.environment import engine_environment, locations_of
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.contract.verdict import Verdict
+from turngate.errors import ContractError, EnvironmentFailed
+from turngate.files import default_cache
+from turngate.model import EngineResumeCapability
+from turngate.process import Stop
+from turngate.process.executable import identity
+from turngate.process.probe_results import Capability, ProbeResult, keep_result
+from turngate_probes.simulate.process import install
+from turngate_reference.data_dir import DataDir
+from turngate_reference.server.orchestrator.engines import Engines
+from turngate_reference.server.orchestrator.help_survey import HelpSurvey
+from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.orchestrator.verification import Verifier, Verify
+
+
+def catalogue(
+    desk: Desk, stop: Stop | None = None, verify: Verify = Verify.OFF, clock: Callable[[], float] = time.monotonic
+) -> Engines:
+    """Make a catalogue of what is on the desk's PATH."""
+
+    def environment(contract: EngineContract) -> dict[str, str]:
+        return engine_environment(contract, os.environ, locations_of(contract, os.environ))
+
+    stop = stop or Stop()
+    verifier = Verifier(verify, desk.root, stop)
+    profiles = Profiles(HelpSurvey(stop, environment), verifier, environment)
+    return Engines(DataDir(desk.data), stop, profiles, environment, clock=clock)
+
+
+@pytest.fixture(name="engines")
+def _engines(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engines]:
+    """A catalogue of what is on the desk's PATH, which leaves no engine running."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    stop = Stop()
+    engines = catalogue(desk, stop)
+    yield engines
+    stop.set()
+    engines.collect()
+
+
+def asked(desk: Desk, word: str, engine: str = "codex") -> int:
+    """Count the calls of an engine that hold a word."""
+    calls = desk.path / f"{engine}.calls"
+    return calls.read_text().count(f'"{word}"') if calls.exists() else 0
+
+
+def row(engines: Engines, engine: str = "codex", patience: float = 30) -> dict[str, Any]:
+    """Give what the catalogue tells of one engine."""
+    (found,) = (each for each in engines.every(patience) if each["engine"] == engine)
+    return found
+
+
+def slow(desk: Desk, name: str = "codex") -> None:
+    """Put an engine on PATH that says its version once something comes through its fifo."""
+    desk.path.mkdir(exist_ok=True)
+    os.mkfifo(desk.path / "go")
+    path = desk.path / name
+    path.write_text(f"#!/bin/sh\necho $1 >> {path}.calls\nread line < {desk.path}/go\necho codex-cli 0.169.0\n")
+    path.chmod(0o755)
+
+
+def test_an_engine_is_found_with_the_claims_of_its_release(desk: Desk, engines: Engines) -> None:
+    """Executable, version and contract are those of what stands on PATH."""
+    path = desk.engine("codex", d.codex("hi"), version="codex-cli 0.60.0")
+    found = engines.find("codex")
+    assert (found.executable, found.version) == (path, "0.60.0")
+    assert found.contract == load.contract("codex").at("0.60.0")
+
+
+def test_an_engine_that_is_not_there_is_told_from_one_that_nobody_knows(engines: Engines) -> None:
+    """The one can be installed, the other can't."""
+    with pytest.raises(EnvironmentFailed, match="codex on PATH") as raised:
+        engines.find("codex")
+    assert "npm install" in raised.value.hint
+    with pytest.raises(ContractError, match="no contract"):
+        engines.find("kodex")
+
+
+def test_a_second_look_is_a_look_at_the_file(desk: Desk, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the engine nor its contract is read again, and PATH is not searched."""
+    desk.engine("codex", d.codex("hi"))
+    first = engines.find("codex")
+    monkeypatch.setattr(load, "parse", lambda *_, **__: pytest.fail("a contract was read again"))
+    monkeypatch.setattr("shutil.which", lambda *_: pytest.fail("PATH was searched again"))
+    monkeypatch.setattr(
+        "turngate_reference.engine.lookup.run", lambda *_, **__: pytest.fail("the engine was run again")
+    )
+    assert engines.find("codex") is first
+
+
+def test_all_who_ask_at_once_get_one_answer(desk: Desk, engines: Engines) -> None:
+    """The version is asked for once, however many runs begin."""
+    slow(desk)
+    with ThreadPoolExecutor(8) as pool:
+        found = [pool.submit(engines.find, "codex") for _ in range(8)]
+        (desk.path / "go").write_text("\n")
+        assert len({id(each.result()) for each in found}) == 1
+    assert (desk.path / "codex.calls").read_text() == "--version\n"
+
+
+def test_another_file_in_its_place_is_another_engine(desk: Desk, engines: Engines) -> None:
+    """An upgrade, a removal and a move along PATH are noticed at the next look."""
+    path = desk.engine("codex", d.codex("hi"))
+    assert engines.find("codex").version == "0.169.0"
+    desk.engine("codex", d.codex("hi"), version="codex-cli 0.140.0")
+    newer = path.with_name("newer")
+    newer.write_bytes(path.read_bytes())
+    newer.chmod(0o755)
+    newer.replace(path)
+    assert engines.find("codex").version == "0.140.0"
+    path.unlink()
+    with pytest.raises(EnvironmentFailed, match="codex on PATH"):
+        engines.find("codex")
+
+
+def test_an_engine_without_a_version_is_asked_again_after_a_minute(desk: Desk, tmp_path: Path) -> None:
+    """It is run by the newest claims meanwhile."""
+    now = [0.0]
+    engines = catalogue(desk, clock=lambda: now[0])
+    desk.engine("codex", d.codex("hi"), version="who knows")
+    assert (engines.find("codex").version, engines.find("codex").contract.version) == (None, None)
+    assert asked(desk, "--version") == 1
+    desk.engine("codex", d.codex("hi"))
+    now[0] = 60.0
+    assert engines.find("codex").version == "0.169.0"
+
+
+def test_an_engine_that_can_not_be_started_is_there_all_the_same(desk: Desk, engines: Engines) -> None:
+    """It is listed without a version, tried once a minute at most, and what is wrong is said by the run."""
+    desk.path.mkdir()
+    path = desk.path / "codex"
+    path.write_text("#!/no/such/interpreter\n")
+    path.chmod(0o755)
+    assert (row(engines)["executable"], row(engines)["version"]) == (str(path), None)
+    assert engines.find("codex") is engines.find("codex")
+
+
+def test_engines_are_asked_without_the_secrets_of_the_server(
+    desk: Desk, engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is collected runs in what the contract allows."""
+    for name in ("SERVER_SECRET", "CODEX_HOME"):
+        monkeypatch.setenv(name, "x")
+    desk.path.mkdir()
+    path = desk.path / "codex"
+    path.write_text(f"#!/bin/sh\nenv > {desk.path}/env\necho codex-cli 0.169.0\n")
+    path.chmod(0o755)
+    engines.collect()
+    env = (desk.path / "env").read_text()
+    assert "CODEX_HOME=x" in env
+    assert "SERVER_SECRET" not in env
+
+
+def test_every_contracted_engine_is_listed(desk: Desk, engines: Engines) -> None:
+    """Those that are not installed too, with what the contract says of them; nothing is asked for that."""
+    rows = engines.every()
+    assert [each["engine"] for each in rows] == list(load.engines())
+    for each in rows:
+        contract = load.contract(each["engine"]).at()
+        assert each == {
+            "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
+            "lifecycle": contract.lifecycle.status, "resident": each["resident"],
+            "executable": None, "simulated": False, "version": None, "capability": None, "profile": None,
+            "help_missing": [], "last_probe": None, "verified": None, "verified_detail": None, "verified_at": None,
+            "tools_lost": [
+                {"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools
+            ],
+        }  # fmt: skip
+
+
+def test_how_a_process_is_kept_is_listed(desk: Desk, engines: Engines) -> None:
+    """What the contract says of the installed release is told, installed or not, and whether it was seen at work."""
+    desk.engine("codex", d.codex("hi"))
+    assert row(engines)["resident"] == {
+        "supported": True, "transport": "app_server", "verified": True, "asks": True, "same_id": True,
+        "own_store": False, "detail": "driven over app_server; seen at work with this release",
+    }  # fmt: skip
+    for each in engines.every():
+        contract = load.contract(each["engine"]).at(each["version"])
+        told, verified = each["resident"], "resident" not in contract.unverified
+        assert (told["transport"], told["same_id"]) == (contract.resident.transport, contract.resident.same_id)
+        assert told["verified"] == (told["supported"] and verified)
+        assert ("not yet seen" in told["detail"]) == (told["supported"] and not verified)
+
+
+@pytest.mark.parametrize("engine", ["codex", "gemini", "opencode", "claude", "qwen"])
+def test_a_simulated_engine_is_never_verified(desk: Desk, engines: Engines, engine: str) -> None:
+    """Though its contract is, and it can be kept: it is named as what it is, and proves nothing."""
+    install(at_known_release(engine), desk.path)
+    told = row(engines, engine)
+    assert told["simulated"]
+    assert told["version"] == at_known_release(engine).version
+    assert told["resident"]["supported"]
+    assert not told["resident"]["verified"]
+    assert "proves nothing" in told["resident"]["detail"]
+    assert told["verified"] == "unproven"
+
+
+def test_a_fresh_server_knows_what_its_engines_can_do(house: House) -> None:
+    """Capability and profile are there without any run, and the next interactive run tries nothing again."""
+    house.desk.engine("codex", d.codex(ASK))
+    house.server.engines.collect()
+    found = row(house.server.engines)
+    assert (found["capability"]["supported"], found["profile"]["kind"]) == (True, "resumable")
+    calls = asked(house.desk, "--help")
+    house.ask()
+    assert asked(house.desk, "--help") == calls
+
+
+def test_what_was_collected_is_listed(desk: Desk, engines: Engines) -> None:
+    """Version and help pages are asked for once, before anybody needs them."""
+    path = desk.engine("codex", d.codex("hi"), help_page="--json resume --jsonl")
+    desk.engine("gemini", d.gemini("hi"))
+    engines.collect()
+    found = row(engines)
+    assert (found["executable"], found["version"]) == (str(path), "0.169.0")
+    assert {"--model", "SESSION_ID"} <= set(found["help_missing"])
+    assert not {"--json", "resume"} & set(found["help_missing"])
+    assert (row(engines, "gemini")["version"], row(engines, "gemini")["help_missing"]) == ("0.61.0", [])
+    engines.collect()
+    pages = len(load.contract("codex").at().help.pages)
+    assert (asked(desk, "--version"), asked(desk, "--help")) == (1, pages)
+
+
+def test_the_list_looks_at_what_is_new(desk: Desk, engines: Engines) -> None:
+    """An engine that was installed since is told with its version at once."""
+    assert row(engines)["executable"] is None
+    desk.engine("codex", d.codex("hi"))
+    assert row(engines)["version"] == "0.169.0"
+
+
+def test_the_list_waits_for_nobody(desk: Desk, engines: Engines) -> None:
+    """An engine that does not say its version holds up neither the others nor the list."""
+    slow(desk)
+    gemini = desk.engine("gemini", d.gemini("hi"))
+    assert row(engines, patience=0)["version"] is None
+    assert row(engines, "gemini", patience=0)["executable"] == str(gemini)
+    (desk.path / "go").write_text("\n")
+    assert engines.find("codex").version == "0.169.0"
+    assert row(engines, patience=0)["version"] == "0.169.0"
+
+
+def test_collecting_ends_with_the_server(desk: Desk) -> None:
+    """Engines that are being asked are ended."""
+    slow(desk)
+    stop = Stop()
+    engines = catalogue(desk, stop)
+    collecting = threading.Thread(target=engines.collect)
+    collecting.start()
+    # opened once the engine reads, and never written to
+    with (desk.path / "go").open("w"):
+        stop.set()
+        collecting.join(30)
+    assert not collecting.is_alive()
+
+
+def test_what_is_known_of_resuming_is_listed(desk: Desk, engines: Engines) -> None:
+    """Capability and profile come with their reason, and are null until the engine was looked at."""
+    desk.engine("codex", d.codex("hi"), help_page="")
+    found = row(engines, patience=0)
+    assert (found["capability"], found["profile"]) == (None, None)
+    engines.collect()
+    found = row(engines)
+    assert found["capability"]["supported"] is False
+    assert found["capability"]["detail"].startswith("help: `codex exec --help` does not name resume; ")
+    assert found["profile"] == {"kind": "sticky_process", "reason": found["capability"]["detail"]}
+
+
+def test_the_last_probe_is_listed(desk: Desk, engines: Engines) -> None:
+    """What a probe of this very executable said stands beside it, until another one stands there."""
+    path = desk.engine("codex", d.codex("hi"))
+    assert row(engines)["last_probe"] is None
+    able = EngineResumeCapability(supported=True, probe_method="command", detail="")
+    keep_result(
+        ProbeResult(
+            engine="codex", executable=os.path.realpath(path), identity=identity(path), version="0.169.0",
+            verdict=Verdict.DEGRADED, capability=Capability.of(able), profile="resumable",
+            at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC), turngate="0.1.0",
+        ),
+        default_cache(),
+    )  # fmt: skip
+    assert row(engines)["last_probe"] == {
+        "verdict": "degraded", "version": "0.169.0", "at": "2026-11-22T01:02:03Z", "supported": True,
+    }  # fmt: skip
+    told = {key: value for key, value in row(engines).items() if key.startswith("verified")}
+    assert told == {
+        "verified": "proven", "verified_detail": "turngate probe: ", "verified_at": "2026-11-22T01:02:03Z"
+    }  # fmt: skip
+    path.touch()
+    assert (row(engines)["last_probe"], row(engines)["verified"]) == (None, "unproven")

@@ -1,0 +1,457 @@
+"""Whatever happens in whatever order, a run goes only where the table lets it, is told why, and slots balance."""
+
+import queue
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import closing, suppress
+from datetime import UTC, datetime, timedelta
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.reference.server_env import ASK, PATIENCE, final
+from turngate.contract import load
+from turngate.model import Interaction
+from turngate.process import Stop
+from turngate_reference.data_dir import DataDir
+from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.orchestrator import finish, recovery, replies, sticky, sticky_run
+from turngate_reference.server.orchestrator.commands import Commands
+from turngate_reference.server.orchestrator.decide import Decision, failed
+from turngate_reference.server.orchestrator.dispatcher import Dispatcher
+from turngate_reference.server.orchestrator.handle_records import Records
+from turngate_reference.server.states import ENDED, TRANSITIONS, RunErrorCode, State
+from turngate_reference.server.sticky import Gone, Lost, Opened, PermissionAsked, ResidentEvent, TurnEnded
+from turngate_reference.server.sticky.deadlines import MAX_VOID
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run
+
+SLOTS, TIMEOUT = 2, 100
+STICKY = "sticky_process"
+ENGINE = InstalledEngine(Path("codex"), "0.169.0", load.contract("codex").at("0.169.0"))
+QUESTION = Interaction("open_text", "?")
+ENDS = {
+    "ask": Decision(State.WAITING_USER, interaction=QUESTION),
+    "final": Decision(State.SUCCEEDED, final_data={}),
+    "fail": failed(RunErrorCode.ENGINE_FAILED, ""),
+    "cancel": failed(RunErrorCode.TERMINAL_INTERRUPTED, ""),
+}
+
+
+class Host:
+    """Resident processes that do what the test says."""
+
+    def __init__(self) -> None:
+        self.listeners: dict[str, Callable[[ResidentEvent], None]] = {}
+        self.prompts: list[str] = []
+
+    def open(self, run_id: str, _request: object, listener: Callable[[ResidentEvent], None]) -> None:
+        """Start one."""
+        self.listeners[run_id] = listener
+        listener(Opened(1, 1.0, "t", ("app-server",)))
+
+    def prompt(self, run_id: str, _text: str) -> None:
+        """Count a prompt."""
+        self.prompts.append(run_id)
+
+    def decide(self, _run_id: str, _request_id: str, _option: str) -> None:
+        """Take a decision."""
+
+    def end(self, run_id: str) -> None:
+        """End one."""
+        if listener := self.listeners.pop(run_id, None):
+            listener(Gone(None))
+
+    def close(self) -> None:
+        """End all."""
+        for run_id in list(self.listeners):
+            self.end(run_id)
+
+
+class Headless:
+    """Headless turns that end as the test says; sticky ones are handed on."""
+
+    def __init__(self, world: "World") -> None:
+        self.world = world
+        self.ends: dict[str, queue.SimpleQueue[Decision]] = {}
+
+    def run(self, run: Run, stop: Stop) -> bool:
+        """Run one."""
+        kind = run.request["interactive_profile"]
+        with self.world.store.writing() as connection:
+            runs.change(connection, run.run_id, profile={"kind": kind, "reason": "", "session_timeout_sec": TIMEOUT})
+            run = runs.get(connection, run.run_id)
+        if kind == STICKY:
+            self.world.sticky.begin(sticky_run.Kept(run, ENGINE, "p", lambda _text: None), None)  # type: ignore[arg-type]
+            return False
+        ended: queue.SimpleQueue[Decision] = queue.SimpleQueue()
+        self.ends[run.run_id] = ended
+        with stop.telling(ended) as already:  # type: ignore[arg-type]
+            decision = None if already else ended.get(timeout=PATIENCE)
+        if not isinstance(decision, Decision):
+            decision = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "")
+        session = {"handle_value": ENGINE.contract.handle.dead}
+        finish.finish(self.world.store, run, decision, finish.Came(0.0, session=session))
+        return True
+
+
+class World:
+    """All of a server but its engines, over one data directory."""
+
+    def __init__(self, folder: Path, now: Callable[[], float]) -> None:
+        data = DataDir(folder)
+        data.make()
+        self.store = Store(folder / "turngate.db")
+        self.records = Records(data)
+        recovery.recover(self.store, self.records)
+        self.host, self.headless = Host(), Headless(self)
+        self.dispatcher = Dispatcher(self.store, self.records, SLOTS)
+        self.sticky = sticky.Sticky(
+            self.store, self.records, self.host, self.dispatcher.release, lambda *_: None, now  # type: ignore[arg-type]
+        )  # fmt: skip
+        engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
+        self.commands = Commands(self.store, data, engines, self.dispatcher, self.sticky, None)
+        self.dispatcher.start(self.headless)
+
+    def settle(self) -> None:
+        """Wait until nothing is to be done any more that nobody asked for."""
+        # what is due is done after what woke the thread, and leaves more to be done
+        for _ in range(3):
+            done = threading.Event()
+            self.sticky._inbox.put(done.set)
+            assert done.wait(PATIENCE)
+        (newest,) = self.store.read("SELECT coalesce(max(id), 0) id FROM events")
+        after = int(newest["id"])
+        if runs.counts(self.store)[State.QUEUED] and len(self.holding()) < SLOTS:
+            with self.store._changed:
+                self.store._changed.wait_for(lambda: self._moved(after), PATIENCE)
+            self.settle()
+        elif not self._have_begun():
+            with self.store._changed:
+                assert self.store._changed.wait_for(self._have_begun, PATIENCE)
+            self.settle()
+
+    def holding(self) -> list[Run]:
+        """List the runs that need a slot."""
+        with_process = [run for run in runs.in_state(self.store, State.WAITING_USER) if run.process]
+        return [*runs.in_state(self.store, State.RUNNING), *with_process]
+
+    def _have_begun(self) -> bool:
+        """Say whether each process that a run needs is there."""
+        kept = [run for run in runs.in_state(self.store, State.RUNNING) if run.request["interactive_profile"] == STICKY]
+        return all("pid" in (run.process or {}) or run.cancel_requested for run in kept)
+
+    def _moved(self, after: int) -> bool:
+        return bool(self.store.read("SELECT 1 FROM events WHERE id > ?", after))
+
+    def close(self) -> None:
+        """End it in order."""
+        self.dispatcher.close()
+        self.sticky.close()
+        self.store.close()
+
+
+class Interleavings(RuleBasedStateMachine):
+    """What may happen to runs: `expected` are the codes with which a run must have failed by now.
+
+    `since` says from when on the deadline of a sticky run counts, for the step of it that was seen last.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = tempfile.TemporaryDirectory()
+        self.now, self.lives, self.jump = 0.0, 0, timedelta()
+        self.accepted: dict[str, int] = {}
+        self.expected: dict[str, set[str]] = {}
+        self.since: dict[str, tuple[object, float]] = {}
+        self.clock = mock.patch.object(runs, "now", self._wall)
+        self.clock.start()
+        self.world = self._world()
+
+    def _wall(self) -> str:
+        return (datetime.now(UTC) + self.jump).isoformat(timespec="milliseconds")
+
+    def _world(self) -> World:
+        self.lives += 1
+        return World(Path(self.root.name, str(self.lives)), lambda: self.now)
+
+    def teardown(self) -> None:
+        """Cancel what is left: every run ends, and every slot is free."""
+        for run in self._runs():
+            with suppress(Refusal):
+                self.world.commands.cancel(run.run_id)
+            self._until(run.run_id, State.RUNNING)
+        assert self.world.dispatcher.wait_until_free(PATIENCE)
+        self.world.settle()
+        assert all(run.state in ENDED for run in self._runs())
+        self.ended_runs_are_told_of()
+        self.world.close()
+        self.clock.stop()
+        self.root.cleanup()
+
+    def _fails(self, run: Run, code: RunErrorCode) -> None:
+        """Expect a run to fail so, by what is done to it."""
+        self.expected[run.run_id] = {code}
+
+    def _has_asked(self, run: Run) -> bool:
+        return bool(self.world.store.read("SELECT 1 FROM interactions WHERE run_id = ?", run.run_id))
+
+    def _pass(self, seconds: float) -> None:
+        """Let time pass; the runs whose deadline it brings fail by it."""
+        self.world.settle()
+        self._look()
+        self.now += seconds
+        for run in self._runs():
+            late = run.run_id in self.since and self.now - self.since[run.run_id][1] >= TIMEOUT
+            if late and run.state in (State.RUNNING, State.WAITING_USER):
+                running = run.state is State.RUNNING
+                self._fails(run, RunErrorCode.TURN_TIMEOUT if running else RunErrorCode.INTERACTION_WAIT_TIMEOUT)
+
+    @invariant()
+    def _look(self) -> None:
+        """Note the steps of sticky runs: each bounds the next one afresh."""
+        self.world.settle()
+        for run in self._runs():
+            step = run.state, run.turn_index, run.pending_interaction_id
+            if run.request["interactive_profile"] == STICKY and self.since.get(run.run_id, ((), 0))[0] != step:
+                self.since[run.run_id] = step, self.now
+
+    def _runs(self) -> list[Run]:
+        found = [run for state in State for run in runs.in_state(self.world.store, state)]
+        return sorted(found, key=lambda run: -run.seq)
+
+    def _one(self, index: int, *states: State, kind: str | None = None) -> Run | None:
+        self.world.settle()
+        found = [run for run in self._runs() if run.state in states]
+        found = [run for run in found if kind in (None, run.request["interactive_profile"])]
+        return found[index % len(found)] if found else None
+
+    @rule(kind=st.sampled_from(["resumable", "sticky_process"]))
+    def create(self, kind: str) -> None:
+        """Create a run."""
+        request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": kind}
+        answer = self.world.commands.create(request | {"session_timeout_sec": TIMEOUT}, None)
+        self.accepted[answer["run_id"]] = 1
+
+    @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail"]))
+    def turn_ends(self, index: int, how: str) -> None:
+        """A turn ends."""
+        run = self._one(index, State.RUNNING)
+        if run is None:
+            return
+        if run.run_id in self.world.host.listeners:
+            self._end_kept_turn(run, how)
+        elif ended := self.world.headless.ends.pop(run.run_id, None):
+            ended.put(ENDS[how])
+            self._until(run.run_id, State.RUNNING)
+            if how == "fail":
+                self._fails(run, RunErrorCode.ENGINE_FAILED)
+
+    def _end_kept_turn(self, run: Run, how: str) -> None:
+        text = {"ask": ASK, "final": final(x=1), "fail": None}[how]
+        self.world.host.listeners[run.run_id](TurnEnded(text, None if text else "refused", "t", declined=False))
+        if how == "fail":
+            self._fails(run, RunErrorCode.ENGINE_FAILED)
+
+    @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail"]))
+    def turn_ends_while_asked(self, index: int, how: str) -> None:
+        """A resident engine ends its turn without the answer that it asked for; between turns that means nothing."""
+        run = self._one(index, State.WAITING_USER, kind=STICKY)
+        if run is None:
+            return
+        question = runs.question(self.world.store, run.pending_interaction_id or "")
+        assert question
+        if question.request_id is not None:
+            self._end_kept_turn(run, how)
+            self._until(run.run_id, State.RUNNING)
+            self.world.settle()
+            now = runs.find(self.world.store, run.run_id)
+            assert now
+            assert (now.state is State.WAITING_USER) == (how == "ask")
+            assert now.pending_interaction_id != question.interaction_id
+
+    @rule(index=st.integers(0, 9))
+    def engine_asks(self, index: int) -> None:
+        """A resident engine asks before it acts."""
+        run = self._one(index, State.RUNNING, kind=STICKY)
+        if run and (listener := self.world.host.listeners.get(run.run_id)):
+            listener(PermissionAsked("1", "write?", ("accept", "decline"), {}))
+
+    @rule(index=st.integers(0, 9), stale=st.booleans(), late=st.booleans())
+    def reply(self, index: int, *, stale: bool, late: bool) -> None:
+        """A reply comes, perhaps to another question, perhaps at the very deadline."""
+        run = self._one(index, State.WAITING_USER)
+        if run is None:
+            return
+        if late:
+            self._pass(TIMEOUT)
+        pending = "other" if stale else run.pending_interaction_id
+        try:
+            self.world.commands.reply(run.run_id, {"interaction_id": pending, "response": "accept"}, None)
+        except Refusal as refused:
+            assert stale or late, refused  # noqa: PT017 - it may be refused or not
+        else:
+            question = runs.question(self.world.store, run.pending_interaction_id or "")
+            self.accepted[run.run_id] += bool(question and question.request_id is None)
+            self.expected.pop(run.run_id, None)
+
+    @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail", "cancel", "die"]))
+    def terminal_replies(self, index: int, how: str) -> None:
+        """A terminal takes the question of a run, so nobody else does; its turn ends, or it dies."""
+        run = self._one(index, State.WAITING_USER, kind="resumable")
+        if run is None:
+            return
+        store = self.world.store
+        claimed = replies.claim_at_terminal(store, run, "blue", "tag")
+        assert claimed
+        assert replies.claim_at_terminal(store, run, "red", "other") is None
+        with pytest.raises(Refusal, match="NOT_WAITING"):
+            self.world.commands.reply(run.run_id, {"interaction_id": run.pending_interaction_id, "response": "r"}, None)
+        if how == "die":
+            recovery.settle_terminal_turns(store, self.world.records)
+            self._fails(run, RunErrorCode.TERMINAL_INTERRUPTED)
+            return
+        if how == "cancel":
+            self.world.commands.cancel(run.run_id)
+        finish.finish(store, claimed, ENDS[how], finish.Came(0.0))
+        if how == "fail":
+            self._fails(run, RunErrorCode.ENGINE_FAILED)
+
+    @rule(index=st.integers(0, 9))
+    def cancel(self, index: int) -> None:
+        """Somebody cancels."""
+        if run := self._one(index, State.QUEUED, State.RUNNING, State.WAITING_USER):
+            self.world.commands.cancel(run.run_id)
+            self._until(run.run_id, State.RUNNING, State.QUEUED, State.WAITING_USER)
+
+    @rule(index=st.integers(0, 9))
+    def process_dies(self, index: int) -> None:
+        """A resident process dies."""
+        run = self._one(index, State.RUNNING, State.WAITING_USER, kind=STICKY)
+        if run and (listener := self.world.host.listeners.pop(run.run_id, None)):
+            lost = self._has_asked(run)
+            self._fails(run, RunErrorCode.INTERACTION_PROCESS_LOST if lost else RunErrorCode.ENGINE_FAILED)
+            listener(Lost("it died"))
+            listener(Gone(-9))
+
+    @rule(seconds=st.sampled_from([1, TIMEOUT // 2, TIMEOUT + 1]))
+    def time_passes(self, seconds: int) -> None:
+        """Time passes, for timers; the wall clock of the store stands."""
+        self._pass(seconds)
+        self.world.settle()
+
+    @rule(hours=st.sampled_from([-100, 100]))
+    def wall_clock_jumps(self, hours: int) -> None:
+        """Somebody sets the clock of the system, which nothing here goes by."""
+        self.jump += timedelta(hours=hours)
+
+    @precondition(lambda self: self.lives < 3)
+    @rule(crash=st.booleans())
+    def restart(self, *, crash: bool) -> None:
+        """The server is started again, after an end in order or over what a crash left."""
+        self.world.settle()
+        for run in runs.in_state(self.world.store, State.RUNNING):
+            self._fails(run, RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED)
+        waiting = runs.in_state(self.world.store, State.WAITING_USER)
+        resumable = [run.run_id for run in waiting if not run.process]
+        for run in waiting:
+            if run.process:
+                self._fails(run, RunErrorCode.INTERACTION_PROCESS_LOST)
+        copy = Path(self.root.name, str(self.lives + 1))
+        (copy / "handles").mkdir(parents=True)
+        if not crash:
+            self.world.close()
+        with (
+            closing(sqlite3.connect(Path(self.root.name, str(self.lives), "turngate.db"))) as old,
+            closing(sqlite3.connect(copy / "turngate.db")) as new,
+        ):
+            old.backup(new)
+        if crash:
+            self.world.close()
+        self.world = self._world()
+        assert {run.run_id for run in runs.in_state(self.world.store, State.WAITING_USER)} == set(resumable)
+
+    def _until(self, run_id: str, *left: State) -> None:
+        """Wait until a run has left these states."""
+        after = 0
+        while (run := runs.find(self.world.store, run_id)) and run.state in left:
+            assert self.world.store.wait_for_event(run_id, after, PATIENCE), run
+            after = runs.events(self.world.store, run_id, after, 1000)[-1].id
+
+    @invariant()
+    def the_table_holds(self) -> None:
+        """Every step of every run is one of the table."""
+        self.world.settle()
+        for run in self._runs():
+            told = [e.data["state"] for e in runs.events(self.world.store, run.run_id, 0, 1000) if e.type == "state"]
+            path = [State(state) for state in told]
+            assert path[-1] is run.state
+            assert all(step in TRANSITIONS for step in pairwise(path))
+
+    @invariant()
+    def ended_runs_are_told_of(self) -> None:
+        """A run fails when it must and with the code of what was done to it; nothing of an ended run is open."""
+        self.world.settle()
+        for run in self._runs():
+            told = {run.error["code"]} if run.error else None
+            assert told == self.expected.get(run.run_id), (run, self.expected.get(run.run_id))
+            assert (run.error is not None) == (run.state is State.FAILED)
+            if run.state in ENDED:
+                assert (run.process, run.pending_interaction_id) == (None, None)
+                turns = runs.turns(self.world.store, run.run_id)
+                assert all(turn.ended_at and turn.outcome for turn in turns), turns
+
+    @invariant()
+    def slots_balance(self) -> None:
+        """A slot is held for what runs and for what waits with a process, and for nothing else."""
+        self.world.settle()
+        assert len(self.world.holding()) <= self.world.dispatcher.held <= SLOTS
+
+    @invariant()
+    def nothing_is_prompted_twice(self) -> None:
+        """A resident process gets its first prompt and one for each reply that was taken, no more."""
+        for run_id, count in self.accepted.items():
+            assert self.world.host.prompts.count(run_id) <= count
+
+
+Interleavings.TestCase.settings = settings(
+    max_examples=25,
+    stateful_step_count=25,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    # threads make no replay the same, so nothing is shrunk
+    phases=(Phase.explicit, Phase.generate),
+    database=None,
+)
+
+
+TestInterleavings = Interleavings.TestCase
+
+
+def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
+    """A run that asks a hundred times leaves no hundred deadlines, nor itself in any when it has ended."""
+    world = World(tmp_path, lambda: 0.0)
+    request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": STICKY}
+    run_id = world.commands.create(request | {"session_timeout_sec": TIMEOUT}, None)["run_id"]
+    for number in range(50):
+        world.settle()
+        world.host.listeners[run_id](PermissionAsked(str(number), "write?", ("accept", "decline"), {}))
+        world.settle()
+        (run,) = runs.in_state(world.store, State.WAITING_USER)
+        world.commands.reply(run_id, {"interaction_id": run.pending_interaction_id, "response": "accept"}, None)
+    world.settle()
+    assert len(world.sticky._due) <= MAX_VOID
+    world.commands.cancel(run_id)
+    world.settle()
+    assert world.sticky._due.left() is None
+    world.close()

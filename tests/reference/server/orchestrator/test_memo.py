@@ -1,0 +1,62 @@
+"""What is slow is found out once, however many ask."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from turngate_reference.server.orchestrator.memo import Once
+
+
+def test_all_who_ask_at_once_wait_for_the_first() -> None:
+    """One finds out while the others wait, and all get the same."""
+    once: Once[object] = Once()
+    found: list[object] = []
+    go, asking = threading.Event(), threading.Barrier(8)
+
+    def find() -> tuple[object, float]:
+        go.wait(30)
+        found.append(object())
+        return found[-1], float("inf")
+
+    def ask() -> object:
+        asking.wait(30)
+        return once.get("key", find)
+
+    with ThreadPoolExecutor(8) as pool:
+        asked = [pool.submit(ask) for _ in range(8)]
+        assert once.peek("key") is None
+        go.set()
+        assert {each.result() for each in asked} == {found[0]}
+    assert len(found) == 1
+
+
+def test_a_value_is_kept_for_its_time() -> None:
+    """As long as the finder said, and under its key alone; an old one can still be looked at."""
+    now = [0.0]
+    once: Once[int] = Once(lambda: now[0])
+    values = iter(range(10))
+
+    def find() -> tuple[int, float]:
+        return next(values), 60.0
+
+    assert once.get("a", find) == once.get("a", find) == 0
+    assert once.get("b", find) == 1
+    now[0] = 59.9
+    assert once.get("a", find) == 0
+    now[0] = 60.0
+    assert once.peek("a") == 0
+    assert once.get("a", find) == 2
+
+
+def test_an_error_is_not_kept() -> None:
+    """Who asks next finds out for himself."""
+    once: Once[int] = Once()
+
+    def fail() -> tuple[int, float]:
+        raise OSError
+
+    with pytest.raises(OSError):  # noqa: PT011 - made here
+        once.get("a", fail)
+    assert once.peek("a") is None
+    assert once.get("a", lambda: (1, 1.0)) == 1

@@ -1,0 +1,62 @@
+"""Which code names a turn in which several things went wrong: the list of `docs/api.md`, in its order."""
+
+import json
+from itertools import product
+
+import pytest
+
+from tests.contracts.releases import IDS, NEWEST
+from tests.contracts.transcripts import lines
+from turngate.model import Ended, Mode
+from turngate.turn.read import TurnReader
+from turngate_reference.server.orchestrator.decide import decide
+from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.web import openapi
+
+ORDER = openapi.document()["x-turngate"]["error_order"]
+OTHER = "00000000-0000-7000-8000-000000000000"
+# what can go wrong in a turn that the server did not interrupt, in the order of the list
+FAULTS = ("canceled", "late", "failed", "astray", "unfinished", "no envelope")
+CODES = {"late": 2, "failed": 3, "astray": 4, "unfinished": 5, "no envelope": 6}
+
+
+def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str | None:
+    """Return the code of an interactive, resumable turn with these faults; None if the run was canceled."""
+    session = IDS["codex"] if "astray" not in faults else OTHER if resumed else None
+    records: list[dict[str, object]] = [{"type": "thread.started", "thread_id": session}] if session else []
+    text = "no envelope" if "no envelope" in faults else json.dumps({"outcome": "final", "final_data": {}})
+    records.append({"type": "item.completed", "item": {"type": "agent_message", "text": text}})
+    if reported and "failed" in faults:
+        records.append({"type": "turn.failed", "error": {"message": "no quota"}})
+    if "unfinished" not in faults:
+        records.append({"type": "turn.completed"})
+    reader = TurnReader(NEWEST["codex"], Mode.INTERACTIVE, resumed=IDS["codex"] if resumed else None)
+    reader.feed("stdout", lines(*records).encode())
+    ended = Ended.TIMEOUT if "late" in faults else Ended.EXIT
+    reading = reader.finish(int("failed" in faults and not reported), ended=ended)
+    decision = decide(
+        reading.result, Mode.INTERACTIVE, canceled="canceled" in faults, can_wait=True, output_schema=None
+    )
+    assert decision.state is (State.CANCELED if "canceled" in faults else State.FAILED)
+    return decision.error["code"] if decision.error else None
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("reported", [False, True])
+def test_the_first_fault_of_the_list_names_the_turn(*, resumed: bool, reported: bool) -> None:
+    """Whatever else went wrong, the code is that of the list's first entry that applies."""
+    for chosen in product((False, True), repeat=len(FAULTS)):
+        faults = [fault for fault, there in zip(FAULTS, chosen, strict=True) if there]
+        if not faults:
+            continue
+        codes = ORDER[CODES[faults[0]]]["codes"] if faults[0] != "canceled" else [None]
+        assert code_of(set(faults), resumed=resumed, reported=reported) == codes[-1 if resumed else 0], faults
+
+
+def test_the_list_knows_every_code_of_a_turn() -> None:
+    """Codes that it leaves out are of turns that never ran, of waits, and of the server's own failures."""
+    listed = {code for step in ORDER for code in step["codes"]}
+    assert set(RunErrorCode) - listed == {
+        "INTERACTION_WAIT_TIMEOUT", "ENGINE_UNAVAILABLE", "PROMPT_REFUSED", "ORCHESTRATOR_ERROR"
+    }  # fmt: skip
+    assert all(step["when"] for step in ORDER)

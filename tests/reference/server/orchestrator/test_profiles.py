@@ -1,0 +1,336 @@
+"""Before an interactive run it is settled how it waits: by contract, help pages, executable and store, and the wire."""
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from msgspec import structs
+
+from turngate.contract import load
+from turngate.contract.verdict import Verdict
+from turngate.files import default_cache
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability
+from turngate.process import Stop
+from turngate.process.executable import MARKER, identity
+from turngate.process.probe_results import Capability, ProbeResult, Verification, keep_result, save_verification
+from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT, HelpSurvey
+from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.orchestrator.verification import Status, Verifier, Verify
+
+GOOD = "echo 'Usage: codex exec resume --json [SESSION_ID] [PROMPT]'"
+Chosen = tuple[EngineInteractiveProfile, EngineResumeCapability]
+
+
+class Place:
+    """An engine that is a shell script, a home, and a clock."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.now = root, 0.0
+        self.home = root / "home"
+        survey = HelpSurvey(Stop(), lambda _contract: self.env(), lambda: self.now)
+        self.verifier = Verifier(Verify.OFF, root, Stop())
+        self.profiles = Profiles(survey, self.verifier, lambda _contract: self.env())
+
+    def env(self, **variables: str) -> dict[str, str]:
+        """Write the environment of an engine."""
+        return {"PATH": os.environ["PATH"], "HOME": str(self.home), **variables}
+
+    def engine(self, script: str = GOOD, name: str = "codex", version: str | None = "0.169.0") -> InstalledEngine:
+        """Write the script, which notes each call and the directory and home that it was made in."""
+        path = self.root / name
+        path.write_text(f'#!/bin/sh\necho "$PWD|$HOME|$KEY|$*" >> {self.root}/calls\n{script}\n')
+        path.chmod(0o755)
+        return InstalledEngine(path, version, load.contract(name).at(version), identity(path))
+
+    def choose(self, engine: InstalledEngine, asked: str | None = None, **variables: str) -> Chosen:
+        """Choose for a run of 99 seconds a turn."""
+        return self.profiles.choose(engine, self.env(**variables), asked=asked, session_timeout_sec=99)
+
+    def calls(self) -> list[str]:
+        """List what was called."""
+        file = self.root / "calls"
+        return file.read_text().splitlines() if file.exists() else []
+
+
+@pytest.fixture(name="place")
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
+    """An empty place with a cache of its own."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "home").mkdir()
+    return Place(tmp_path)
+
+
+def verified(engine: InstalledEngine, status: str, **changes: object) -> None:
+    """Save what a verification said of an executable."""
+    result = Verification(
+        engine=engine.contract.engine, executable=os.path.realpath(engine.executable), identity=engine.identity,
+        version=engine.version, contract_version=engine.contract.contract_version, status=status,  # type: ignore[arg-type]
+        detail="as seen", at=datetime(2026, 11, 23, tzinfo=UTC), turngate="0.1.0",
+    )  # fmt: skip
+    save_verification(structs.replace(result, **changes), default_cache())
+
+
+def probed(engine: InstalledEngine, *, supported: bool, **changes: object) -> None:
+    """Leave what a probe said of an executable."""
+    able = EngineResumeCapability(supported, "command", "resume.accepted: as seen")
+    result = ProbeResult(
+        engine=engine.contract.engine, executable=os.path.realpath(engine.executable),
+        identity=identity(engine.executable), version=engine.version, verdict=Verdict.COMPATIBLE,
+        capability=Capability.of(able), profile="resumable", at=datetime(2026, 11, 22, tzinfo=UTC), turngate="0.1.0",
+    )  # fmt: skip
+    keep_result(structs.replace(result, **changes), default_cache())
+
+
+def test_an_engine_that_can_resume_is_resumable(place: Place) -> None:
+    """Its help pages are asked for in an empty directory; the last layer that was asked is the reason."""
+    profile, able = place.choose(place.engine(GOOD + "; ls -A >> $HOME/ls; env >> $HOME/env"))
+    assert (profile.kind, profile.session_timeout_sec, profile.reason) == ("resumable", 99, able.detail)
+    assert (able.supported, able.probe_method) == (True, "filesystem")
+    assert able.detail == (
+        f"session store: sessions can be kept in {place.root}/home/.codex/sessions; "
+        "not verified on the wire: verification is off"
+    )
+    folders, homes, _, argvs = zip(*(call.split("|") for call in place.calls()), strict=True)
+    assert argvs == ("exec --help", "exec resume --help")
+    assert set(homes) == {f"{place.root}/home"}
+    assert not any(Path(folder).exists() for folder in folders)
+    assert (place.root / "home/ls").read_text() == ""
+    assert "TURNGATE_CACHE_DIR" not in (place.root / "home/env").read_text()
+
+
+@pytest.mark.parametrize("name, version", [("codex", "0.42.0"), ("codex", "0.34.0"), ("gemini", "0.20.2")])
+def test_a_release_without_a_session_id_is_kept_running(place: Place, name: str, version: str) -> None:
+    """The contract decides first, whatever the help names and whatever was probed."""
+    engine = place.engine("echo SESSION_ID PROMPT resume --resume", name, version)
+    probed(engine, supported=True)
+    profile, able = place.choose(engine)
+    assert (profile.kind, able.supported) == ("sticky_process", False)
+    assert profile.reason == "contract: it prints no session id"
+    assert place.calls() == []
+    assert place.profiles.known(engine) == able
+
+
+@pytest.mark.parametrize("name", load.engines())
+def test_a_help_page_without_the_resume_flag_decides(place: Place, name: str) -> None:
+    """An engine whose help names all but what a resume needs is kept running, though its sessions could be kept."""
+    contract = load.contract(name).at()
+    words = {token for token in contract.launch.resume if "{" not in token} - {*contract.launch.start}
+    names = [word for page in contract.help.pages for word in page.names]
+    assert words
+    assert words <= {*names}
+    stream = " >&2" if contract.help.pages[0].stream == "stderr" else ""
+    others = " ".join(word for word in names if word not in words)
+    engine = place.engine(f"echo '{others}'{stream}", name, None)
+    profile, able = place.choose(engine)
+    assert (profile.kind, able.supported, able.probe_method) == ("sticky_process", False, "command")
+    assert profile.reason.startswith(f"help: `{contract.executable} ")
+    assert {*profile.reason.partition(" does not name ")[2].split(", ")} == words
+    assert {*place.profiles.help_missing(engine)} == words
+
+
+@pytest.mark.parametrize(
+    "script, reason",
+    [
+        ("echo 'Usage: codex exec resume'", "`codex exec resume --help` does not name SESSION_ID, PROMPT"),
+        (GOOD + " >&2", "`codex exec --help` does not name resume; `codex exec resume --help` does not name"),
+        ("exit 3", "`codex exec resume --help` exited with 3 and does not name SESSION_ID, PROMPT"),
+        ("kill -9 $$", "exited with -9 and does not name"),
+    ],
+)
+def test_an_engine_that_can_not_is_kept_running(place: Place, script: str, reason: str) -> None:
+    """Help that does not show how to resume is a reason to keep the process, and never a refusal."""
+    profile, able = place.choose(place.engine(script))
+    assert (profile.kind, able.supported, able.probe_method) == ("sticky_process", False, "command")
+    assert profile.reason.startswith("help: ")
+    assert reason in profile.reason
+
+
+def test_an_engine_that_does_not_answer_is_kept_running(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait for a help page is bounded."""
+    monkeypatch.setattr("turngate_reference.engine.lookup._TIMEOUT", 0.05)
+    profile, _ = place.choose(place.engine("exec sleep 60"))
+    assert (profile.kind, "did not end" in profile.reason) == ("sticky_process", True)
+
+
+def test_an_engine_that_can_not_be_started_is_kept_running(place: Place) -> None:
+    """No interpreter, no file: a reason as any other."""
+    place.engine().executable.write_text("#!/no/such/interpreter\n")
+    path = place.root / "codex"
+    engine = InstalledEngine(path, "0.169.0", load.contract("codex").at("0.169.0"), identity(path))
+    assert "was not started" in place.choose(engine)[0].reason
+    good = place.engine()
+    assert place.choose(good)[0].kind == "resumable"
+    good.executable.unlink()
+    profile, _ = place.choose(good)
+    assert profile.kind == "sticky_process"
+    assert profile.reason.startswith(f"executable: {path} is gone")
+
+
+def test_an_executable_that_was_replaced_is_kept_running(place: Place) -> None:
+    """What was found out about the file that stood there says nothing of the one that stands there now."""
+    engine = place.engine()
+    assert place.choose(engine)[0].kind == "resumable"
+    engine.executable.write_text("#!/bin/sh\n")
+    profile, able = place.choose(engine)
+    assert (profile.kind, able.probe_method) == ("sticky_process", "filesystem")
+    assert profile.reason == f"executable: {engine.executable} was replaced a moment ago"
+
+
+def test_sessions_need_a_place(place: Place) -> None:
+    """A directory that can't be made means that nothing could be resumed; another home may have one."""
+    engine = place.engine(f"echo '{' '.join(load.contract('claude').at().help.pages[0].names)}'", "claude", "2.1.330")
+    blocked = place.root / "home/.claude"
+    blocked.write_text("")
+    profile, able = place.choose(engine)
+    assert (profile.kind, able.supported, able.probe_method) == ("sticky_process", False, "filesystem")
+    assert able.detail == f"session store: sessions can't be kept: {blocked} is no directory"
+    assert place.choose(engine, CLAUDE_CONFIG_DIR=str(place.root / "else"))[1].supported
+    assert not (place.root / "else").exists()
+    assert "no absolute path" in place.choose(engine, CLAUDE_CONFIG_DIR="else")[1].detail
+    assert "nothing says where" in place.choose(engine, HOME="")[1].detail
+    assert len(place.calls()) == 1
+
+
+def test_the_place_of_sessions_is_looked_at_before_every_run(place: Place) -> None:
+    """A store that breaks after it was good is noticed by the next run, and so is its repair."""
+    engine = place.engine()
+    store = place.home / ".codex"
+    seen = [place.choose(engine)[0].kind]
+    store.write_text("")
+    seen.append(place.choose(engine)[0].kind)
+    store.unlink()
+    seen.append(place.choose(engine)[0].kind)
+    assert seen == ["resumable", "sticky_process", "resumable"]
+
+
+def test_a_directory_must_be_writable(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory that is there but closed is no place for sessions."""
+    engine = place.engine()
+    closed = (place.root / "home", os.W_OK | os.X_OK)
+    # root may write anywhere, so that no mode would tell
+    monkeypatch.setattr(os, "access", lambda *asked: asked != closed)
+    assert place.choose(engine)[1].detail == f"session store: sessions can't be kept: {closed[0]} can't be written"
+
+
+def test_help_pages_are_asked_for_until_the_executable_changes(place: Place) -> None:
+    """One survey serves every run, at once too, until another file stands in the place."""
+    engine = place.engine()
+    with ThreadPoolExecutor(4) as pool:
+        assert {each[0].kind for each in pool.map(lambda _: place.choose(engine), range(8))} == {"resumable"}
+    place.now = 1e9
+    assert place.choose(engine)[1].supported
+    assert len(place.calls()) == 2
+    assert place.choose(place.engine("exit 1"))[1].supported is False
+    assert len(place.calls()) == 4
+
+
+def test_what_failed_is_tried_again_after_a_minute(place: Place) -> None:
+    """Within the minute nothing is called; after it a mended engine is resumable."""
+    engine = place.engine(f"test -e {place.root}/mended && {GOOD}")
+    assert place.choose(engine)[0].kind == "sticky_process"
+    (place.root / "mended").touch()
+    place.now = FAILURES_KEPT - 1
+    assert place.choose(engine)[0].kind == "sticky_process"
+    assert len(place.calls()) == 2
+    place.now = FAILURES_KEPT
+    assert place.choose(engine)[0].kind == "resumable"
+
+
+def test_a_run_may_ask_for_a_kept_process(place: Place) -> None:
+    """The run's own wish goes first, and the capability is told all the same."""
+    profile, able = place.choose(place.engine(), asked="sticky_process")
+    assert (profile.kind, profile.reason) == ("sticky_process", "the run asked for it")
+    assert able.supported
+
+
+def test_a_wish_that_can_not_be_met_is_told(place: Place) -> None:
+    """An engine that can't resume is kept, and the reason names what was asked for; one that can has its own."""
+    profile, able = place.choose(place.engine("exit 1"), asked="resumable")
+    assert (profile.kind, able.supported) == ("sticky_process", False)
+    assert profile.reason == f"the run asked for resumable, which is not to be had: {able.detail}"
+    profile, able = place.choose(place.engine(GOOD + "\n"), asked="resumable")
+    assert (profile.kind, profile.reason) == ("resumable", able.detail)
+
+
+@pytest.mark.parametrize("supported, kind", [(True, "resumable"), (False, "sticky_process")])
+def test_the_last_probe_decides(place: Place, supported: bool, kind: str) -> None:  # noqa: FBT001
+    """Where this very executable was probed, that is the reason, with its date."""
+    engine = place.engine()
+    probed(engine, supported=supported)
+    profile, able = place.choose(engine)
+    assert (profile.kind, able.supported) == (kind, supported)
+    said = "" if supported else "it does not resume: "
+    assert profile.reason == able.detail
+    assert able.detail == f"verified on the wire: {said}turngate probe: resume.accepted: as seen (2026-11-22)"
+    assert place.profiles.known(engine) == able
+
+
+@pytest.mark.parametrize("status, kind", [("proven", "resumable"), ("refuted", "sticky_process")])
+def test_a_verification_decides_where_nothing_was_probed(place: Place, status: str, kind: str) -> None:
+    """Two turns are enough to know; a whole probe outranks them."""
+    engine = place.engine()
+    verified(engine, status)
+    profile, _ = place.choose(engine)
+    assert profile.kind == kind
+    assert profile.reason.startswith("verified on the wire: ")
+    assert profile.reason.endswith("as seen (2026-11-23)")
+    probed(engine, supported=status == "refuted")
+    assert place.choose(engine)[0].kind != kind
+
+
+@pytest.mark.parametrize(
+    "leave", [lambda engine: probed(engine, supported=True), lambda engine: verified(engine, "proven")]
+)
+def test_a_simulated_engine_is_never_proven(place: Place, leave: Callable[[InstalledEngine], None]) -> None:
+    """What it showed of itself is no proof; what it failed to show counts."""
+    engine = place.engine(f"{MARKER.decode()}\n{GOOD}")
+    leave(engine)
+    assert place.profiles.verified(engine).status is Status.UNPROVEN
+    profile, _ = place.choose(engine)
+    assert profile.kind == "resumable"
+    assert profile.reason.startswith("session store: ")
+    probed(engine, supported=False)
+    assert place.profiles.verified(engine).status is Status.REFUTED
+
+
+@pytest.mark.parametrize("changes", [{"identity": "other"}, {"version": "0.1.0"}, {"version": None}])
+def test_a_result_of_another_release_decides_nothing(place: Place, changes: Mapping[str, object]) -> None:
+    """What was said of the file that stood there before, or of another release behind the same file, is over."""
+    engine = place.engine()
+    probed(engine, supported=False, **changes)
+    verified(engine, "refuted", **changes)
+    assert place.choose(engine)[0].kind == "resumable"
+
+
+def test_a_verification_by_another_contract_decides_nothing(place: Place) -> None:
+    """It ran other turns than these."""
+    engine = place.engine()
+    verified(engine, "refuted", contract_version="0.9")
+    assert place.choose(engine)[0].kind == "resumable"
+
+
+def test_a_probe_made_later_decides_from_then_on(place: Place) -> None:
+    """What was found before does not hide what a probe has found since."""
+    engine = place.engine()
+    assert place.profiles.known(engine) is None
+    _, able = place.choose(engine)
+    assert place.profiles.known(engine) == able
+    probed(engine, supported=False)
+    assert place.choose(engine)[0].kind == "sticky_process"
+
+
+def test_while_a_verification_is_pending_nothing_is_promised(place: Place) -> None:
+    """What is not known yet is not told, save where another layer has said no."""
+    engine = place.engine()
+    place.verifier.mode = Verify.BACKGROUND
+    place.choose(engine)
+    assert place.profiles.verified(engine).status is Status.PENDING
+    assert place.profiles.known(engine) is None
+    (place.home / ".codex").write_text("")
+    able = place.profiles.known(engine)
+    assert able
+    assert able.detail.startswith("session store: sessions can't be kept")

@@ -1,0 +1,331 @@
+"""Engines are verified on the wire by a process of its own, one at a time; interactive runs wait for that."""
+
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.probes import engines as probes
+from tests.reference import cli_env as d
+from tests.reference.server_env import ASK, House, final
+from turngate.contract import load
+from turngate.process import Stop
+from turngate.process.executable import identity
+from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.orchestrator import engines, verification
+from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
+from turngate_reference.server.states import State
+
+PATIENCE = 30.0
+PROVEN = '{"status": "proven", "detail": "seen"}'
+REFUTED = '{"status": "refuted", "detail": "forgot"}'
+
+
+class Stand:
+    """What stands for `turngate verify`: says its target through the fifo `asked`, prints what `answer` writes."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._asked, self._answer = root / "asked", root / "answer"
+        for fifo in (self._asked, self._answer):
+            os.mkfifo(fifo)
+        self._code = f"open({str(self._asked)!r}, 'w').write(sys.argv[-1]); print(open({str(self._answer)!r}).read())"
+        self._monkeypatch = monkeypatch
+
+    def install(self, code: str = "") -> None:
+        """Put it in the place of the command; `code` is what it does instead."""
+        command = (sys.executable, "-IS", "-c", f"import os, sys, time; {code or self._code}")
+        self._monkeypatch.setattr(verification, "_COMMAND", command)
+
+    def asked(self) -> str:
+        """Wait for a verification to begin; gives its target."""
+        return self._asked.read_text()
+
+    def answer(self, text: str) -> None:
+        """Have it print something and end."""
+        self._answer.write_text(text)
+
+
+@pytest.fixture(name="stand")
+def _stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
+    """Replace the command, with a cache of its own."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    stand = Stand(tmp_path, monkeypatch)
+    stand.install()
+    return stand
+
+
+@pytest.fixture(name="verifying_house")
+def _verifying_house(closed_house: House, stand: Stand) -> Iterator[House]:
+    """Open a server that verifies in the background a codex which is not probed yet."""
+    closed_house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    closed_house.keep_session()
+    closed_house.open(verify=Verify.BACKGROUND)
+    yield closed_house
+    closed_house.server.close()
+
+
+def installed(root: Path, name: str = "codex") -> InstalledEngine:
+    """Install an executable."""
+    path = root / name
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return InstalledEngine(path, None, load.contract(name).at(), identity(path))
+
+
+def ruled(root: Path, engine: InstalledEngine | None = None) -> Verified:
+    """Verify an engine by whatever stands for the command."""
+    verifier, engine = Verifier(Verify.BACKGROUND, root, Stop()), engine or installed(root)
+    verifier.verify(engine)
+    return verifier.status(engine)
+
+
+def codex(house: House) -> dict[str, Any]:
+    """Give what the server tells of codex."""
+    (row,) = (each for each in house.server.engines.every() if each["engine"] == "codex")
+    return row
+
+
+@pytest.mark.parametrize("status", ["proven", "refuted", "unproven"])
+def test_what_the_command_prints_is_told(stand: Stand, tmp_path: Path, status: str) -> None:
+    """Status, detail and the time; another verification of the same file is not run."""
+    stand.install(f"""print('{{"status": "{status}", "detail": "seen"}}')""")
+    verifier, engine = Verifier(Verify.BACKGROUND, tmp_path, Stop()), installed(tmp_path)
+    assert verifier.status(engine).status is Status.PENDING
+    verifier.verify(engine)
+    found = verifier.status(engine)
+    assert (found.status.value, found.detail) == (status, "seen")
+    assert found.at
+    stand.install("sys.exit('run again')")
+    verifier.verify(engine)
+    assert verifier.status(engine) == found
+
+
+@pytest.mark.parametrize(
+    "code, why",
+    [
+        ("sys.exit('no room')", "turngate verify: exit code 1: no room"),
+        ("print('who knows')", "turngate verify: exit code 0"),
+        ('print(\'{"status": "pending", "detail": ""}\')', "turngate verify: exit code 0"),
+        ("print('x' * 100000)", "turngate verify: exit code 0"),
+        ("os.kill(os.getpid(), 9)", "turngate verify: exit code -9"),
+    ],
+)
+def test_a_command_that_fails_proves_nothing(stand: Stand, tmp_path: Path, code: str, why: str) -> None:
+    """The engine is unproven, with what the command said."""
+    stand.install(code)
+    found = ruled(tmp_path)
+    assert (found.status, found.detail) == (Status.UNPROVEN, why)
+
+
+def test_a_command_that_hangs_is_ended(stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A verification has a deadline."""
+    monkeypatch.setattr(verification, "DEADLINE", 0.1)
+    stand.install("time.sleep(600)")
+    assert ruled(tmp_path).detail == "turngate verify: ended after 0 s"
+
+
+def test_without_a_command_nothing_is_proven(tmp_path: Path, stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is not there is a reason as any other."""
+    monkeypatch.setattr(verification, "_COMMAND", ("/missing/turngate",))
+    assert "was not started" in ruled(tmp_path).detail
+
+
+def test_the_command_knows_the_engine_and_the_contracts(
+    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is told the executable, and the folder of contracts that goes before the packaged ones."""
+    monkeypatch.setattr(verification, "overlay", lambda: tmp_path / "mine")
+    stand.install("import json; print(json.dumps({'status': 'unproven', 'detail': ' '.join(sys.argv[1:])}))")
+    told = f"--contracts {tmp_path}/mine verify --json --until-eof codex={tmp_path}/codex"
+    assert ruled(tmp_path).detail == told
+
+
+def test_one_engine_is_verified_at_a_time(stand: Stand, tmp_path: Path) -> None:
+    """The second command starts when the first has ended."""
+    verifier = Verifier(Verify.BACKGROUND, tmp_path, Stop())
+    both = [installed(tmp_path, name) for name in ("codex", "gemini")]
+    threads = [threading.Thread(target=verifier.verify, args=(each,)) for each in both]
+    for thread in threads:
+        thread.start()
+    first = stand.asked()
+    assert {verifier.status(each).status for each in both} == {Status.PENDING}
+    # the fifo would take the word of the other one too, if it had started
+    stand.answer(PROVEN)
+    second = stand.asked()
+    assert {first.partition("=")[0], second.partition("=")[0]} == {"codex", "gemini"}
+    assert [verifier.status(each).status for each in both].count(Status.PENDING) == 1
+    stand.answer(PROVEN)
+    for thread in threads:
+        thread.join(PATIENCE)
+    assert {verifier.status(each).status for each in both} == {Status.PROVEN}
+
+
+def test_what_is_verified_is_the_file_that_was_there(stand: Stand, tmp_path: Path) -> None:
+    """An executable that is replaced meanwhile is not known yet, neither the old nor the new one."""
+    verifier, engine = Verifier(Verify.BACKGROUND, tmp_path, Stop()), installed(tmp_path)
+    thread = threading.Thread(target=verifier.verify, args=(engine,))
+    thread.start()
+    stand.asked()
+    engine.executable.write_text("#!/bin/sh\n: another one\n")
+    stand.answer(PROVEN)
+    thread.join(PATIENCE)
+    assert verifier.status(engine).status is Status.PENDING
+
+
+def test_a_cache_that_can_not_be_read_is_no_result(
+    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was found out is known to this server all the same."""
+    (tmp_path / "cache").write_text("")
+    stand.install(f"print({PROVEN!r})")
+    assert ruled(tmp_path).status is Status.PROVEN
+
+
+def test_a_server_that_ends_ends_its_verification(verifying_house: House, stand: Stand) -> None:
+    """No process of it is left, however it left the process that started it."""
+    stand.asked()
+    verifying_house.server.close()
+    below = psutil.Process().children(recursive=True)
+    for process in below:
+        with suppress(psutil.NoSuchProcess):
+            assert "verify" not in process.cmdline()
+    assert codex(verifying_house)["verified"] == "pending"
+
+
+def test_interactive_runs_wait_until_their_engine_is_verified(verifying_house: House, stand: Stand) -> None:
+    """They stay queued and hold no slot; a run in mode auto, and one of an engine that is known, go on."""
+    house = verifying_house
+    assert stand.asked() == f"codex={house.desk.path}/codex"
+    held_back = [house.create(execution_mode="interactive") for _ in range(3)]
+    told = codex(house)
+    assert (told["verified"], told["capability"], told["profile"]) == ("pending", None, None)
+    house.wait(house.create(), State.FAILED)  # its engine asks, which nobody may answer
+    assert house.server.dispatcher.held == 0
+    assert {house.run(each).state for each in held_back} == {State.QUEUED}
+    house.server.commands.cancel(held_back[0])
+    assert house.run(held_back[0]).state is State.CANCELED
+    stand.answer(REFUTED)
+    run = house.wait(held_back[1], *State)
+    house.wait(held_back[2], *State)
+    while run.profile is None:
+        run = house.run(held_back[1])
+    assert run.profile["kind"] == "sticky_process"
+    assert run.profile["reason"].startswith("verified on the wire: it does not resume: forgot (")
+    told = codex(house)
+    assert (told["verified"], told["verified_detail"]) == ("refuted", "forgot")
+    assert told["profile"]["kind"] == "sticky_process"
+
+
+def test_a_proven_engine_resumes(verifying_house: House, stand: Stand) -> None:
+    """The run goes on as soon as it is known, and its second turn waits for nothing."""
+    house = verifying_house
+    stand.asked()
+    run_id = house.create(execution_mode="interactive")
+    stand.answer(PROVEN)
+    question = house.question(run_id)
+    profile = house.run(run_id).profile
+    assert profile
+    assert profile["kind"] == "resumable"
+    assert profile["reason"].startswith("verified on the wire: seen (")
+    # another file in its place: yet to be verified, but this run has begun
+    codex_file = house.desk.path / "codex"
+    codex_file.write_text(codex_file.read_text() + "\n")
+    house.reply(run_id, question)
+    house.wait(run_id, State.SUCCEEDED)
+
+
+def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_house: House, stand: Stand) -> None:
+    """A verification that could not be completed keeps nobody waiting."""
+    stand.asked()
+    run_id = verifying_house.create(execution_mode="interactive")
+    stand.answer("")
+    verifying_house.question(run_id)
+    profile = verifying_house.run(run_id).profile
+    assert profile
+    assert profile["reason"].startswith("session store: ")
+    assert profile["reason"].endswith("; not verified on the wire: turngate verify: exit code 0")
+
+
+def test_a_restart_goes_on_waiting(verifying_house: House, stand: Stand) -> None:
+    """What was held back is still queued, and begins when the next server knows."""
+    stand.asked()
+    run_id = verifying_house.create(execution_mode="interactive")
+    verifying_house.server.close()
+    verifying_house.open()
+    stand.asked()
+    assert verifying_house.run(run_id).state is State.QUEUED
+    stand.answer(PROVEN)
+    verifying_house.question(run_id)
+
+
+def test_another_file_is_verified_before_the_next_run(verifying_house: House, stand: Stand) -> None:
+    """A release that was put in the place of a proven one is held back in its turn."""
+    stand.asked()
+    stand.answer(PROVEN)
+    verifying_house.ask()
+    path = verifying_house.desk.path / "codex"
+    path.write_text(path.read_text() + "\n")
+    run_id = verifying_house.create(execution_mode="interactive")
+    stand.asked()
+    assert verifying_house.run(run_id).state is State.QUEUED
+    stand.answer(REFUTED)
+    run = verifying_house.wait(run_id, *State)
+    while run.profile is None:
+        run = verifying_house.run(run_id)
+    assert run.profile["kind"] == "sticky_process"
+
+
+def test_an_executable_that_always_changes_keeps_nobody_waiting(
+    verifying_house: House, stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After some verifications in vain its runs begin, without a promise."""
+    path = verifying_house.desk.path / "codex"
+    run_id = verifying_house.create(execution_mode="interactive")
+    for _ in range(engines._LOOKS):
+        stand.asked()
+        path.touch()
+        stand.answer(PROVEN)
+    verifying_house.question(run_id)
+
+
+def test_a_server_may_verify_before_it_serves(closed_house: House, stand: Stand) -> None:
+    """With `wait` everything is known when it starts to work."""
+    closed_house.desk.engine("codex", d.codex(ASK))
+    stand.install(f"print({PROVEN!r})")
+    with closed_house.opened(verify=Verify.WAIT):
+        assert codex(closed_house)["verified"] == "proven"
+
+
+def test_a_server_that_may_not_verify_runs_nothing(closed_house: House, stand: Stand) -> None:
+    """With `off` the other layers decide at once."""
+    closed_house.desk.engine("codex", d.codex(ASK))
+    closed_house.keep_session()
+    stand.install("sys.exit('run')")
+    with closed_house.opened():
+        closed_house.ask()
+        told = codex(closed_house)
+    assert (told["verified"], told["verified_detail"], told["verified_at"]) == (
+        "unproven", "verification is off", None
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("lie, status", [("", "proven"), ("forgets", "refuted")])
+def test_the_real_command_verifies_with_low_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lie: str, status: str
+) -> None:
+    """An engine that resumes is proven, one that starts a fresh session is refuted, and both know it is low."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    path = probes.install(tmp_path / "bin", lie)
+    source = path.read_text().replace("def main(", "(ME.parent / 'nice').write_text(str(os.nice(0)))\n\n\ndef main(", 1)
+    path.write_text(source)
+    engine = InstalledEngine(path, "0.169.0", load.contract("codex").at("0.169.0"), identity(path))
+    assert ruled(tmp_path, engine).status.value == status
+    assert int((tmp_path / "bin" / "nice").read_text()) >= verification.NICENESS
+    # another server finds it saved
+    assert Verifier(Verify.OFF, tmp_path, Stop()).status(engine).status.value == status

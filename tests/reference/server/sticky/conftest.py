@@ -1,0 +1,15 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.reference.server.sticky.stage import Stage
+from turngate_reference.server.sticky import ResidentHost
+
+
+@pytest.fixture(name="stage")
+def _stage(tmp_path: Path) -> Iterator[Stage]:
+    """Open a host, and close it at the end."""
+    host = ResidentHost()
+    yield Stage(host, tmp_path)
+    host.close()

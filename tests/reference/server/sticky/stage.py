@@ -1,0 +1,99 @@
+"""A host with fake engines, and ears for what it tells."""
+
+import os
+import queue
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+import psutil
+from msgspec.structs import replace
+
+from turngate.contract import load
+from turngate.contract.sticky import Stance
+from turngate.contract.structs import EngineContract
+from turngate.model import Mode
+from turngate_reference.server.sticky import Gone, Opened, ResidentEvent, ResidentHost, ResidentRequest, TurnEnded
+
+PATIENCE = 30
+FAKE = Path(__file__).with_name("fake_engine.py")
+ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude"}
+Kind = TypeVar("Kind", bound=ResidentEvent)
+
+
+def contract(transport: str, *before: str, stance: Stance | None = None) -> EngineContract:
+    """Give the contract of an engine that speaks the transport, started as the fake."""
+    known = load.contract(ENGINES[transport]).at()
+    kept = replace(known.resident, argv=(*before, transport))
+    return replace(known, resident=replace(kept, interactive=stance) if stance else kept)
+
+
+@dataclass
+class Heard:
+    """What a run's listener was told, in order, with the time of each event."""
+
+    events: "queue.SimpleQueue[tuple[float, ResidentEvent]]" = field(default_factory=queue.SimpleQueue)
+    past: list[ResidentEvent] = field(default_factory=list)
+    at: float = 0.0
+
+    def __call__(self, event: ResidentEvent) -> None:
+        """Listen."""
+        self.events.put((time.monotonic(), event))
+
+    def until(self, kind: type[Kind]) -> Kind:
+        """Wait for the next event of a kind; the run must not be gone before."""
+        while True:
+            self.at, event = self.events.get(timeout=PATIENCE)
+            self.past.append(event)
+            if isinstance(event, kind):
+                return event
+            assert not isinstance(event, Gone), self.past
+
+
+@dataclass
+class Stage:
+    """Where fakes play: a host, and a folder in which each run has its traces."""
+
+    host: ResidentHost
+    folder: Path
+
+    def executable(self) -> Path:
+        """Give the fake as an executable file."""
+        path = self.folder / "fake"
+        if not path.exists():
+            path.write_text(f'#!/bin/sh\nPYTHONPATH="{FAKE.parents[3]}" exec "{sys.executable}" "{FAKE}" "$@"\n')
+            path.chmod(0o755)
+        return path
+
+    def request(self, known: EngineContract, run: str, mode: Mode, env: Mapping[str, str]) -> ResidentRequest:
+        """Ask for a process."""
+        path = {"PATH": os.environ["PATH"], **env}
+        return ResidentRequest(self.executable(), known, self.folder, path, mode, uuid.uuid4().hex, self.folder / run)
+
+    def open(self, known: EngineContract, run: str = "run", mode: Mode = Mode.INTERACTIVE, flaws: str = "") -> Heard:
+        """Open a process; what comes of it is heard."""
+        heard = Heard()
+        self.host.open(run, self.request(known, run, mode, {"FAKE_FLAWS": flaws}), heard)
+        return heard
+
+    def opened(self, known: EngineContract, run: str = "run", mode: Mode = Mode.INTERACTIVE) -> tuple[Heard, Opened]:
+        """Open a process and wait until it is ready."""
+        heard = self.open(known, run, mode)
+        return heard, heard.until(Opened)
+
+    def turn(self, heard: Heard, prompt: str, run: str = "run") -> TurnEnded:
+        """Run a turn to its end."""
+        self.host.prompt(run, prompt)
+        return heard.until(TurnEnded)
+
+
+def is_alive(pid: int) -> bool:
+    """Tell whether a process runs."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False

@@ -1,0 +1,179 @@
+import json
+import os
+import signal
+import time
+
+import pytest
+from msgspec.structs import replace
+
+from tests.reference.server.sticky.stage import PATIENCE, Heard, Stage, contract
+from turngate.contract.sticky import ModeQuery, Stance
+from turngate.model import Mode
+from turngate_reference.server.sticky import Gone, Lost, Opened, PermissionAsked, TurnEnded
+
+CHOICES = {
+    "acp": (("Yes", "No"), ("y", "n")),
+    "app_server": (("accept", "decline"), ("accept", "decline")),
+    "stream_json": (("allow", "deny"), ("allow", "deny")),
+}
+REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny"}
+all_of_them = pytest.mark.parametrize("transport", list(CHOICES))
+
+
+@all_of_them
+def test_a_request_is_surfaced_and_decided(stage: Stage, transport: str) -> None:
+    """Its options are the one-time choices alone, the action is told, and the engine gets what was chosen."""
+    heard, _ = stage.opened(contract(transport))
+    options, words = CHOICES[transport]
+    for option, word in zip(options, words, strict=True):
+        stage.host.prompt("run", "ask")
+        asked = heard.until(PermissionAsked)
+        assert asked.options == options
+        assert "write 0" in asked.prompt
+        assert "write 0" in json.dumps(asked.context)
+        stage.host.decide("run", asked.request_id, option)
+        ended = heard.until(TurnEnded)
+        assert ended.final_text == word
+        assert ended.declined is (option == options[1])
+
+
+@all_of_them
+def test_concurrent_requests_queue(stage: Stage, transport: str) -> None:
+    """The second request is told once the first is decided; each gets its own answer."""
+    heard, _ = stage.opened(contract(transport))
+    (yes, no), words = CHOICES[transport]
+    stage.host.prompt("run", "ask 2")
+    first = heard.until(PermissionAsked)
+    stage.host.decide("run", first.request_id, no)
+    second = heard.until(PermissionAsked)
+    assert "write 1" in second.prompt
+    assert sum(isinstance(each, PermissionAsked) for each in heard.past) == 2
+    stage.host.decide("run", second.request_id, yes)
+    assert heard.until(TurnEnded).final_text == f"{words[1]} {words[0]}"
+
+
+def test_only_an_option_of_the_open_request_decides(stage: Stage) -> None:
+    """What is no option, an "always" included, and an answer to another request are passed over."""
+    heard, _ = stage.opened(contract("acp"))
+    stage.host.prompt("run", "ask")
+    asked = heard.until(PermissionAsked)
+    for request_id, option in ((asked.request_id, "Always"), (asked.request_id, "yes"), ("permission-9", "Yes")):
+        stage.host.decide("run", request_id, option)
+    stage.host.decide("run", asked.request_id, "No")
+    assert heard.until(TurnEnded).final_text == "n"
+
+
+def sent(stage: Stage) -> list[str]:
+    """List what was written to the engine."""
+    lines = (stage.folder / "run/protocol").read_text().splitlines()
+    return [line for line in lines if line.split()[1] == ">"]
+
+
+@all_of_them
+def test_a_request_is_void_when_its_turn_ends(stage: Stage, transport: str) -> None:
+    """The engine is told that it is refused; a decision that comes later is passed over, and the next turn runs."""
+    heard, _ = stage.opened(contract(transport))
+    stage.host.prompt("run", "abandon so be it")
+    asked = heard.until(PermissionAsked)
+    ended = heard.until(TurnEnded)
+    assert (ended.final_text, ended.declined) == ("so be it", False)
+    stage.host.decide("run", asked.request_id, asked.options[0])
+    assert stage.turn(heard, "recall").final_text == REFUSALS[transport]
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@all_of_them
+def test_a_request_while_no_turn_runs_is_refused(stage: Stage, transport: str, mode: Mode) -> None:
+    """Nobody is asked, and what is asked in the next turn is."""
+    heard, opened = stage.opened(contract(transport), mode=mode)
+    stage.turn(heard, "go on")
+    os.kill(opened.pid, signal.SIGUSR1)
+    deadline = time.monotonic() + PATIENCE
+    while not any(REFUSALS[transport] in line for line in sent(stage)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert stage.turn(heard, "recall").final_text == REFUSALS[transport]
+    assert not any(isinstance(each, PermissionAsked) for each in heard.past)
+    stage.host.prompt("run", "ask")
+    if mode is Mode.INTERACTIVE:
+        asked = heard.until(PermissionAsked)
+        stage.host.decide("run", asked.request_id, asked.options[0])
+    ended = heard.until(TurnEnded)
+    assert (ended.final_text, ended.declined) == (CHOICES[transport][1][0], False)
+
+
+@all_of_them
+def test_in_auto_it_is_granted_once(stage: Stage, transport: str) -> None:
+    """Nobody is asked, and the engine gets the one-time grant."""
+    heard, _ = stage.opened(contract(transport), mode=Mode.AUTO)
+    assert stage.turn(heard, "ask 2").final_text == " ".join([CHOICES[transport][1][0]] * 2)
+    assert not any(isinstance(each, PermissionAsked) for each in heard.past)
+
+
+@pytest.mark.parametrize("mode", list(Mode))
+@all_of_them
+def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, transport: str, mode: Mode) -> None:
+    """It is never granted, in neither mode."""
+    heard, _ = stage.opened(contract(transport), mode=mode)
+    answer = json.loads(stage.turn(heard, "unknown").final_text or "")
+    assert answer["error"] == "files/grant_everything is not supported" or answer["error"]["code"] == -32601
+    assert answer.get("subtype", "error") == "error"
+    assert not {"result", "response"} & set(answer)
+
+
+@pytest.mark.parametrize(
+    "transport, flaw, told",
+    [
+        ("acp", "deaf-to-mode", "asked for mode default, yolo is in force"),
+        ("stream_json", "deaf-to-mode", "asked for mode default, yolo is in force"),
+        ("app_server", "widened", "asked for approvalPolicy untrusted, never is in force"),
+        ("acp", "no-session", "without an id"),
+        ("acp", "contrary", "asked for mode default, yolo is in force"),
+        ("acp", "no-options contrary", "asked for mode default, yolo is in force"),
+        ("acp", "no-options mute", "asked for mode default, it can't be confirmed"),
+        ("acp", "no-options answers deaf-to-mode", "asked for mode default, yolo is in force"),
+    ],
+)
+def test_asking_that_does_not_hold_is_a_loss(stage: Stage, transport: str, flaw: str, told: str) -> None:
+    """An engine that would act without asking is ended before the first prompt."""
+    heard = stage.open(contract(transport), flaws=flaw)
+    stage.host.prompt("run", "ask")
+    assert told in heard.until(Lost).detail
+    heard.until(Gone)
+    assert not any(isinstance(each, Opened | PermissionAsked) for each in heard.past)
+    assert '"ask"' not in (stage.folder / "run/protocol").read_text()
+
+
+@pytest.mark.parametrize("flaws", ["no-options", "no-options answers"])
+def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, flaws: str) -> None:
+    """What the answer says is in force counts; where it is empty, the update of the mode does."""
+    heard = stage.open(contract("acp"), flaws=flaws)
+    heard.until(Opened)
+    assert stage.turn(heard, "go on").failure is None
+
+
+def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
+    """An engine that tells that it has left the asking mode is ended."""
+    heard, _ = stage.opened(contract("acp"))
+    stage.host.prompt("run", "drift")
+    assert "it left mode default for yolo" in heard.until(Lost).detail
+
+
+@pytest.mark.parametrize("flaw", ["", "config-allows"])
+def test_the_configuration_in_force_is_looked_at(stage: Stage, flaw: str) -> None:
+    """A value below the key that is not among those of the contract is a loss, and names its place."""
+    query = ModeQuery(("acp", "config"), "permission", ("ask", "deny"))
+    heard = stage.open(contract("acp", stance=Stance(mode="default", query=query)), flaws=flaw)
+    if flaw:
+        assert "permission.bash.git * is allow" in heard.until(Lost).detail
+    else:
+        heard.until(Opened)
+
+
+def test_a_kept_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> None:
+    """Without a word in the contract on how asking is switched on, nothing is started in mode interactive."""
+    known = contract("acp")
+    mute = replace(known, resident=replace(known.resident, interactive=None))
+    heard: Heard = stage.open(mute)
+    assert "nobody knows how" in heard.until(Lost).detail
+    assert heard.until(Gone).exit_code is None

@@ -1,0 +1,98 @@
+"""The tests of the real engines, on simulated ones: the reference server's client, and the stub as their model."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.acceptance.test_sticky import (
+    Kept,
+    test_a_refused_key_is_a_failure_of_the_turn,
+    test_an_action_is_asked_for_and_done_only_if_allowed,
+    test_in_auto_nobody_is_asked,
+    test_three_turns_run_in_one_process_and_share_their_context,
+)
+from tests.probes.simulate.played import at_known_release
+from turngate.model import Mode
+from turngate_probes.harness.sandbox import sandbox
+from turngate_probes.simulate.process import install
+from turngate_probes.simulate.sticky import faults
+from turngate_probes.stub_model import Rule, Text
+from turngate_reference.server.sticky import Gone, Lost, PermissionAsked, ResidentHost, TurnEnded
+
+__all__ = [
+    "test_a_refused_key_is_a_failure_of_the_turn",
+    "test_an_action_is_asked_for_and_done_only_if_allowed",
+    "test_in_auto_nobody_is_asked",
+    "test_three_turns_run_in_one_process_and_share_their_context",
+]
+
+
+@pytest.fixture(name="kept", params=["codex", "gemini", "opencode", "claude", "qwen", "iflow"])
+def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
+    """Simulate the release that is known best, and open a host for it."""
+    engine = str(request.param)
+    contract, host = at_known_release(engine), ResidentHost()
+    with sandbox(contract.hermetic, tmp_path, engine, keep=False) as box:
+        try:
+            yield Kept(contract, install(contract, tmp_path / "bin"), box, host)
+        finally:
+            host.close()
+
+
+def faulty(kept: Kept, *names: str) -> None:
+    """Put a simulated engine that misbehaves in the place of the good one."""
+    install(kept.contract, kept.executable.parent, names)
+    kept.box.backend.script(Rule(Text("hello")))
+
+
+def test_one_that_dies_after_a_turn_is_lost(kept: Kept) -> None:
+    """With its last words."""
+    faulty(kept, faults.DIES_AFTER_TURN)
+    kept.open(Mode.INTERACTIVE)
+    assert kept.turn("hello").final_text == "hello"
+    assert "it died after its first turn" in kept.until(Lost).detail
+    assert kept.until(Gone).exit_code == 1
+
+
+def test_one_that_ignores_termination_is_ended_all_the_same(kept: Kept) -> None:
+    """Nothing of it is left."""
+    faulty(kept, faults.IGNORES_TERMINATION)
+    opened = kept.open(Mode.INTERACTIVE)
+    kept.turn("hello")
+    kept.host.end("run")
+    kept.until(Gone)
+    assert not psutil.pid_exists(opened.pid)
+
+
+def test_one_that_asks_twice_is_answered_twice(kept: Kept) -> None:
+    """One question after the other; refused once, the action is not done."""
+    faulty(kept, faults.ASKS_TWICE)
+    kept.open(Mode.INTERACTIVE)
+    kept.turn("hello")
+    kept.script_a_write("apple")
+    kept.host.prompt("run", "Write apple.")
+    for choice in (0, 1):
+        asked = kept.until(PermissionAsked)
+        kept.host.decide("run", asked.request_id, asked.options[choice])
+    assert kept.until(TurnEnded).declined
+    assert not kept.written.exists()
+
+
+def test_noise_is_passed_over(kept: Kept) -> None:
+    """Lines that are not JSON cost nothing."""
+    faulty(kept, faults.PRINTS_NOISE)
+    kept.open(Mode.INTERACTIVE)
+    assert kept.turn("hello").final_text == "hello"
+
+
+def test_one_that_changes_its_session_fails_the_turn(kept: Kept) -> None:
+    """What was said before is not known there: the turn has no answer, and the failure names both sessions."""
+    faulty(kept, faults.CHANGES_SESSION)
+    opened = kept.open(Mode.INTERACTIVE)
+    first = kept.turn("hello")
+    assert (first.final_text, first.failure) == ("hello", None)
+    second = kept.turn("hello again")
+    assert second.final_text is None
+    assert f"it left session {opened.session_id or first.session_id} for " in str(second.failure)

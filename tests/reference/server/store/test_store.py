@@ -1,0 +1,129 @@
+"""The database: whole or not at all, of one version, of one server."""
+
+import contextlib
+import re
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.server_env import ASK, House, final
+from turngate.errors import EnvironmentFailed
+from turngate.model import Mode
+from turngate_reference.server.app import Server
+from turngate_reference.server.states import State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+
+
+def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
+    """A file of a later turngate is left as it is."""
+    file = tmp_path / "turngate.db"
+    Store(file).close()
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA user_version = 99")
+    with pytest.raises(EnvironmentFailed, match="schema 99"):
+        Store(file)
+
+
+def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
+    """A database that is not ours gets no tables of ours; a file that is none is refused too."""
+    file = tmp_path / "turngate.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    with pytest.raises(EnvironmentFailed, match="some other program"):
+        Store(file)
+    file.write_bytes(b"no database at all" * 100)
+    with pytest.raises(EnvironmentFailed, match="can't be used"):
+        Store(file)
+
+
+def test_a_data_directory_has_one_server(house: House) -> None:
+    """A second server on the same directory is refused, and says who has it."""
+    with pytest.raises(EnvironmentFailed, match="in use by process"):
+        Server(house.settings)
+
+
+def test_a_full_disk_leaves_nothing_half_written(house: House) -> None:
+    """A reply that can't be written changes nothing: the run still waits, and takes it later."""
+    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = house.ask()
+    writer = house.server.store._writer
+    (pages,) = writer.execute("PRAGMA page_count").fetchone()
+    writer.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        house.reply(run_id, question, "x" * 2**20)
+    assert house.run(run_id).state is State.WAITING_USER
+    assert [e.type for e in runs.events(house.server.store, run_id)][-1] == "state"
+    writer.execute("PRAGMA max_page_count = 1000000")
+    house.reply(run_id, question)
+    house.wait(run_id, State.SUCCEEDED)
+
+
+def test_a_transition_outside_of_the_table_is_a_fault_of_ours(house: House) -> None:
+    """No code of ours can move a run as the table does not allow."""
+    with house.server.store.writing() as connection, pytest.raises(ValueError, match="no run goes"):
+        runs.transition(connection, "x", State.SUCCEEDED, State.RUNNING)
+
+
+def test_a_transaction_that_fails_is_undone(house: House) -> None:
+    """What a block wrote before it failed is gone."""
+    house.desk.engine("codex", d.codex(ASK))
+    run_id, _ = house.ask()
+    with contextlib.suppress(KeyError), house.server.store.writing() as connection:
+        runs.change(connection, run_id, error={"code": "x"})
+        raise KeyError
+    assert house.run(run_id).error is None
+
+
+def test_who_waits_for_a_locked_database_waits_but_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many who want to write are all told after the same time, and not one after the other."""
+    monkeypatch.setattr("turngate_reference.server.store.database.BUSY_SECONDS", 0.5)
+    store = Store(tmp_path / "turngate.db")
+
+    def write(_: int) -> float:
+        start = time.monotonic()
+        with pytest.raises(sqlite3.OperationalError, match="locked"), store.writing():
+            pytest.fail("the database is locked")
+        return time.monotonic() - start
+
+    with contextlib.closing(sqlite3.connect(tmp_path / "turngate.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor(8) as pool:
+            assert max(pool.map(write, range(8))) < 1.9
+        other.execute("ROLLBACK")
+    with store.writing():
+        pass
+    store.close()
+
+
+def test_lists_of_runs_read_no_more_than_they_show(tmp_path: Path) -> None:
+    """They go by an index to their page, and touch neither requests nor final data."""
+    store = Store(tmp_path / "turngate.db")
+    told: list[str] = []
+    store._reader.set_trace_callback(told.append)
+    for state, engine, before in product((None, State.QUEUED), (None, "codex"), (None, 9)):
+        runs.summaries(store, state=state, engine=engine, before=before)
+    store._reader.set_trace_callback(None)
+    for query in told:
+        plan = " ".join(row["detail"] for row in store.read(f"EXPLAIN QUERY PLAN {query}"))
+        assert "TEMP B-TREE" not in plan, plan
+        condition = query.partition("WHERE")[2]
+        assert "runs_by_state_seq" in plan or "state" not in condition or "engine" in condition, plan
+        assert not {"request_json", "final_data_json", "*"} & set(re.split(r"[ ,]+", query))
+    store.close()
+
+
+def test_a_summary_tells_of_a_run_what_the_run_tells(house: House) -> None:
+    """What both have is the same."""
+    house.desk.engine("codex", d.codex(ASK))
+    run_id, _ = house.ask(model="o9", session_timeout_sec=77)
+    run, (summary,) = house.run(run_id), runs.summaries(house.server.store)
+    assert (run.model, run.timeout, run.mode) == ("o9", 77, Mode.INTERACTIVE)
+    for each in fields(summary):
+        assert getattr(summary, each.name) == getattr(run, each.name)

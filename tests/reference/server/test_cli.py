@@ -1,0 +1,208 @@
+"""The command `turngate serve`, as a process of its own."""
+
+import json
+import os
+import re
+import signal
+import socket
+import time
+import urllib.error
+import urllib.request
+from typing import Any
+
+import psutil
+import pytest
+
+from tests.probes.simulate.played import at_known_release
+from tests.reference import cli_env as d
+from tests.reference.caller import TOKEN
+from tests.reference.cli_env import Desk
+from tests.reference.wire import PATIENCE
+from turngate_probes.simulate.process import install
+from turngate_reference.server.web.listener import bound
+
+
+class Serving:
+    """`turngate serve` as a process of its own, on a free port."""
+
+    def __init__(self, desk: Desk, *words: str) -> None:
+        self.process = desk.spawn("serve", "--port", "0", "--verify", "off", *words)
+        assert self.process.stdout
+        self.line = self.process.stdout.readline()
+        found = re.search(r"http://\S+", self.line)
+        assert found, self.process.communicate()
+        self.url = found[0]
+
+    def read(self, path: str, **headers: str) -> bytes:
+        """Ask it something."""
+        request = urllib.request.Request(self.url + path, headers=headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            found: bytes = response.read()
+            return found
+
+    def post(self, path: str, body: dict[str, str]) -> Any:
+        """Have it do something."""
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            return json.load(response)
+
+    def end(self, number: signal.Signals) -> tuple[int, str]:
+        """Send it a signal; gives its exit code and what it said on stderr."""
+        self.process.send_signal(number)
+        _, err = self.process.communicate(timeout=PATIENCE)
+        return self.process.returncode, err
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_serve_runs_until_it_is_told_to_end(desk: Desk, number: signal.Signals) -> None:
+    """The start-up line says all that a caller needs; a signal ends it well."""
+    desk.engine("codex", d.codex("x"))
+    # whoever runs the tests under nohup has them inherit that SIGHUP is ignored, and so would the command
+    before = signal.signal(number, signal.SIG_DFL)
+    try:
+        serving = Serving(desk, "--slots", "1")
+    finally:
+        signal.signal(number, before)
+    try:
+        assert json.loads(serving.read("/readyz")) == {"status": "ready"}
+        assert str(desk.data) in serving.line
+        assert "1 slot;" in serving.line
+        assert "engines: codex)" in serving.line
+    finally:
+        code, err = serving.end(number)
+    assert (code, err) == (0, "")
+
+
+def test_serve_names_simulated_engines_as_such(desk: Desk) -> None:
+    """Beside real ones."""
+    desk.engine("codex", d.codex("x"))
+    install(at_known_release("gemini"), desk.path)
+    serving = Serving(desk)
+    serving.end(signal.SIGTERM)
+    assert "engines: codex, gemini (simulated))" in serving.line
+
+
+def test_serve_without_engines_says_how_to_get_one(desk: Desk) -> None:
+    """It runs, names what it looked for, and each of the commands that it gives can be typed."""
+    serving = Serving(desk)
+    assert serving.process.stdout
+    told = [serving.process.stdout.readline().strip() for _ in range(8)]
+    code, _ = serving.end(signal.SIGTERM)
+    assert code == 0
+    assert "engines: none on PATH" in serving.line
+    assert "looked for claude, codex, gemini, iflow, opencode, qwen" in told[0]
+    assert "npm install --global @openai/codex" in told
+    simulate, _, path = told[-1].partition(" && ")
+    assert path == "export PATH=$PWD/bin:$PATH"
+    assert desk.type(*simulate.replace("./bin", str(desk.path)).split()[1:]).code == 0
+    again = Serving(desk)
+    again.end(signal.SIGTERM)
+    assert "engines: codex (simulated))" in again.line
+
+
+def test_serve_can_be_ended_while_it_verifies_first(desk: Desk) -> None:
+    """It ends well without having served, and the engine that it waits for ends with it."""
+    desk.path.mkdir()
+    os.mkfifo(desk.root / "asked")
+    engine = desk.path / "codex"
+    engine.write_text(f"#!/bin/sh\necho $$ > {desk.root}/asked\nexec sleep 600\n")
+    engine.chmod(0o755)
+    with desk.spawn("serve", "--port", "0", "--verify", "wait") as process:
+        pid = int((desk.root / "asked").read_text())
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, *said) == (0, "", "")
+    assert not psutil.pid_exists(pid)
+
+
+def test_serve_counts_turns(desk: Desk) -> None:
+    """A turn that the server ran stands in its figures."""
+    desk.engine("codex", d.codex("x"))
+    serving = Serving(desk)
+    try:
+        serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
+        deadline = time.monotonic() + PATIENCE
+        while b'turngate_turns_total{engine="codex",outcome="final"} 1.0' not in serving.read("/metrics"):
+            assert time.monotonic() < deadline
+    finally:
+        serving.end(signal.SIGTERM)
+
+
+def test_serve_logs_the_arguments_of_engines(desk: Desk) -> None:
+    """At level debug each argv stands in the log, without the prompt."""
+    desk.engine("codex", d.codex("x"))
+    serving = Serving(desk, "--log-level", "debug")
+    try:
+        told = serving.post("/v1/runs", {"engine": "codex", "prompt": "the secret plan"})
+        serving.read(told["links"]["events"])
+    finally:
+        _, err = serving.end(signal.SIGTERM)
+    assert "codex exec --json" in err
+    assert "the secret plan" not in err
+
+
+def test_an_open_stream_does_not_keep_the_server(desk: Desk) -> None:
+    """The end of the server ends what clients follow, and the engines that it runs."""
+    desk.fifos()
+    desk.engine("codex", d.codex("x", more=[["meet"]]))
+    serving = Serving(desk)
+    told = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
+    pid = desk.meet()
+    with urllib.request.urlopen(serving.url + told["links"]["events"], timeout=PATIENCE) as stream:
+        assert stream.readline() == b"retry: 1000\n"
+        code, _ = serving.end(signal.SIGTERM)
+        stream.read()
+    assert code == 0
+    assert not psutil.pid_exists(pid)
+
+
+def test_serve_asks_for_the_token_of_its_file(desk: Desk) -> None:
+    """Requests need it from then on; a file that others can read is warned of."""
+    file = desk.root / "token"
+    file.write_text(TOKEN)
+    file.chmod(0o644)
+    serving = Serving(desk, "--token-file", str(file))
+    try:
+        assert json.loads(serving.read("/healthz")) == {"status": "ok"}
+        assert json.loads(serving.read("/readyz", Authorization=f"Bearer {TOKEN}")) == {"status": "ready"}
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            serving.read("/readyz")
+        refused.value.close()
+        assert refused.value.code == 401
+    finally:
+        _, err = serving.end(signal.SIGTERM)
+    assert f"warning: {file} can be read by others" in err
+
+
+def test_one_server_a_data_directory(desk: Desk) -> None:
+    """A second server on the same data directory is refused, with the process that has it."""
+    serving = Serving(desk)
+    try:
+        refused = desk.type("serve", "--port", "0")
+        assert refused.code == 2
+        assert f"in use by process {serving.process.pid}" in refused.err
+    finally:
+        serving.end(signal.SIGTERM)
+
+
+def test_a_port_in_use_is_told(desk: Desk) -> None:
+    """The port is taken before the data directory is touched."""
+    with bound(socket.AF_INET, ("127.0.0.1", 0)) as taken:
+        refused = desk.type("serve", "--port", str(taken.getsockname()[1]))
+    assert refused.code == 2
+    assert "choose another --port" in refused.err
+    assert not desk.data.exists()
+
+
+def test_serve_teaches(desk: Desk) -> None:
+    """Its help shows how it is used, what its exit codes mean and where to read on."""
+    said = desk.type("serve", "--help")
+    assert said.code == 0
+    for words in ("turngate serve --host", "/openapi.json", "docs/api.md", "Exit codes", "127.0.0.1", "8321"):
+        assert words in said.out
+
+
+def test_the_list_of_commands_shows_serve(desk: Desk) -> None:
+    """`turngate --help` says what it does, without importing it."""
+    assert "Run the reference server" in desk.type("--help").out

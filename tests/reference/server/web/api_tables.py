@@ -1,0 +1,120 @@
+"""The part of `docs/api.md` that follows from `openapi.yaml`.
+
+`python -m tests.reference.server.web.api_tables` writes it anew; a test holds the file to it.
+"""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from turngate_reference.server.web import openapi
+from turngate_reference.server.web.openapi import Operation
+
+FILE = Path(__file__).parents[4] / "docs" / "api.md"
+BEGIN = (
+    "<!-- from openapi.yaml: make no changes below; `python -m tests.reference.server.web.api_tables` writes it -->\n"
+)
+_ORDER = "Several things can go wrong in one turn. The first of this list that did gives the run its code:\n"
+BOUNDLESS = 2**32
+NEEDLESS = {
+    "REQUEST_MALFORMED",
+    "UNAUTHORIZED",
+    "ORIGIN_REFUSED",
+    "BODY_TOO_LARGE",
+    "HOST_REFUSED",
+    "HEADERS_TOO_LARGE",
+}
+
+
+def with_tables(text: str) -> str:
+    """Give the text of the file with its tables as they should be."""
+    written, begin, _ = text.partition(BEGIN)
+    if not begin:
+        raise ValueError(f"{FILE} has no line {BEGIN!r}")
+    return written + begin + "\n" + "\n".join(_parts())
+
+
+def _parts() -> list[str]:
+    document = openapi.document()
+    ours = document["x-turngate"]
+    parts = ["## Operations\n", _everywhere()]
+    parts += [_operation(each) for each in openapi.operations()]
+    parts += ["## States\n", _table(["from", "to", "when"], [[*each.values()] for each in ours["transitions"]])]
+    parts += ["## Why runs fail\n", _coded(ours["run_errors"].items())]
+    parts += ["### Which code names a failed turn\n", _ORDER, _order(ours["error_order"])]
+    parts += ["## Events\n", _coded(ours["events"].items())]
+    problems = [[f"`{code}`", each["status"], each["when"]] for code, each in ours["problems"].items()]
+    parts += ["## Problems\n", _table(["code", "status", "when"], problems)]
+    return parts
+
+
+def _everywhere() -> str:
+    codes = ", ".join(f"`{code}`" for code in openapi.problems() if code in NEEDLESS)
+    return f"These may be answered everywhere, and are not repeated: {codes}.\n"
+
+
+def _operation(each: Operation) -> str:
+    parts = [f"### `{each.method.upper()} {each.path}`\n", f"{each.definition['summary']}.\n"]
+    if "description" in each.definition:
+        parts.append(each.definition["description"])
+    if given := [p for p in each.parameters if p["in"] != "path"]:
+        rows = [[f"`{p['name']}` ({p['in']})", _type(p["schema"]), p.get("description", "")] for p in given]
+        parts.append(_table(["parameter", "type", "meaning"], rows))
+    if "requestBody" in each.definition:
+        parts.append(_members(each.definition["requestBody"]["content"]["application/json"]["schema"]))
+    rows = []
+    for status, response in each.responses.items():
+        codes = [code for code in response.get("x-codes", ()) if code not in NEEDLESS]
+        if codes or "x-codes" not in response:
+            rows.append([status, ", ".join(f"`{code}`" for code in codes), response["description"]])
+    parts.append(_table(["status", "code", "meaning"], rows))
+    return "\n".join(parts)
+
+
+def _members(schema: dict[str, Any]) -> str:
+    found = openapi.resolved(schema)
+    rows = []
+    for name, member in found["properties"].items():
+        needed = " (required)" if name in found["required"] else ""
+        rows.append([f"`{name}`{needed}", _type(member), member.get("description", "")])
+    return _table(["member", "type", "meaning"], rows)
+
+
+def _type(schema: dict[str, Any]) -> str:
+    found = openapi.resolved(schema) | schema
+    if "enum" in found:
+        text = ", ".join(f"`{each}`" for each in found["enum"])
+    elif found["type"] == "array":
+        text = f"list of {found['items']['type']}"
+    else:
+        text = str(found["type"])
+    least, most = found.get("minimum"), found.get("maximum")
+    if least is not None and most is not None and most < BOUNDLESS:
+        text += f", {least} to {most}"
+    if "maxLength" in found:
+        text += f", {found['maxLength']} characters at most"
+    return text + (f"; default `{found['default']}`" if found.get("default") else "")
+
+
+def _order(steps: list[dict[str, Any]]) -> str:
+    rows = []
+    for number, step in enumerate(steps, 1):
+        rows.append([number, ", ".join(f"`{code}`" for code in step["codes"]) or "none", step["when"]])
+    return _table(["#", "code", "what went wrong"], rows)
+
+
+def _coded(items: Any) -> str:
+    return _table(["code", "when"], [[f"`{code}`", when] for code, when in items])
+
+
+def _table(head: list[str], rows: list[list[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(_cell(cell) for cell in line) + " |" for line in lines) + "\n"
+
+
+def _cell(value: Any) -> str:
+    return re.sub(r"\s+", " ", str(value)).strip().replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    FILE.write_text(with_tables(FILE.read_text("utf-8")), "utf-8")

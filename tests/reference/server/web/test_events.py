@@ -1,0 +1,215 @@
+"""Server-sent events over real sockets."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.caller import Caller
+from tests.reference.cli_env import Desk
+from tests.reference.server_env import ASK, House
+from tests.reference.wire import PATIENCE, Following, Sent, exchange, following, served
+from turngate_reference.data_dir import DataDir
+from turngate_reference.server.app import Server
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Event
+from turngate_reference.server.web.streams import Stream, Streams, as_lines
+
+
+class Watched(Streams):
+    """Streams that tell when one has been left."""
+
+    def __init__(self, limit: int = 4, heartbeat: float = 1000.0) -> None:
+        super().__init__(limit, heartbeat=heartbeat, tick=0.02)
+        self.left = threading.Event()
+
+    def leave(self) -> None:
+        """Give a place back, and tell."""
+        super().leave()
+        self.left.set()
+
+
+@pytest.fixture(name="caller")
+def _caller(closed_house: House) -> Iterator[Caller]:
+    """Build a server that takes runs and starts none of them, so that tests say what happens."""
+    closed_house.desk.engine("codex", d.codex(ASK))
+    server = Server(closed_house.settings)
+    yield Caller(server, streams=Watched())
+    server.close()
+
+
+def queued(caller: Caller) -> tuple[str, str]:
+    """Create a run that stays queued; gives its id and the path of its events."""
+    links = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json["links"]
+    return links["self"].rpartition("/")[2], links["events"]
+
+
+def tell(caller: Caller, run_id: str, *texts: str) -> None:
+    """Have things happen to a run."""
+    for text in texts:
+        with caller.core.store.writing() as connection:
+            runs.add_event(connection, run_id, "text", {"text": text})
+
+
+def texts(events: list[Sent]) -> list[str]:
+    """Give what happened."""
+    return [each.data["text"] for each in events if each.type == "text"]
+
+
+def test_a_stream_replays_and_ends_with_the_run(caller: Caller) -> None:
+    """Everything that ever happened comes in order, with ids that grow, and the end of the run ends the stream."""
+    run_id, path = queued(caller)
+    tell(caller, run_id, *map(str, range(250)))  # more than is read at once
+    caller.post(f"/v1/runs/{run_id}/cancel")
+    with served(caller) as port, following(port, path) as stream:
+        assert stream.response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+        events = stream.all()
+    assert texts(events) == [str(i) for i in range(250)]
+    assert [each.id for each in events] == sorted({each.id for each in events})
+    assert [each.data["state"] for each in events if each.type == "state"] == ["queued", "canceled"]
+    assert all(each.data["at"] for each in events)
+
+
+def test_a_stream_tells_what_another_process_writes(caller: Caller, desk: Desk) -> None:
+    """What a terminal does to a run reaches the clients of the server, though nothing wakes it."""
+    run_id, path = queued(caller)
+    elsewhere = Store(DataDir(desk.data).database)
+    with served(caller) as port, following(port, path) as stream, closing(elsewhere):
+        assert stream.next()
+        with elsewhere.writing() as connection:
+            runs.add_event(connection, run_id, "reply", {"interaction_id": "1", "terminal": True})
+        assert (told := stream.next())
+        assert told.data["terminal"] is True
+
+
+def test_a_stream_goes_on_where_the_client_was(caller: Caller) -> None:
+    """What the client has seen is not sent again; the header goes before the parameter."""
+    run_id, path = queued(caller)
+    tell(caller, run_id, "a", "b", "c")
+    caller.post(f"/v1/runs/{run_id}/cancel")
+    with served(caller) as port:
+        with following(port, path) as stream:
+            ids = {each.data.get("text"): each.id for each in stream.all()}
+        with following(port, path, Last_Event_ID=str(ids["b"])) as stream:
+            assert texts(stream.all()) == ["c"]
+        with following(port, f"{path}?last_event_id={ids['a']}") as stream:
+            assert texts(stream.all()) == ["b", "c"]
+        with following(port, f"{path}?last_event_id={ids['a']}", Last_Event_ID=str(ids["b"])) as stream:
+            assert texts(stream.all()) == ["c"]
+
+
+def test_who_has_seen_the_end_is_told_to_stop(caller: Caller) -> None:
+    """A browser reconnects after every end of a stream; 204 makes it stop."""
+    run_id, path = queued(caller)
+    caller.post(f"/v1/runs/{run_id}/cancel")
+    with served(caller) as port:
+        with following(port, path) as stream:
+            last = stream.all()[-1].id
+        with following(port, path, Last_Event_ID=str(last)) as stream:
+            assert (stream.response.status, stream.response.read()) == (204, b"")
+
+
+def test_a_stream_tells_what_happens_as_it_happens(caller: Caller) -> None:
+    """An event comes while the stream is open, and only of the run that is followed."""
+    run_id, path = queued(caller)
+    other, _ = queued(caller)
+    with served(caller) as port, following(port, path) as stream:
+        first = stream.next()
+        assert first
+        assert first.data["state"] == "queued"
+        tell(caller, other, "not this")
+        tell(caller, run_id, "one\nline", "\u2028and\rmore")
+        assert [(e := stream.next()) and e.data["text"] for _ in range(2)] == ["one\nline", "\u2028and\rmore"]
+        caller.post(f"/v1/runs/{run_id}/cancel")
+        assert [each.data["state"] for each in stream.all()] == ["canceled"]
+
+
+def test_a_silent_stream_says_something_now_and_then(caller: Caller) -> None:
+    """A comment keeps the connection, and proxies, from giving up."""
+    _, path = queued(caller)
+    caller.streams.heartbeat = 0.04
+    with served(caller) as port, following(port, path) as stream:
+        while ": heartbeat" not in (line := stream.line()):
+            assert line
+
+
+def test_streams_are_bounded(caller: Caller) -> None:
+    """Beyond the limit the answer is 503, everything else still works, and who leaves makes room."""
+    run_id, path = queued(caller)
+    with served(caller) as port:
+        open_ones = [Following(port, path) for _ in range(caller.streams.limit)]
+        assert [each.response.status for each in open_ones] == [200] * caller.streams.limit
+        with following(port, path) as refused:
+            assert refused.response.status == 503
+            answer = json.loads(refused.response.read())
+            assert (answer["code"], refused.response.headers["Retry-After"]) == ("TOO_MANY_STREAMS", "2")
+        health = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        assert exchange(port, health).status == 200
+        assert f"turngate_streams_open {caller.streams.limit}.0" in caller.get("/metrics").body.decode()
+        open_ones.pop().close()
+        assert isinstance(caller.streams, Watched)
+        assert caller.streams.left.wait(PATIENCE)
+        with following(port, path) as stream:
+            assert stream.response.status == 200
+        caller.post(f"/v1/runs/{run_id}/cancel")
+        for each in open_ones:
+            each.all()
+            each.close()
+    assert caller.streams.open == 0
+
+
+def test_the_end_of_the_server_ends_streams(caller: Caller) -> None:
+    """Nobody is left waiting for a server that has ended."""
+    _, path = queued(caller)
+    with served(caller) as port:
+        stream = Following(port, path)
+        assert stream.next()
+    assert stream.all() == []
+    stream.close()
+    assert caller.streams.open == 0
+
+
+def test_head_opens_no_stream(caller: Caller) -> None:
+    """Asking for the headers alone holds no place."""
+    _, path = queued(caller)
+    response = caller.client.head(path)
+    assert (response.status_code, response.mimetype) == (200, "text/event-stream")
+    assert caller.streams.open == 0
+
+
+def test_a_stream_ends_when_the_store_fails(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client reconnects then, and gets the problem."""
+    run_id, _ = queued(caller)
+    stream = Stream(caller.streams, caller.core.store, run_id, bool)
+    lines = stream.lines(0, ended=False)
+    assert next(lines).startswith(b"retry: ")
+    assert b"event: state" in next(lines)
+
+    def fail(*_: object) -> None:
+        raise sqlite3.OperationalError("disk I/O error")
+
+    monkeypatch.setattr(caller.core.store, "read", fail)
+    assert list(lines) == []
+
+
+def test_a_stream_gives_its_place_back_once(caller: Caller) -> None:
+    """Closing is safe to repeat, and needs no line to have been read."""
+    stream = Stream(caller.streams, caller.core.store, "x", bool)
+    assert caller.streams.open == 1
+    stream.close()
+    stream.close()
+    assert caller.streams.open == 0
+
+
+def test_an_event_is_one_line_of_data() -> None:
+    """Whatever the data holds, it can't end its line or begin another field."""
+    event = Event(7, "text", {"text": "a\nevent: forged\r\n\n\ud800"}, "2026-11-22T01:42:00+00:00")
+    lines = as_lines(event).decode()
+    assert lines.count("\n") == 4
+    assert lines.count("\r") == 0
+    assert json.loads(lines.splitlines()[2].removeprefix("data: "))["text"] == event.data["text"]

@@ -1,0 +1,160 @@
+"""Who may talk to the server, and at which addresses it listens."""
+
+import re
+from pathlib import Path
+
+import pytest
+from flask import Request
+from werkzeug.test import EnvironBuilder
+
+from tests.reference.caller import TOKEN
+from tests.reference.cli_env import Desk
+from turngate.errors import EnvironmentFailed
+from turngate_reference.server import cli
+from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.web.security import Guard, guard, read_token
+
+
+def refusal(guarding: Guard, method: str = "GET", path: str = "/v1/runs", **headers: str | None) -> str | None:
+    """Give the code with which a request is refused; None: it passes."""
+    sent = {"Host": "localhost", **{name.replace("_", "-"): value for name, value in headers.items()}}
+    environ = EnvironBuilder(method=method, path=path).get_environ()
+    environ.pop("HTTP_HOST", None)
+    environ |= {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in sent.items() if value is not None}
+    try:
+        guarding.check(Request(environ))
+    except Refusal as refused:
+        return refused.code
+    return None
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8321", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:8321"])
+def test_local_names_pass(host: str) -> None:
+    """Every name of this machine's own passes, with any port."""
+    assert refusal(Guard(), Host=host) is None
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        None,
+        "",
+        "rebound.example",
+        "localhost.rebound.example",
+        "127.0.0.1.rebound.example:8321",
+        "localhost:80:80",
+        "localhost:",
+        "user@localhost",
+        "localhost/",
+        "localhost,rebound.example",
+        "[::1",
+        "::1",
+        "[::1].rebound.example",
+        "127.0.0.2",
+        "0.0.0.0",
+        "localhost:80\u00e9",
+    ],
+)
+def test_other_names_are_refused(host: str | None) -> None:
+    """A page whose own name was led to this machine can't talk to the server."""
+    assert refusal(Guard(), Host=host) == "HOST_REFUSED"
+
+
+@pytest.mark.parametrize(
+    "header, code",
+    [
+        (f"Bearer {TOKEN}", None),
+        (f"bearer  {TOKEN}", None),
+        (None, "UNAUTHORIZED"),
+        ("", "UNAUTHORIZED"),
+        ("Bearer", "UNAUTHORIZED"),
+        (f"Bearer {TOKEN[:-1]}", "UNAUTHORIZED"),
+        (f"Bearer {TOKEN}x", "UNAUTHORIZED"),
+        (f"Basic {TOKEN}", "UNAUTHORIZED"),
+        (TOKEN, "UNAUTHORIZED"),
+        ("Bearer \u00ff\u00fe", "UNAUTHORIZED"),
+    ],
+)
+def test_a_token_is_demanded(header: str | None, code: str | None) -> None:
+    """With a token any name passes, but no request without it; health alone may be asked freely."""
+    guarding = Guard(TOKEN)
+    assert refusal(guarding, Host="turngate.example", Authorization=header) == code
+    assert refusal(guarding, path="/healthz", Host="turngate.example", Authorization=header) is None
+    assert refusal(guarding, path="/healthz/", Authorization=None) == "UNAUTHORIZED"
+
+
+@pytest.mark.parametrize(
+    "origin, code",
+    [
+        (None, None),
+        ("http://localhost:8321", None),
+        ("https://localhost:8321", None),
+        ("http://localhost", "ORIGIN_REFUSED"),
+        ("http://localhost:9999", "ORIGIN_REFUSED"),
+        ("http://page.example", "ORIGIN_REFUSED"),
+        ("null", "ORIGIN_REFUSED"),
+        ("", "ORIGIN_REFUSED"),
+    ],
+)
+def test_pages_of_other_origins_change_nothing(origin: str | None, code: str | None) -> None:
+    """A browser names the origin of a POST, whatever the page wants; reading is the browser's own matter."""
+    for guarding in (Guard(), Guard(TOKEN)):
+        for method, expected in (("POST", code), ("GET", None)):
+            sent = refusal(guarding, method, Host="localhost:8321", Origin=origin, Authorization=f"Bearer {TOKEN}")
+            assert sent == expected
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "192.0.2.1", "::", "2001:db8::1", "fe80::1%eth0"])
+def test_an_open_address_needs_a_token(address: str) -> None:
+    """What others can reach is not served without a token."""
+    with pytest.raises(EnvironmentFailed, match="--token-file"):
+        guard(address, address, None)
+    assert guard(address, address, TOKEN) == Guard(TOKEN)
+
+
+def test_a_loopback_address_needs_none() -> None:
+    """The address itself, and the name that it was asked for by, pass as Host."""
+    for address, asked, host in (
+        ("127.0.0.1", "localhost", "127.0.0.1:80"),
+        ("127.0.0.2", "box", "box:80"),
+        ("::1", "::1", "[::1]"),
+    ):
+        assert refusal(guard(address, asked, None), Host=host) is None
+    assert refusal(guard("127.0.0.1", "localhost", None), Host="box") == "HOST_REFUSED"
+
+
+def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path) -> None:
+    """White space around it does not count; a file that others can read is warned of."""
+    file = tmp_path / "token"
+    file.write_text(f"{TOKEN}\n")
+    file.chmod(0o600)
+    assert read_token(file) == (TOKEN, None)
+    file.chmod(0o640)
+    assert "chmod 600" in (read_token(file)[1] or "")
+
+
+@pytest.mark.parametrize("content", [b"", b"\n", b"short", b"x" * 15, b"two words of a length\n", b"\xc3\xa9" * 20])
+def test_a_poor_token_is_refused(tmp_path: Path, content: bytes) -> None:
+    """An empty, short or odd token is told at the start, not found out by a guess."""
+    file = tmp_path / "token"
+    file.write_bytes(content)
+    with pytest.raises(EnvironmentFailed, match=re.escape(str(file))):
+        read_token(file)
+
+
+def test_serve_refuses_what_is_unsafe_or_impossible(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It exits with 2 and says what to do, before anything is made."""
+    monkeypatch.delattr(cli, "Server")  # it gets no further than that
+    short = desk.root / "token"
+    short.write_text("short")
+    for words, said in (
+        (("--host", "0.0.0.0"), "--token-file"),
+        (("--host", "::"), "--token-file"),
+        (("--host", "0.0.0.0", "--token-file", str(short)), "16 or more"),
+        (("--host", "no such host"), "no address of this machine"),
+        (("--host", "192.0.2.1", "--token-file", str(short)), "16 or more"),
+    ):
+        refused = desk.type("serve", "--port", "0", *words)
+        assert refused.code == 2
+        assert said in refused.err
+    assert not desk.data.exists()

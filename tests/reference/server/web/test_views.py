@@ -1,0 +1,256 @@
+"""The whole documented surface: every answer that the document lists occurs, and no other."""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.caller import TOKEN, Caller, all_but, concrete, documented
+from tests.reference.server_env import ASK, House, final
+from tests.reference.wire import exchange, served
+from turngate.errors import EnvironmentFailed
+from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.app import Server
+from turngate_reference.server.states import State
+from turngate_reference.server.web import openapi
+from turngate_reference.server.web.security import Guard
+from turngate_reference.server.web.streams import Streams
+
+ASKS = {"engine": "codex", "prompt": "paint it", "execution_mode": "interactive"}
+BODIES = {"createRun": ASKS, "replyToInteraction": {"interaction_id": "x", "response": "red"}}
+
+
+@pytest.fixture(name="open_house")
+def _open_house(closed_house: House) -> Iterator[House]:
+    """Open a server with workspaces, whose codex asks first, ends second, and asks ever after."""
+    root = closed_house.desk.root / "projects"
+    (root / "door").mkdir(parents=True)
+    closed_house.keep_session()
+    closed_house.desk.engine("codex", d.codex(ASK), d.codex(final(colour="red")), d.codex(ASK))
+    closed_house.open(workspace_root=root)
+    yield closed_house
+    closed_house.server.close()
+
+
+def test_every_documented_answer_occurs_and_no_other(open_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each status and each code of each operation is met once, and each answer is valid by the document."""
+    caller = Caller(open_house.server)
+    ended = a_run_to_its_end(caller, open_house)
+    waiting = what_a_create_refuses(caller, open_house)
+    what_a_reply_refuses(caller, ended, waiting)
+    caller.post(f"/v1/runs/{waiting}/cancel")
+    caller.post(f"/v1/runs/{ended}/cancel")
+    what_is_wrong_with_any_request(caller)
+    what_is_no_http(caller)
+    what_the_core_refuses(caller, ended, monkeypatch)
+    what_fails_with_the_disk(caller, ended, monkeypatch)
+    assert documented() - caller.seen == set()
+
+
+def a_run_to_its_end(caller: Caller, house: House) -> str:
+    """Create a run, answer its question, look at it from every side; gives its id."""
+    for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/engines"):
+        assert caller.get(path).status == 200
+    created = caller.post("/v1/runs", ASKS, Idempotency_Key="once")
+    run_id: str = created.json["run_id"]
+    assert created.headers["Location"] == created.json["links"]["self"]
+    house.question(run_id)
+    assert caller.post("/v1/runs", ASKS, Idempotency_Key="once").json == created.json
+    asked = caller.get(created.json["links"]["interaction"]).json
+    assert asked["state"] == "waiting_user"
+    reply = {"interaction_id": asked["pending"]["interaction_id"], "response": "red"}
+    taken = caller.post(created.json["links"]["reply"], reply, Idempotency_Key="reply")
+    assert (taken.status, taken.json["interaction_id"]) == (202, reply["interaction_id"])
+    house.wait(run_id, State.SUCCEEDED)
+    assert caller.post(created.json["links"]["reply"], reply, Idempotency_Key="reply").json == taken.json
+    shown = caller.get(created.json["links"]["self"]).json
+    assert (shown["state"], shown["final_data"], shown["turn_index"]) == ("succeeded", {"colour": "red"}, 2)
+    assert [each["outcome"] for each in caller.get(shown["links"]["turns"]).json["turns"]] == ["ask_user", "final"]
+    assert caller.get("/v1/runs").json["runs"][0]["run_id"] == run_id
+    assert b"event: interaction" in caller.get(shown["links"]["events"]).body
+    assert caller.get(shown["links"]["events"], Last_Event_ID="100000").status == 204
+    return run_id
+
+
+def what_a_create_refuses(caller: Caller, house: House) -> str:
+    """Have creation refused for every reason that the engine and the disk can give; gives a run that waits."""
+    run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "door"}).json["run_id"]
+    house.question(run_id)
+    refused: dict[str, dict[str, Any]] = {
+        "WORKSPACE_BUSY": {"workspace": "door"},
+        "INVALID_REQUEST": {"session_timeout_sec": 0},
+        "UNKNOWN_ENGINE": {"engine": "/bin/sh"},
+        "ENGINE_NOT_INSTALLED": {"engine": "gemini"},
+        "AUTO_FLAG_REFUSED": {"engine_options": ["--yolo"]},
+        "OPTION_REFUSED": {"engine_options": ["--frobnicate"]},
+        "INVALID_OUTPUT_SCHEMA": {"output_schema": {"type": 7}},
+        "WORKSPACE_REFUSED": {"workspace": ".."},
+    }
+    for code, changes in refused.items():
+        assert caller.post("/v1/runs", ASKS | changes).json["code"] == code
+    assert caller.post("/v1/runs", ASKS | {"engine_options": ["--yolo"]}).json["flag"] == "--yolo"
+    caller.post("/v1/runs", ASKS | {"prompt": "something else"}, Idempotency_Key="once")
+    return run_id
+
+
+def what_a_reply_refuses(caller: Caller, ended: str, waiting: str) -> None:
+    """Have replies refused by the state of their run."""
+    reply = {"interaction_id": "another", "response": "red"}
+    assert caller.post(f"/v1/runs/{ended}/interaction/reply", reply).json["code"] == "NOT_WAITING"
+    assert caller.post(f"/v1/runs/{waiting}/interaction/reply", reply).json["code"] == "INTERACTION_STALE"
+    caller.post(f"/v1/runs/{waiting}/interaction/reply", {"interaction_id": "x"})
+    caller.post(f"/v1/runs/{ended}/interaction/reply", reply, Idempotency_Key="reply")
+
+
+@pytest.mark.parametrize("text", ["", " ", "\n\t", "\u00a0\u2003"])
+def test_a_reply_without_words_changes_nothing(open_house: House, text: str) -> None:
+    """An empty reply, or one of white space alone, is refused, and the question stays open for a real one."""
+    caller = Caller(open_house.server)
+    run_id, question = open_house.ask()
+    path = f"/v1/runs/{run_id}/interaction/reply"
+    refused = caller.post(path, {"interaction_id": question.interaction_id, "response": text})
+    assert (refused.status, refused.json["code"]) == (422, "INVALID_REQUEST")
+    assert {"path": "$.response", "message": "must hold more than white space"} in refused.json["errors"]
+    assert open_house.run(run_id).pending_interaction_id == question.interaction_id
+    other = {"interaction_id": question.interaction_id, "response": "neither: green"}
+    assert caller.post(path, other).status == 202
+    open_house.wait(run_id, State.SUCCEEDED)
+    assert "\n\nneither: green\n\n" in open_house.desk.calls()[-1]["stdin"]
+
+
+def what_is_wrong_with_any_request(caller: Caller) -> None:
+    """Send every operation what none of them takes."""
+    guarded = Caller(caller.core, Guard(TOKEN), seen=caller.seen)
+    full = Caller(caller.core, streams=Streams(0), seen=caller.seen)
+    for each in openapi.operations():
+        method, path = concrete(each)
+        body = BODIES.get(each.definition["operationId"])
+        sent = {} if body is None else {"json": body}
+        guarded.call(method, path, **sent)
+        caller.call(method, path, {"Host": "rebound.example"}, **sent)
+        if method == "POST":
+            caller.call(method, path, {"Origin": "http://localhost.example"}, **sent)
+        if "{run_id}" in each.path:
+            caller.call(method, path, **sent)
+        if body is not None:
+            caller.call(method, path, data=b"{}", content_type="text/plain")
+            caller.call(method, path, data=b"{", content_type="application/json")
+    caller.get("/v1/runs?stat=failed")
+    run_id = caller.get("/v1/runs").json["runs"][-1]["run_id"]
+    caller.get(f"/v1/runs/{run_id}/events?last_event_id=-1")
+    full.get(f"/v1/runs/{run_id}/events")
+
+
+def what_is_no_http(caller: Caller) -> None:
+    """Send every operation what the WSGI server refuses itself."""
+    wrong = {
+        "REQUEST_MALFORMED": b"no header\r\n\r\n",
+        "BODY_TOO_LARGE": b"Content-Length: 99999999\r\n\r\n",
+        "HEADERS_TOO_LARGE": b"X: " + b"x" * 70_000 + b"\r\n\r\n",
+    }
+    with served(caller) as port:
+        for each in openapi.operations():
+            method, path = concrete(each)
+            for code, rest in wrong.items():
+                answer = exchange(port, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n".encode() + rest)
+                assert answer.json["code"] == code
+                caller.hold(method, path, answer)
+
+
+class Refusing:
+    """A core whose commands all refuse."""
+
+    def __init__(self, code: str) -> None:
+        self._code = code
+
+    def _refuse(self, *_: object) -> dict[str, Any]:
+        raise Refusal(self._code, "because", "do something else")
+
+    create = reply = cancel = _refuse
+
+
+def what_the_core_refuses(caller: Caller, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have refused what no engine of this test refuses."""
+    for code in ("PROMPT_REFUSED", "REPLY_NOT_AN_OPTION"):
+        with monkeypatch.context() as patch:
+            patch.setattr(caller.core, "commands", Refusing(code))
+            caller.post(f"/v1/runs/{run_id}/interaction/reply", BODIES["replyToInteraction"])
+            if code == "PROMPT_REFUSED":
+                caller.post("/v1/runs", ASKS)
+    with monkeypatch.context() as patch:
+        patch.setattr(Server, "ready", False)
+        caller.get("/readyz")
+
+
+def what_fails_with_the_disk(caller: Caller, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the store and the machine fail under every operation that needs them."""
+
+    def full(*_: object) -> None:
+        raise sqlite3.OperationalError("database or disk is full")
+
+    def lacking() -> None:
+        raise EnvironmentFailed("no temporary directory can be made", "make room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(caller.core.store, "read", full)
+        patch.setattr(caller.core.store, "writing", full)
+        patch.setattr(caller.core.engines, "every", lacking)
+        for each in all_but("/healthz", "/readyz", "/openapi.json"):
+            method, path = concrete(each, run_id)
+            body = BODIES.get(each.definition["operationId"])
+            answer = caller.call(method, path, **({} if body is None else {"json": body}))
+            assert answer.json["code"] == "STORE_UNAVAILABLE"
+
+
+def test_routes_are_the_operations(open_house: House) -> None:
+    """The app has a route for every operation, and no other."""
+    rules = Caller(open_house.server).app.url_map.iter_rules()
+    routes = {
+        (rule.rule.replace("<", "{").replace(">", "}"), method.lower())
+        for rule in rules
+        for method in (rule.methods or set()) - {"HEAD"}
+    }
+    assert routes == {(each.path, each.method) for each in openapi.operations()}
+
+
+def test_runs_are_paged_and_filtered(closed_house: House) -> None:
+    """Pages follow one another by `next`, newest first, without gap or repetition; filters hold over pages."""
+    closed_house.desk.engine("codex", d.codex("x"))
+    closed_house.desk.engine("gemini", d.gemini("x"))
+    server = Server(closed_house.settings)  # not started: all stay queued
+    caller = Caller(server)
+    created = [
+        caller.post("/v1/runs", {"engine": engine, "prompt": "x"}).json["run_id"]
+        for engine in ("codex", "gemini", "codex", "codex")
+    ]
+    caller.post(f"/v1/runs/{created[0]}/cancel")
+    seen, following = [], "/v1/runs?limit=2&engine=codex"
+    while following:
+        page = caller.get(following).json
+        seen += [run["run_id"] for run in page["runs"]]
+        following = page["next"]
+    assert seen == [created[3], created[2], created[0]]
+    canceled = caller.get("/v1/runs?state=canceled").json
+    assert ([run["run_id"] for run in canceled["runs"]], canceled["next"]) == ([created[0]], None)
+    assert caller.get("/v1/runs?state=canceled&engine=gemini").json["runs"] == []
+    server.close()
+
+
+def test_a_question_is_shown_only_while_it_is_open(open_house: House) -> None:
+    """`pending` holds the agent's question as it was asked, and null before and after."""
+    caller = Caller(open_house.server)
+    run_id = caller.post("/v1/runs", ASKS).json["run_id"]
+    question = open_house.question(run_id)
+    assert caller.get(f"/v1/runs/{run_id}/interaction").json["pending"] == {
+        "interaction_id": question.interaction_id,
+        "kind": "choose_one",
+        "prompt": "Which colour?",
+        "options": ["red", "blue"],
+        "required_fields": [],
+        "context": {"why": "paint"},
+        "asked_at": question.asked_at,
+    }
+    caller.post(f"/v1/runs/{run_id}/cancel")
+    assert caller.get(f"/v1/runs/{run_id}/interaction").json == {"state": "canceled", "pending": None}

@@ -1,0 +1,124 @@
+"""A server without its HTTP edge over a desk's engines, and what a caller does with it."""
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from tests.reference import cli_env as d
+from tests.reference.cli_env import Desk
+from turngate_reference.data_dir import DataDir
+from turngate_reference.server.app import Server, Settings
+from turngate_reference.server.states import ENDED, State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.rows import Question, Run
+
+PATIENCE = 30.0
+ASK = json.dumps(
+    {
+        "outcome": "ask_user",
+        "interaction": {
+            "kind": "choose_one",
+            "prompt": "Which colour?",
+            "options": ["red", "blue"],
+            "required_fields": [],
+            "context": {"why": "paint"},
+        },
+    }
+)
+
+
+def final(**data: Any) -> str:
+    """Write the envelope that ends a run."""
+    return json.dumps({"outcome": "final", "final_data": data})
+
+
+@dataclass
+class House:
+    """A server that can be opened and closed, and whose runs can be waited for."""
+
+    desk: Desk
+    settings: Settings
+    server: Server = field(init=False)
+
+    def open(self, **changes: Any) -> Server:
+        """Open the server."""
+        self.settings = replace(self.settings, **changes)
+        self.server = Server(self.settings)
+        self.server.start()
+        return self.server
+
+    @contextmanager
+    def opened(self, **changes: Any) -> Iterator[Server]:
+        """Open the server for a block."""
+        server = self.open(**changes)
+        try:
+            yield server
+        finally:
+            server.close()
+
+    def create(self, prompt: str = "paint it", *, engine: str = "codex", key: str | None = None, **more: Any) -> str:
+        """Create a run; gives its id."""
+        answer = self.server.commands.create({"engine": engine, "prompt": prompt, **more}, key)
+        return str(answer["run_id"])
+
+    def ask(self, **more: Any) -> tuple[str, Question]:
+        """Create an interactive run and wait for its question."""
+        run_id = self.create(execution_mode="interactive", **more)
+        return run_id, self.question(run_id)
+
+    def question(self, run_id: str) -> Question:
+        """Wait until a run asks; gives the question."""
+        run = self.wait(run_id, State.WAITING_USER)
+        found = runs.question(self.server.store, run.pending_interaction_id or "")
+        assert found
+        return found
+
+    def reply(self, run_id: str, question: Question, response: str = "red", key: str | None = None) -> dict[str, Any]:
+        """Reply to a question."""
+        request = {"interaction_id": question.interaction_id, "response": response}
+        return self.server.commands.reply(run_id, request, key)
+
+    def run(self, run_id: str) -> Run:
+        """Read a run."""
+        found = runs.find(self.server.store, run_id)
+        assert found
+        return found
+
+    def wait(self, run_id: str, *states: State) -> Run:
+        """Wait until a run is in one of these states, or has ended; it must be in one of these then."""
+        deadline, after = time.monotonic() + PATIENCE, 0
+        while (run := self.run(run_id)).state not in (*states, *ENDED):
+            assert self.server.store.wait_for_event(run_id, after, deadline - time.monotonic()), run
+            after = runs.events(self.server.store, run_id, after, 1000)[-1].id
+        assert run.state in states, run
+        return run
+
+    def states(self, run_id: str) -> list[str]:
+        """List the states that a run has been in."""
+        return [e.data["state"] for e in runs.events(self.server.store, run_id, 0, 1000) if e.type == "state"]
+
+    def failed(self, run_id: str) -> dict[str, str]:
+        """Wait until a run has failed; gives its error."""
+        error = self.wait(run_id, State.FAILED).error
+        assert error
+        return error
+
+    def keep_session(self, session: str = d.SESSION) -> Path:
+        """Put a session into codex's store."""
+        folder = self.desk.root / "home" / ".codex" / "sessions" / "2026" / "01" / "01"
+        folder.mkdir(parents=True, exist_ok=True)
+        file = folder / f"rollout-2026-01-01T00-00-00-{session}.jsonl"
+        file.touch()
+        return file
+
+
+def house(desk: Desk) -> House:
+    """Build a house at a desk; nothing is opened yet."""
+    home = desk.root / "home"
+    home.mkdir(exist_ok=True)
+    env = {"PATH": f"{desk.path}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
+    return House(desk, Settings(DataDir(desk.data), slots=2, env=env))
