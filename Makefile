@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift check probe orchestrated browser acceptance engines bench compatibility record serve lock clean
+.PHONY: help setup test long drift check probe server browser acceptance engines bench compatibility record serve lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,8 +47,8 @@ check: setup ## Lint, formatting, types, import rules
 probe: setup ## Probe the engines; ARGS='codex@0.169.0 --json -' and the like
 	@$(BIN)/turngate probe $(ARGS)
 
-orchestrated: setup ## Drive real engines through the reference server; ARGS='qwen --json -' and the like
-	@$(BIN)/turngate probe --level orchestrated $(or $(ARGS),codex gemini opencode)
+server: setup ## Drive real engines through the reference server; ARGS='qwen --json -' and the like
+	@$(BIN)/turngate probe --level server $(or $(ARGS),codex gemini opencode)
 
 browser: setup ## Run the tests of the HTML report, which need Chromium
 	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)

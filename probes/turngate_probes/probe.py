@@ -21,16 +21,16 @@ from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES, Case
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Obstacle
-from turngate_probes.harness.observations import Call, Seen, Sight
+from turngate_probes.harness.observations import Call, Observation, Observations
 from turngate_probes.harness.resource_usage import machine
-from turngate_probes.harness.runner import Stage
-from turngate_probes.harness.sandbox import Sandbox, keep_streams
+from turngate_probes.harness.runner import CaseRunner
+from turngate_probes.harness.sandbox import Sandbox, save_streams
 from turngate_probes.journal.events import clause_event, sight_event
 from turngate_probes.journal.journal import SCHEMA, Journal
 from turngate_probes.journal.surface import surface
 from turngate_probes.record import replay
 from turngate_probes.releases.install import Say, default_cache
-from turngate_probes.releases.save_result import remember
+from turngate_probes.releases.save_result import save_probe_result
 from turngate_probes.releases.targets import Release, Target, held
 from turngate_probes.server_level.sticky_cases import SERVED
 
@@ -41,7 +41,7 @@ Find = Callable[[Target, Say, Stop], AbstractContextManager[Release]]
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ProbeSettings:
     """How to probe: the level, how many engines at once, where sandboxes lie and whether they stay.
 
     `clauses` are the only ones to ask, with what they need; none of them means all. `more` are cases beside ours.
@@ -76,15 +76,15 @@ class Probe:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: ProbeSettings,
         journal: Journal,
-        stage: Stage | None = None,
+        stage: CaseRunner | None = None,
         find: Find = held,
         registry: str = "npm",
     ) -> None:
         """Probe on `stage`, which other probes may share; `find` finds the releases, which `registry` has."""
         self.settings, self.journal, self._find, self._registry = settings, journal, find, registry
-        self.stage = stage or Stage.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep)
+        self.stage = stage or CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep)
         self.interrupt = self.stage.interrupt
 
     def run(self, targets: Sequence[Target]) -> None:
@@ -137,7 +137,7 @@ class ReleaseProbe:
 
     probe: Probe
     release: Release
-    seen: Seen = field(init=False)
+    seen: Observations = field(init=False)
     results: dict[str, ClauseResult] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -145,7 +145,7 @@ class ReleaseProbe:
 
     def __post_init__(self) -> None:
         """Begin with nothing seen."""
-        self.seen = Seen(self.release.contract)
+        self.seen = Observations(self.release.contract)
 
     def run(self) -> float:
         """Run, judge and journal; gives the engine's CPU seconds."""
@@ -167,17 +167,17 @@ class ReleaseProbe:
             self.seen.changed = difference(before, executable)
         self._judge({case.name for case in (*CASES, *SERVED, *self.probe.settings.more)} | {EVERYTHING})
         if self._is_whole():
-            remember(self.release, known, tuple(self.results.values()))
+            save_probe_result(self.release, known, tuple(self.results.values()))
         self._finish(time.monotonic() - started)
         return self._cpu
 
-    def saw(self, item: Sight, box: Sandbox) -> None:
+    def saw(self, item: Observation, box: Sandbox) -> None:
         """Note and journal what was seen."""
         with self._lock:
             self._cpu += 0.0 if isinstance(item, Call) else item.cpu_seconds
             self.seen.note(item)
         if self.probe.settings.keep:
-            keep_streams(item, box.root)
+            save_streams(item, box.root)
         places = {**box.places(), str(self.release.executable): self.release.contract.executable}
         kind, told = sight_event(item, places)
         self._journal(kind, **told, **surface(item, self.release.contract))
@@ -199,11 +199,11 @@ class ReleaseProbe:
         return "hermetic" in LEVELS[settings.level] and not settings.clauses and not self.probe.interrupt.is_set()
 
     def _replay(self) -> None:
-        if "orchestrated" in LEVELS[self.probe.settings.level]:
+        if "server" in LEVELS[self.probe.settings.level]:
             self.seen.absent = Obstacle("there is no executable to run", Reason.NO_EXECUTABLE)
             return
         self.seen = replay.replay(self.release.contract)
-        seen: list[Sight] = [*self.seen.pages.values(), *self.seen.turns.values()]
+        seen: list[Observation] = [*self.seen.pages.values(), *self.seen.turns.values()]
         for item in seen:
             kind, told = sight_event(item, {})
             self._journal(kind, **told)

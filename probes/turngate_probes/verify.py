@@ -18,10 +18,10 @@ from turngate.sanitize import bounded
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.harness.cases import ASK, FINAL, Case, ask
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, Obstacle
-from turngate_probes.harness.observations import Seen, Sight
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.observations import Observation, Observations
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.probe import sandboxes_path
 from turngate_probes.releases.targets import Release
@@ -55,9 +55,9 @@ class Outcome:
 class _Observer:
     """Notes the turns."""
 
-    seen: Seen
+    seen: Observations
 
-    def saw(self, item: Sight, box: Sandbox) -> None:  # noqa: ARG002 - where it was played says nothing
+    def saw(self, item: Observation, box: Sandbox) -> None:  # noqa: ARG002 - where it was played says nothing
         self.seen.note(item)
 
     def ended(
@@ -99,7 +99,7 @@ def _identity(executable: Path) -> str | None:
 
 def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outcome:
     """Run the turns until they end, or for too long."""
-    observer = _Observer(Seen(release.contract))
+    observer = _Observer(Observations(release.contract))
     late = threading.Event()
 
     def give_up() -> None:
@@ -110,7 +110,7 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outco
     timer.daemon = True
     timer.start()
     try:
-        stage = Stage.of(sandboxes_path(None), 1, interrupt)
+        stage = CaseRunner.of(sandboxes_path(None), 1, interrupt)
         stage.play(release.contract, executable, [Case(_CASE, _two_turns, 2)], observer)
     finally:
         timer.cancel()
@@ -121,7 +121,7 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outco
     return _ruling(observer.seen)
 
 
-def _two_turns(lab: Lab) -> None:
+def _two_turns(lab: EngineDriver) -> None:
     first = lab.start("first", ask(ASK))
     if not went_well(first):
         raise CaseStoppedError(f"the first turn failed: {how_it_ended(first)}", by_engine=True)
@@ -130,11 +130,11 @@ def _two_turns(lab: Lab) -> None:
     lab.resume("again", first.session, ask(FINAL, turn_index=2))
 
 
-def _why_early(seen: Seen) -> str:
+def _why_early(seen: Observations) -> str:
     return seen.stopped[_CASE].text if _CASE in seen.stopped else ""
 
 
-def _ruling(seen: Seen) -> Outcome:
+def _ruling(seen: Observations) -> Outcome:
     first = seen.turns.get(f"{_CASE}/first")
     # an engine that does not work in a sandbox shows nothing of its resume
     if first is None or not went_well(first) or not first.sent():

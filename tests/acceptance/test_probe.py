@@ -186,21 +186,21 @@ def test_a_crash_of_ours_is_no_verdict(turngate: Command) -> None:
     assert done.out == ""
 
 
-def test_the_orchestrated_level_asks_through_the_server(turngate: Command) -> None:
+def test_the_server_level_asks_through_the_server(turngate: Command) -> None:
     """A simulated engine is driven by the reference server, and the report keeps its schema."""
     executable = install(CODEX, turngate.folder / "engine")
-    asked = ("--level", "orchestrated", "--clause", "orchestrated.bad-envelope")
+    asked = ("--level", "server", "--clause", "server.bad-envelope")
     done = turngate.run("probe", f"codex={executable}", *asked, "--json", "-")
     assert done.code == 0, done.err
     assert first_error("probe-report", done.report) is None
-    assert done.clauses() == {"orchestrated.waits": "pass", "orchestrated.bad-envelope": "pass"}
-    assert (done.report["level"], done.report["releases"][0]["turns"]) == ("orchestrated", 3)
+    assert done.clauses() == {"server.waits": "pass", "server.bad-envelope": "pass"}
+    assert (done.report["level"], done.report["releases"][0]["turns"]) == ("server", 3)
 
 
 def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(turngate: Command) -> None:
     """Whatever fails is shown by what the API answered, beside the engine's own output."""
     executable = engines.install(turngate.folder / "engine", "renames-id")
-    asked = ("--level", "orchestrated", "--clause", "orchestrated.waits")
+    asked = ("--level", "server", "--clause", "server.waits")
     done = turngate.run("probe", f"codex={executable}", *asked, "--json", "-")
     assert done.code == 1, done.err
     (clause,) = done.report["releases"][0]["clauses"]
@@ -213,7 +213,7 @@ def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(t
 
 def test_a_withdrawn_engine_is_not_driven(turngate: Command) -> None:
     """Without an executable no clause of the level can be run, and the reason is told."""
-    done = turngate.run("probe", "iflow", "--level", "orchestrated", "--json", "-")
+    done = turngate.run("probe", "iflow", "--level", "server", "--json", "-")
     assert done.code == 2, done.err
     assert set(done.clauses().values()) == {"not_run"}
     assert "there is no executable to run" in done.err

@@ -6,9 +6,9 @@ import pytest
 
 from turngate.process import Ended
 from turngate_probes.harness.cases import RECORDED
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.probe import default_jobs, sandboxes_path
 from turngate_probes.record import replay
 from turngate_probes.record.recorder import record
@@ -30,13 +30,13 @@ def test_recording_codex_again_changes_nothing_but_the_provenance(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two recordings of the pinned release are byte-identical in all cases that end by themselves."""
-    monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
+    monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
     release = resolve(Target("codex", pinned_version("codex")), print)
     cases = [case for case in RECORDED if case.name not in ENDLESS]
     found = []
     for name in ("one", "two"):
         interrupt = Interrupt()
-        stage = Stage.of(sandboxes_path(None), default_jobs(), interrupt)
+        stage = CaseRunner.of(sandboxes_path(None), default_jobs(), interrupt)
         done = record(release, cases, stage, tmp_path / name, interrupt)
         assert done.early == {}
         found.append(files(done.folder))

@@ -20,16 +20,16 @@ from turngate_reference.server.sticky import (
     Gone,
     Opened,
     PermissionAsked,
-    ResidentEvent,
-    ResidentHost,
-    ResidentRequest,
+    StickyEvent,
+    StickyHost,
+    StickyRequest,
     TurnEnded,
 )
 
 pytestmark = pytest.mark.engines
 
 PATIENCE = 120
-Kind = TypeVar("Kind", bound=ResidentEvent)
+Kind = TypeVar("Kind", bound=StickyEvent)
 
 
 @dataclass
@@ -39,12 +39,12 @@ class Kept:
     contract: EngineContract
     executable: Path
     box: Sandbox
-    host: ResidentHost
-    told: "queue.SimpleQueue[ResidentEvent]" = field(default_factory=queue.SimpleQueue)
+    host: StickyHost
+    told: "queue.SimpleQueue[StickyEvent]" = field(default_factory=queue.SimpleQueue)
 
     def open(self, mode: Mode) -> Opened:
         """Open it, and wait until it is ready."""
-        request = ResidentRequest(
+        request = StickyRequest(
             executable=self.executable, contract=self.contract, cwd=self.box.work,
             env=self.box.env(self.contract.hermetic, self.box.work), mode=mode, tag=uuid.uuid4().hex,
             traces=self.box.root / "traces", model=self.contract.hermetic.model,
@@ -89,7 +89,7 @@ def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     assert contract.npm
     assert version
     installed = install(engine, contract.npm, version, default_cache(), say=print)
-    host = ResidentHost()
+    host = StickyHost()
     with sandbox(contract.hermetic, tmp_path, engine, keep=False) as box:
         try:
             yield Kept(contract, installed.executable, box, host)
@@ -120,7 +120,7 @@ def test_three_turns_run_in_one_process_and_share_their_context(kept: Kept) -> N
 
 def test_an_action_is_asked_for_and_done_only_if_allowed(kept: Kept) -> None:
     """Denied, the file is not written; allowed, it is; each time the engine asks anew."""
-    assert kept.contract.resident.once
+    assert kept.contract.sticky.one_time
     kept.open(Mode.INTERACTIVE)
     kept.box.backend.script(Rule(Text("hello")))
     kept.turn("hello")

@@ -20,7 +20,7 @@ BENCHES = {
     "help": ("turngate --help, against starting Python and importing click", help_time.bench),
     "resume": ("turngate resume, over its engine's own time", resume_overhead.bench),
     "server": ("the reference server, against its engine called directly", server_figures.bench),
-    "resident": ("a process kept between turns, against a resume for each", sticky_resume_figures.bench),
+    "sticky-resume": ("a process kept between turns, against a resume for each", sticky_resume_figures.bench),
     "sticky": ("runs that wait with a process each, and end at their deadlines", sticky_figures.bench),
     "throughput": ("reading a long turn, against parsing alone", throughput.bench),
     "matrix": ("cached releases of codex, against their own CPU time", matrix_figures.bench),

@@ -23,7 +23,7 @@ from turngate_probes.harness.cases import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.stub_model import Rule
-from turngate_reference.server.sticky import Opened, ResidentEvent, ResidentHost, ResidentRequest, TurnEnded
+from turngate_reference.server.sticky import Opened, StickyEvent, StickyHost, StickyRequest, TurnEnded
 
 ENGINES = ("codex", "gemini", "opencode")
 ROUNDS = Count(full=3, short=1)
@@ -55,7 +55,7 @@ def bench(*, short: bool) -> None:
         if contract.npm is None or version is None:
             raise RuntimeError(f"{engine} has no pin")
         executable = install(engine, contract.npm, version, default_cache(), say=print).executable
-        ways: dict[str, Way] = {"resident": _resident, "resume": resumed}
+        ways: dict[str, Way] = {"sticky": _sticky, "resume": resumed}
         costs: dict[str, list[Cost]] = {name: [] for name in ways}
         for _ in range(ROUNDS.of(short=short)):
             for name, way in ways.items():
@@ -75,13 +75,13 @@ def _row(costs: list[Cost]) -> str:
     return f"{both:.2f} s | {seconds:.2f} s | {cpu:.2f} s | {held:.0f} MiB"
 
 
-def _resident(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
-    told: queue.SimpleQueue[ResidentEvent] = queue.SimpleQueue()
-    request = ResidentRequest(
+def _sticky(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
+    told: queue.SimpleQueue[StickyEvent] = queue.SimpleQueue()
+    request = StickyRequest(
         executable=executable, contract=contract, cwd=box.work, env=box.env(contract.hermetic, box.work),
         mode=Mode.INTERACTIVE, tag=uuid.uuid4().hex, traces=box.root / "traces", model=contract.hermetic.model,
     )  # fmt: skip
-    with closing(ResidentHost()) as host:
+    with closing(StickyHost()) as host:
         start = time.perf_counter()
         host.open("run", request, told.put)
         opened = _until(told, Opened)
@@ -93,7 +93,7 @@ def _resident(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
         return Cost(end - start, end - replied, _cpu(opened.pid) - before, held)
 
 
-def _turn(host: ResidentHost, told: "queue.SimpleQueue[ResidentEvent]", box: Sandbox, number: int) -> None:
+def _turn(host: StickyHost, told: "queue.SimpleQueue[StickyEvent]", box: Sandbox, number: int) -> None:
     box.backend.script(Rule((ASK, FINAL)[number]))
     host.prompt("run", PROMPTS[number])
     ended = _until(told, TurnEnded)
@@ -101,7 +101,7 @@ def _turn(host: ResidentHost, told: "queue.SimpleQueue[ResidentEvent]", box: San
         raise RuntimeError(f"turn {number + 1} came to {ended}")
 
 
-def _until(told: "queue.SimpleQueue[ResidentEvent]", kind: type[Any]) -> Any:
+def _until(told: "queue.SimpleQueue[StickyEvent]", kind: type[Any]) -> Any:
     while not isinstance(event := told.get(timeout=PATIENCE), kind):
         pass
     return event

@@ -31,7 +31,7 @@ def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
     for (section, _), claim in claims(contract.document):
         for edge in ("since", "until"):
             # where chance begins to decide no single run can tell
-            if edge in claim and "by_chance" not in claim:
+            if edge in claim and "flaky" not in claim:
                 yield _boundary(_named(str(section), claim), edge, claim, engine)
 
 
@@ -73,7 +73,7 @@ def disagreeing(name: str, version: str, found: Mapping[str, Any]) -> tuple[list
     """Give the deviations that a release was not seen to have though it is declared to, and the other way round."""
     if found.get("verdict") not in USABLE:
         return [], []
-    declared = {f"{d.clause}: {d.symptom}": d.by_chance for d in load.contract(name).at(version).deviations}
-    always = {each for each, by_chance in declared.items() if not by_chance}
+    declared = {f"{d.clause}: {d.symptom}": d.flaky for d in load.contract(name).at(version).deviations}
+    always = {each for each, flaky in declared.items() if not flaky}
     shown = {f"{clause}: {each}" for clause, told in found["found"].items() for each in told.get("symptoms", ())}
     return sorted(always - shown), sorted(shown - declared.keys())

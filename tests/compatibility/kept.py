@@ -118,7 +118,7 @@ def _symptoms(release: Mapping[str, Any], clause: Mapping[str, Any]) -> list[str
     contract = load.contract(release["engine"]).at(release["version"])
     of_clause = [each for each in contract.deviations if each.clause == clause["id"]]
     # the absence of what occurs by chance is not told, but what is seen is told with what must be done about it
-    declared = {each.symptom for each in of_clause if not each.by_chance or each.compensation in clause["detail"]}
+    declared = {each.symptom for each in of_clause if not each.flaky or each.compensation in clause["detail"]}
     return sorted(declared - set(re.findall(r"stale: the declared deviation (\S+) did not occur", clause["detail"])))
 
 

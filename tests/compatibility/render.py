@@ -161,7 +161,7 @@ def _told(clause: str, found: Kept) -> str:
 def _deviations(name: str) -> Iterator[tuple[str, ...]]:
     for (section, _), claim in claims(load.contract(name).document):
         if section == "deviations":
-            symptom = f"{claim['symptom']}, by chance" if "by_chance" in claim else claim["symptom"]
+            symptom = f"{claim['symptom']}, by chance" if "flaky" in claim else claim["symptom"]
             yield f"`{claim['clause']}`", symptom, str(claim_range(claim)), claim["compensation"]
 
 

@@ -12,7 +12,7 @@ from turngate.contract.verdict import ClauseResult
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES
-from turngate_probes.harness.observations import Seen
+from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 
@@ -49,7 +49,7 @@ def judge_drift(drift: Drift) -> Judged:
     return Judged(drift, judge(play(drift)))
 
 
-def judge(seen: Seen) -> dict[str, ClauseResult]:
+def judge(seen: Observations) -> dict[str, ClauseResult]:
     """Judge all that was seen, as if every case had ended."""
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
@@ -68,7 +68,7 @@ def recorded() -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def base(engine: str) -> Seen:
+def base(engine: str) -> Observations:
     """Replay the newest recordings of an engine."""
     version = recorded_releases.newest(engine)
     if version is None:

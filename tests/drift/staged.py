@@ -16,10 +16,10 @@ from turngate.contract.verdict import ClauseResult
 from turngate.process.executable import difference, fingerprint
 from turngate_probes.harness import cases, driver
 from turngate_probes.harness.cases import CASES
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.observations import Seen
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.observations import Observations
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.server_level.sticky_cases import RESIDENT
 from turngate_probes.simulate import process
 
@@ -27,7 +27,7 @@ PLAYED_AT_ONCE = 3
 SOURCE = Path(__file__).with_name("wrapper.py")
 
 
-def play(drift: Drift) -> Seen:
+def play(drift: Drift) -> Observations:
     """Play the drift's cases on its executable, by the contract of the release that it claims to be."""
     engine, _, version = str(drift.executable or drift.simulated).partition("@")
     contract = load.contract(engine).at(version)
@@ -35,7 +35,7 @@ def play(drift: Drift) -> Seen:
         executable = install(Path(name), drift, contract)
         before = fingerprint(executable)
         spectator = engines.Spectator(contract)
-        Stage.of(Path(name) / "sandboxes", PLAYED_AT_ONCE, Interrupt()).play(
+        CaseRunner.of(Path(name) / "sandboxes", PLAYED_AT_ONCE, Interrupt()).play(
             contract, executable, [case for case in CASES if case.name in drift.cases], spectator
         )
         spectator.seen.changed = difference(before, executable)
@@ -74,7 +74,7 @@ def without_waiting() -> Iterator[None]:
     """Let a later minute come at once, and patience end soon, while the block runs."""
     load.prepare()  # here, since drifts are judged on many threads
     with (
-        patch.object(Lab, "until_later_minute", lambda *_: None),
+        patch.object(EngineDriver, "until_later_minute", lambda *_: None),
         patch.object(driver, "TURN_TIMEOUT", 12.0),
         patch.object(driver, "STARTUP_ALLOWANCE", 4.0),
         patch.object(driver, "EXIT_LIMIT", 1.0),

@@ -9,7 +9,7 @@ from tests.drift.records import Printed, printed
 from tests.drift.transforms import edit_records, edit_stream, word
 from turngate.contract.structs import Match, Stream
 from turngate.turn.records import matches
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 
 # what the streams hold, as bytes
 
@@ -17,7 +17,7 @@ from turngate_probes.harness.observations import Seen, Turn
 @word
 def put(
     turn: Turn,
-    _seen: Seen,
+    _seen: Observations,
     *,
     text: str = "",
     raw: str = "",
@@ -37,7 +37,7 @@ def put(
 
 @word
 def substitute(
-    turn: Turn, _seen: Seen, *, pattern: str, by: str = "", raw: str = "", stream: Stream = "stdout"
+    turn: Turn, _seen: Observations, *, pattern: str, by: str = "", raw: str = "", stream: Stream = "stdout"
 ) -> Turn:
     """Replace every match of a regular expression (`^` and `$` are those of lines), by `raw` bytes in hexadecimal."""
     new = bytes.fromhex(raw) if raw else by.encode()
@@ -45,32 +45,32 @@ def substitute(
 
 
 @word
-def cut_off(turn: Turn, _seen: Seen, *, count: int, stream: Stream = "stdout") -> Turn:
+def cut_off(turn: Turn, _seen: Observations, *, count: int, stream: Stream = "stdout") -> Turn:
     """Lose the last `count` bytes."""
     return edit_stream(turn, stream, lambda data: data[:-count])
 
 
 @word
-def flood(turn: Turn, _seen: Seen, *, size: int, stream: Stream = "stdout") -> Turn:
+def flood(turn: Turn, _seen: Observations, *, size: int, stream: Stream = "stdout") -> Turn:
     """Begin with a JSON object on one line of `size` bytes."""
     return edit_stream(turn, stream, lambda data: b'{"type":"item.updated","x":"' + b"x" * size + b'"}\n' + data)
 
 
 @word
-def say_twice(turn: Turn, _seen: Seen, *, stream: Stream = "stdout") -> Turn:
+def say_twice(turn: Turn, _seen: Observations, *, stream: Stream = "stdout") -> Turn:
     """Print the whole stream twice."""
     return edit_stream(turn, stream, lambda data: data + data)
 
 
 @word
-def swap_streams(turn: Turn, _seen: Seen) -> Turn:
+def swap_streams(turn: Turn, _seen: Observations) -> Turn:
     """Print on stderr what belonged to stdout, and the other way round."""
     return replace(turn, stdout=turn.stderr, stderr=turn.stdout)
 
 
 @word
 def spill(
-    turn: Turn, _seen: Seen, *, pattern: str, at: int | Literal["start", "end"], stream: Stream = "stdout"
+    turn: Turn, _seen: Observations, *, pattern: str, at: int | Literal["start", "end"], stream: Stream = "stdout"
 ) -> Turn:
     """Print the lines of the model's text that match, as they are."""
     lines = [line for line in turn.scripted.split("\n") if re.search(pattern, line)]
@@ -82,7 +82,7 @@ def spill(
 
 @word
 def rename_field(
-    turn: Turn, seen: Seen, *, field: str, to: str, match: Match | None = None, stream: Stream = "stdout"
+    turn: Turn, seen: Observations, *, field: str, to: str, match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
     """Give a field of the matching records another name."""
 
@@ -97,7 +97,7 @@ def rename_field(
 
 @word
 def set_fields(
-    turn: Turn, seen: Seen, *, fields: dict[str, Any], match: Match | None = None, stream: Stream = "stdout"
+    turn: Turn, seen: Observations, *, fields: dict[str, Any], match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
     """Give top-level fields of the matching records other values, or add them."""
 
@@ -109,7 +109,7 @@ def set_fields(
 
 @word
 def drop_fields(
-    turn: Turn, seen: Seen, *, fields: list[str], match: Match | None = None, stream: Stream = "stdout"
+    turn: Turn, seen: Observations, *, fields: list[str], match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
     """Leave top-level fields out of the matching records."""
 
@@ -123,7 +123,7 @@ def drop_fields(
 
 
 @word
-def drop_records(turn: Turn, seen: Seen, *, match: Match, stream: Stream = "stdout") -> Turn:
+def drop_records(turn: Turn, seen: Observations, *, match: Match, stream: Stream = "stdout") -> Turn:
     """Never print the matching records."""
 
     def edit(found: Printed) -> None:
@@ -134,7 +134,7 @@ def drop_records(turn: Turn, seen: Seen, *, match: Match, stream: Stream = "stdo
 
 @word
 def move_records(
-    turn: Turn, seen: Seen, *, match: Match, to: Literal["end", "other"], stream: Stream = "stdout"
+    turn: Turn, seen: Observations, *, match: Match, to: Literal["end", "other"], stream: Stream = "stdout"
 ) -> Turn:
     """Print the matching records last, or on the other stream."""
     moved: list[dict[str, Any]] = []
@@ -151,7 +151,7 @@ def move_records(
 
 
 @word
-def pretty(turn: Turn, seen: Seen, *, stream: Stream = "stdout") -> Turn:
+def pretty(turn: Turn, seen: Observations, *, stream: Stream = "stdout") -> Turn:
     """Print each record over many lines."""
     records = printed(seen.contract.stream(stream), turn.stdout if stream == "stdout" else turn.stderr).records
     return edit_stream(turn, stream, lambda _: "".join(json.dumps(each, indent=2) + "\n" for each in records).encode())

@@ -9,12 +9,12 @@ from tests.drift.drifts import Change
 from tests.drift.transforms import WORDS
 from turngate.contract.structs import EngineContract
 from turngate.turn.read import read_turn
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 
 __all__ = ["WORDS", "drifted", "stream_transforms", "turn_transforms"]
 
 
-def drifted(seen: Seen, changes: Sequence[Change]) -> Seen:
+def drifted(seen: Observations, changes: Sequence[Change]) -> Observations:
     """Apply all changes, each to the turns that it names; ValueError if one changes nothing."""
     turns = dict(seen.turns)
     for change in changes:

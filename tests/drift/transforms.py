@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.drift.records import Printed, printed
 from turngate.contract.structs import Stream
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 
 Word = Callable[..., Turn]
 WORDS: dict[str, Word] = {}
@@ -24,7 +24,7 @@ def edit_stream(turn: Turn, stream: Stream, edit: Callable[[bytes], bytes]) -> T
     return replace(turn, stderr=edit(turn.stderr))
 
 
-def edit_records(turn: Turn, seen: Seen, stream: Stream, edit: Callable[[Printed], None]) -> Turn:
+def edit_records(turn: Turn, seen: Observations, stream: Stream, edit: Callable[[Printed], None]) -> Turn:
     """Edit the records of one stream in place."""
 
     def rewrite(data: bytes) -> bytes:

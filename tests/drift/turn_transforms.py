@@ -5,37 +5,37 @@ from dataclasses import replace
 
 from tests.drift.transforms import edit_stream, word
 from turngate.process import Ended, Leftover
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 
 # how the turn ended, and whose it is
 
 
 @word
-def exit_with(turn: Turn, _seen: Seen, *, code: int) -> Turn:
+def exit_with(turn: Turn, _seen: Observations, *, code: int) -> Turn:
     """End by itself, with another exit code."""
     return replace(turn, exit_code=code, ended=Ended.EXIT)
 
 
 @word
-def never_end(turn: Turn, _seen: Seen) -> Turn:
+def never_end(turn: Turn, _seen: Observations) -> Turn:
     """Still run at the deadline."""
     return replace(turn, exit_code=-15, ended=Ended.TIMEOUT)
 
 
 @word
-def linger(turn: Turn, _seen: Seen, *, seconds: float) -> Turn:
+def linger(turn: Turn, _seen: Observations, *, seconds: float) -> Turn:
     """Be ended at the limit for the exit, so many seconds after the terminal event."""
     return replace(turn, exit_code=-15, ended=Ended.LINGERED, exit_seconds=seconds)
 
 
 @word
-def leave_running(turn: Turn, _seen: Seen, *, argv: list[str]) -> Turn:
+def leave_running(turn: Turn, _seen: Observations, *, argv: list[str]) -> Turn:
     """Leave a process behind."""
     return replace(turn, leftovers=(Leftover(4711, tuple(argv), survived=False),))
 
 
 @word
-def be_session(turn: Turn, seen: Seen, *, id: str) -> Turn:  # noqa: A002 - the corpus's word
+def be_session(turn: Turn, seen: Observations, *, id: str) -> Turn:  # noqa: A002 - the corpus's word
     """Say another session id wherever the turn's own stands."""
     own = (turn.session or turn.resumed or "").encode()
 
@@ -46,7 +46,7 @@ def be_session(turn: Turn, seen: Seen, *, id: str) -> Turn:  # noqa: A002 - the 
 
 
 @word
-def run_like(turn: Turn, seen: Seen, *, turn_named: str) -> Turn:
+def run_like(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
     """End as another turn did, with its output, and ask the model in its way, with this turn's own prompt."""
     other = seen.turns[turn_named]
     requests = other.requests and tuple(
@@ -63,7 +63,7 @@ def run_like(turn: Turn, seen: Seen, *, turn_named: str) -> Turn:
 
 
 @word
-def forget(turn: Turn, _seen: Seen) -> Turn:
+def forget(turn: Turn, _seen: Observations) -> Turn:
     """Send this turn's prompt alone, without what was said before."""
     return replace(
         turn, requests=tuple(replace(r, nonces=(turn.nonce,), user_texts=r.user_texts[-1:]) for r in turn.watched)
@@ -71,38 +71,38 @@ def forget(turn: Turn, _seen: Seen) -> Turn:
 
 
 @word
-def unsend(turn: Turn, _seen: Seen) -> Turn:
+def unsend(turn: Turn, _seen: Observations) -> Turn:
     """Ask the model nothing."""
     return replace(turn, requests=())
 
 
 @word
-def ask_model(turn: Turn, _seen: Seen, *, model: str) -> Turn:
+def ask_model(turn: Turn, _seen: Observations, *, model: str) -> Turn:
     """Ask another model."""
     return replace(turn, requests=tuple(replace(each, model=model) for each in turn.watched))
 
 
 @word
-def offer(turn: Turn, _seen: Seen, *, tools: list[str]) -> Turn:
+def offer(turn: Turn, _seen: Observations, *, tools: list[str]) -> Turn:
     """Offer further tools to the model."""
     return replace(turn, requests=tuple(replace(each, tools=(*each.tools, *tools)) for each in turn.watched))
 
 
 @word
-def tell_model(turn: Turn, _seen: Seen, *, text: str) -> Turn:
+def tell_model(turn: Turn, _seen: Observations, *, text: str) -> Turn:
     """Put a text into the body of each request."""
     return replace(turn, requests=tuple(replace(each, body=each.body + text.encode()) for each in turn.watched))
 
 
 @word
-def mix_in(turn: Turn, seen: Seen, *, turn_named: str) -> Turn:
+def mix_in(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
     """Send another turn's nonce too, as if that turn belonged to the same session."""
     foreign = seen.turns[turn_named].nonce
     return replace(turn, requests=tuple(replace(each, nonces=(foreign, *each.nonces)) for each in turn.watched))
 
 
 @word
-def alter_prompt(turn: Turn, _seen: Seen, *, pattern: str, by: str) -> Turn:
+def alter_prompt(turn: Turn, _seen: Observations, *, pattern: str, by: str) -> Turn:
     """Send the user's texts with every match of a regular expression replaced."""
     return replace(
         turn,

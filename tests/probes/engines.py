@@ -11,8 +11,8 @@ from turngate.contract.verdict import ClauseResult
 from turngate_probes.clauses import CHECKS, judge_all
 from turngate_probes.harness.cases import CASES, Case
 from turngate_probes.harness.interrupt import Interrupt, Obstacle
-from turngate_probes.harness.observations import Seen, Sight
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.observations import Observation, Observations
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 
 SOURCE = Path(__file__).with_name("fake_engine.py")
@@ -38,12 +38,12 @@ class Spectator:
     """Notes all that is played, as a probe does, and can judge it."""
 
     def __init__(self, contract: EngineContract) -> None:
-        self.seen = Seen(contract, hosts=set())
+        self.seen = Observations(contract, hosts=set())
         self.done: set[str] = set()
         self.kept: dict[str, Path] = {}
         self._lock = threading.Lock()
 
-    def saw(self, item: Sight, box: Sandbox) -> None:
+    def saw(self, item: Observation, box: Sandbox) -> None:
         """Note what was seen."""
         with self._lock:
             self.kept[item.name] = box.root
@@ -62,7 +62,7 @@ class Spectator:
     def judged(self, *more: str) -> dict[str, ClauseResult]:
         """Judge every clause whose cases were played; `more` counts as played too."""
         results: dict[str, ClauseResult] = {}
-        levels, done = ("static", "hermetic", "orchestrated"), self.done | set(more)
+        levels, done = ("static", "hermetic", "server"), self.done | set(more)
         asked = (clause.id for clause in load.catalogue().at_level(*levels))
         judge_all(
             self.seen, results, levels, done, frozenset(name for name in asked if done >= set(CHECKS[name].cases))
@@ -80,7 +80,7 @@ def play(
     """Play cases, or those of these names, by a contract (codex's), in sandboxes below `folder`."""
     spectator = Spectator(contract or load.contract("codex").at("0.169.0"))
     chosen = [case for each in cases for case in (named(each) if isinstance(each, str) else [each])]
-    stage = Stage.of(folder / "sandboxes", 2, interrupt or Interrupt())
+    stage = CaseRunner.of(folder / "sandboxes", 2, interrupt or Interrupt())
     stage.play(spectator.seen.contract, executable, chosen, spectator)
     return spectator
 

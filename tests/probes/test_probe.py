@@ -10,9 +10,9 @@ from tests.probes import engines
 from turngate.contract.load import catalogue, first_error
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Event, Journal, read
-from turngate_probes.probe import KEPT_JOURNALS, Probe, Settings, default_jobs, journal_path, sandboxes_path
+from turngate_probes.probe import KEPT_JOURNALS, Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path
 from turngate_probes.releases.targets import parse_target
 from turngate_probes.report.build import build
 
@@ -32,7 +32,7 @@ def probed(folder: Path, *targets: str, interrupted: bool = False, keep: bool = 
     """Probe at level static, and read the journal."""
     path = folder / "probe.ndjson"
     journal = Journal(path)
-    probe = Probe(Settings("static", 2, folder / "boxes", keep=keep, strict=False), journal)
+    probe = Probe(ProbeSettings("static", 2, folder / "boxes", keep=keep, strict=False), journal)
     if interrupted:
         probe.interrupt.set()
     with closing(journal):
@@ -111,7 +111,7 @@ def test_a_crash_of_ours_comes_through(folder: Path, monkeypatch: pytest.MonkeyP
     def crash(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Stage, "play", crash)
+    monkeypatch.setattr(CaseRunner, "play", crash)
     with pytest.raises(ZeroDivisionError):
         probed(folder, f"codex={engines.install(folder)}")
 
@@ -150,7 +150,7 @@ def test_every_level_is_one_of_the_catalogue() -> None:
 
 def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     """One clause brings its needs and their cases, and nothing else is played or reported."""
-    settings = Settings("hermetic", 2, folder / "boxes", keep=False, strict=False, clauses=("resume.same-handle",))
+    settings = ProbeSettings("hermetic", 2, folder / "boxes", keep=False, strict=False, clauses=("resume.same-handle",))
     assert set(settings.asked() or ()) == {"resume.same-handle", "resume.accepted", "handle.present"}
     assert [case.name for case in settings.cases()] == ["main"]
     journal = Journal(folder / "probe.ndjson")
@@ -169,5 +169,5 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
 def test_a_clause_about_everything_plays_all_cases(folder: Path) -> None:
     """What is judged by all turns needs all cases; without clauses all are played as well."""
     for clauses in (("process.clean-exit",), ()):
-        settings = Settings("hermetic", 2, folder, keep=False, strict=False, clauses=clauses)
+        settings = ProbeSettings("hermetic", 2, folder, keep=False, strict=False, clauses=clauses)
         assert settings.cases() == list(CASES)

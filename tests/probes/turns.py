@@ -11,7 +11,7 @@ from turngate.process import Ended, Leftover
 from turngate.turn.read import read_turn
 from turngate_probes.clauses import CHECKS
 from turngate_probes.harness.cases import QUESTION
-from turngate_probes.harness.observations import Page, Seen, Sight, Turn
+from turngate_probes.harness.observations import CommandOutput, Observation, Observations, Turn
 from turngate_probes.stub_model import Exchange
 
 CODEX = load.contract("codex").at("0.169.0")
@@ -88,20 +88,20 @@ def refused(name: str, **changes: Any) -> Turn:
     return turn(name, **usual | changes)
 
 
-def page(name: str, stdout: str, exit_code: int = 0, ended: Ended = Ended.EXIT) -> Page:
+def page(name: str, stdout: str, exit_code: int = 0, ended: Ended = Ended.EXIT) -> CommandOutput:
     """Make a page that a plain command printed."""
-    return Page(name, ("/opt/codex", "--help"), exit_code, ended, stdout.encode(), b"", 0.1)
+    return CommandOutput(name, ("/opt/codex", "--help"), exit_code, ended, stdout.encode(), b"", 0.1)
 
 
-def seen(*items: Sight, contract: EngineContract = CODEX, **rest: Any) -> Seen:
+def seen(*items: Observation, contract: EngineContract = CODEX, **rest: Any) -> Observations:
     """Gather turns, pages and calls as if a probe had seen them."""
-    made = Seen(contract, **rest)
+    made = Observations(contract, **rest)
     for each in items:
         made.note(each)
     return made
 
 
-def found(clause: str, *items: Sight, **rest: Any) -> Finding:
+def found(clause: str, *items: Observation, **rest: Any) -> Finding:
     """Ask the check of a clause about what was seen."""
     return CHECKS[clause].run(seen(*items, **rest))
 

@@ -18,7 +18,7 @@ from turngate_reference.server.web.app import create_app
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.openapi import Operation
 from turngate_reference.server.web.security import Guard
-from turngate_reference.server.web.streams import Streams
+from turngate_reference.server.web.streams import EventStreams
 
 OUTSIDE = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # belong to no operation
 TOKEN = "a-token-of-26-characters.."
@@ -52,7 +52,7 @@ class Caller:
 
     core: Server
     guard: Guard = field(default_factory=Guard)
-    streams: Streams = field(default_factory=Streams)
+    streams: EventStreams = field(default_factory=EventStreams)
     metrics: Metrics = field(default_factory=Metrics)
     seen: set[Occurrence] = field(default_factory=set)
     client: FlaskClient = field(init=False)

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 
 from turngate_reference.data_dir import DataDir
-from turngate_reference.server.app import Server, Settings
+from turngate_reference.server.app import Server, ServerSettings
 
 
 def main(data: str, path: str, home: str, code: str) -> None:
     """Open the server and run the code, which ends it."""
     env = {"PATH": f"{path}:/usr/bin:/bin", "HOME": home}
-    server = Server(Settings(DataDir(Path(data)), slots=1, env=env))
+    server = Server(ServerSettings(DataDir(Path(data)), slots=1, env=env))
     server.start()
 
     def create(prompt: str, **more: object) -> object:

@@ -11,10 +11,10 @@ from typing import Any
 from tests.reference import cli_env as d
 from tests.reference.cli_env import Desk
 from turngate_reference.data_dir import DataDir
-from turngate_reference.server.app import Server, Settings
+from turngate_reference.server.app import Server, ServerSettings
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.rows import Question, Run
+from turngate_reference.server.store.rows import Run, StoredQuestion
 
 PATIENCE = 30.0
 ASK = json.dumps(
@@ -41,7 +41,7 @@ class House:
     """A server that can be opened and closed, and whose runs can be waited for."""
 
     desk: Desk
-    settings: Settings
+    settings: ServerSettings
     server: Server = field(init=False)
 
     def open(self, **changes: Any) -> Server:
@@ -65,19 +65,21 @@ class House:
         answer = self.server.commands.create({"engine": engine, "prompt": prompt, **more}, key)
         return str(answer["run_id"])
 
-    def ask(self, **more: Any) -> tuple[str, Question]:
+    def ask(self, **more: Any) -> tuple[str, StoredQuestion]:
         """Create an interactive run and wait for its question."""
         run_id = self.create(execution_mode="interactive", **more)
         return run_id, self.question(run_id)
 
-    def question(self, run_id: str) -> Question:
+    def question(self, run_id: str) -> StoredQuestion:
         """Wait until a run asks; gives the question."""
         run = self.wait(run_id, State.WAITING_USER)
         found = runs.question(self.server.store, run.pending_interaction_id or "")
         assert found
         return found
 
-    def reply(self, run_id: str, question: Question, response: str = "red", key: str | None = None) -> dict[str, Any]:
+    def reply(
+        self, run_id: str, question: StoredQuestion, response: str = "red", key: str | None = None
+    ) -> dict[str, Any]:
         """Reply to a question."""
         request = {"interaction_id": question.interaction_id, "response": response}
         return self.server.commands.reply(run_id, request, key)
@@ -121,4 +123,4 @@ def house(desk: Desk) -> House:
     home = desk.root / "home"
     home.mkdir(exist_ok=True)
     env = {"PATH": f"{desk.path}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
-    return House(desk, Settings(DataDir(desk.data), slots=2, env=env))
+    return House(desk, ServerSettings(DataDir(desk.data), slots=2, env=env))

@@ -2,7 +2,7 @@
 """Codex with an app server whose agent does what the line `do: …` of a prompt says.
 
 `say TEXT` answers so, `allow TEXT` asks for one permission before (the answer ends with what was decided), `twice`
-asks for two at once; everything else is for the fake engine of the resident tests.
+asks for two at once; everything else is for the fake engine of the sticky tests.
 """
 
 import json

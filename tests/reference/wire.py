@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tests.reference.caller import Answer, Caller
-from turngate_reference.server.web.listener import Listener, bound
+from turngate_reference.server.web.listener import WebListener, bound
 
 PATIENCE = 30.0
 MANY = 10_000
@@ -21,7 +21,7 @@ def served(caller: Caller) -> Iterator[int]:
     """Serve a caller's app; gives the port."""
     with bound(socket.AF_INET, ("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]
-        listener = Listener(caller.app, listening, caller.streams)
+        listener = WebListener(caller.app, listening, caller.streams)
         thread = threading.Thread(target=listener.run)
         thread.start()
         try:

@@ -34,7 +34,7 @@ def test_start_and_resume_argv(engine: str, snapshot_json: SnapshotAssertion) ->
     found = {}
     for span in ranges(engine):
         contract = load.contract(engine).at(span.since or ("0.0.1" if span.until else None))
-        handle = contract.handle.dead
+        handle = contract.handle.nonexistent_id
         found[str(span)] = {
             mode.value: {
                 "start": shown(build.start(contract, PROMPT, mode, model="MODEL")),

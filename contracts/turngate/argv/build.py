@@ -106,11 +106,11 @@ def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[Place
     return tuple(found)
 
 
-def resident(
+def sticky(
     contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
 ) -> tuple[str, ...]:
     """Build the arguments of a process that is kept over several turns; RefusedError if it can't take an option."""
-    kept = contract.resident
+    kept = contract.sticky
     if kept.transport == "none":
         raise RefusedError(f"{contract.engine} can't be kept over several turns", "its contract names no transport")
     chosen = _chosen(contract, mode, options, model if kept.model == "argument" else None, ())

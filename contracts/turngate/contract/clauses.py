@@ -49,7 +49,7 @@ class Clause:
     id: str
     sentence: str
     why: str
-    level: Literal["static", "hermetic", "live", "orchestrated", "gate"]
+    level: Literal["static", "hermetic", "live", "server", "gate"]
     severity: Severity
     needs: tuple[str, ...] = ()
     baseline: bool = False

@@ -146,33 +146,33 @@ def _flag_errors(document: Document) -> Iterator[ContractError]:
 
 def _handle_errors(document: Document) -> Iterator[ContractError]:
     for i, handle in enumerate(document.data["handle"]):
-        if not re.fullmatch(handle["shape"], handle["dead"]):
+        if not re.fullmatch(handle["shape"], handle["nonexistent_id"]):
             hint = f"the shape is {handle['shape']}"
-            yield document.error(("handle", i, "dead"), "does not have the shape of a session id", hint)
-        numbered = numbered_like(handle["dead"], 1)
+            yield document.error(("handle", i, "nonexistent_id"), "does not have the shape of a session id", hint)
+        numbered = numbered_like(handle["nonexistent_id"], 1)
         if numbered is None or not re.fullmatch(handle["shape"], numbered):
             hint = "recordings number session ids in its last run of at least six zeros"
-            yield document.error(("handle", i, "dead"), "no number can stand in it", hint)
+            yield document.error(("handle", i, "nonexistent_id"), "no number can stand in it", hint)
         if re.fullmatch(handle["shape"], "--x"):
             hint = "have it begin with a letter or digit, such as [0-9a-f]{8}"
             yield document.error(("handle", i, "shape"), "admits a value that looks like a flag", hint)
 
 
-def _resident_errors(document: Document) -> Iterator[ContractError]:
+def _sticky_errors(document: Document) -> Iterator[ContractError]:
     """Find options that nobody declared or placed, and words that grant more than one action."""
     flags = {option["flag"] for option in document.data["options"]}
-    for i, kept in enumerate(document.data["resident"]):
+    for i, kept in enumerate(document.data["sticky"]):
         for j, flag in enumerate(kept.get("options", ())):
             if flag not in flags:
                 hint = "declare it under `options`"
-                yield document.error(("resident", i, "options", j), f"{flag} is no declared option", hint)
+                yield document.error(("sticky", i, "options", j), f"{flag} is no declared option", hint)
         stances = [kept.get(mode, {}) for mode in ("interactive", "auto")]
         if any(each.get("options") for each in (kept, *stances)) and "{options}" not in kept.get("argv", ()):
-            yield document.error(("resident", i, "argv"), "has no place for options", "put {options} where they stand")
-        for key, word in kept.get("once", {}).items():
+            yield document.error(("sticky", i, "argv"), "has no place for options", "put {options} where they stand")
+        for key, word in kept.get("one_time", {}).items():
             if _LASTING.search(word):
                 hint = "name the word that is for one action alone"
-                yield document.error(("resident", i, "once", key), f"{word} lasts for more than one action", hint)
+                yield document.error(("sticky", i, "one_time", key), f"{word} lasts for more than one action", hint)
 
 
 def _store_errors(document: Document) -> Iterator[ContractError]:
@@ -223,7 +223,7 @@ _CHECKS: Mapping[Callable[[Document], Iterator[ContractError]], tuple[str, ...]]
     _flag_errors: ("options", "launch"),
     launch_errors: ("launch", "options", "auto_flags"),
     _handle_errors: ("handle",),
-    _resident_errors: ("resident", "options"),
+    _sticky_errors: ("sticky", "options"),
     _store_errors: ("store",),
     _environment_errors: ("environment", "store"),
     _resume_probe_errors: ("resume_probe", "store"),

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 ONE_OF = (
     "version", "help", "launch", "streams", "events", "handle", "end", "final", "store", "environment", "resume_probe",
-    "hermetic", "resident",
+    "hermetic", "sticky",
 )  # fmt: skip
 OPTIONAL = ("store",)
 ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost")

@@ -14,8 +14,8 @@ class ModeQuery(Struct, frozen=True):
     values: tuple[str, ...]
 
 
-class Stance(Struct, frozen=True):
-    """What makes a resident process ask before it acts, or act alone, and what shows that it does.
+class PermissionMode(Struct, frozen=True):
+    """What makes a sticky process ask before it acts, or act alone, and what shows that it does.
 
     `env` and `options` stand at its start; `session` are fields of the request that opens a session, `holds` are
     fields of the answer with the values that they must have; `mode` is the session mode that is set and confirmed.
@@ -24,19 +24,19 @@ class Stance(Struct, frozen=True):
     env: Mapping[str, str] = field(default_factory=dict)
     options: tuple[str, ...] = ()
     session: Mapping[str, str] = field(default_factory=dict)
-    holds: Mapping[str, str] = field(default_factory=dict)
+    expect: Mapping[str, str] = field(default_factory=dict)
     mode: str | None = None
     query: ModeQuery | None = None
 
 
-class Once(Struct, frozen=True):
+class OneTime(Struct, frozen=True):
     """The transport's words for allowing and refusing one action, and no more than that one."""
 
     allow: str
     deny: str
 
 
-class Resident(Struct, frozen=True):
+class Sticky(Struct, frozen=True):
     """How one process is kept over several turns, and which of its requests ask for permission.
 
     `options` are the callers' options that `argv` takes; a model is an `argument` or asked for of the `session`.
@@ -48,9 +48,9 @@ class Resident(Struct, frozen=True):
     argv: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     model: Literal["argument", "session"] = "argument"
-    interactive: Stance | None = None
-    auto: Stance | None = None
-    asks: tuple[str, ...] = ()
-    once: Once | None = None
+    interactive: PermissionMode | None = None
+    auto: PermissionMode | None = None
+    permission_requests: tuple[str, ...] = ()
+    one_time: OneTime | None = None
     same_id: bool = False
     own_store: bool = False

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from turngate.contract.sticky import Resident
+from turngate.contract.sticky import Sticky
 
 Stream = Literal["stdout", "stderr"]
 Match = Mapping[str, str | int | float | bool | None]
@@ -43,7 +43,7 @@ class Help(Struct, frozen=True):
     pages: tuple[HelpPage, ...]
 
 
-class Refusal(Struct, frozen=True):
+class UsageRefusal(Struct, frozen=True):
     """Prompts that a channel can't carry unaltered, and why."""
 
     pattern: str
@@ -56,7 +56,7 @@ class PromptChannel(Struct, frozen=True):
     via: Literal["argument", "stdin"]
     tokens: tuple[str, ...]
     max_bytes: int | None = None
-    refuses: tuple[Refusal, ...] = ()
+    refuses: tuple[UsageRefusal, ...] = ()
 
 
 class Launch(Struct, frozen=True):
@@ -145,7 +145,7 @@ class HandlePlace(Struct, frozen=True):
     record: Literal["first", "every", "only"]
     field: str
     shape: str
-    dead: str
+    nonexistent_id: str
     match: Match | None = None
 
 
@@ -183,7 +183,7 @@ class StoreCheck(Struct, frozen=True):
     query: str = ""
 
 
-class Store(Struct, frozen=True):
+class SessionStore(Struct, frozen=True):
     """Where sessions lie, which variables decide it, and whether they belong to a directory."""
 
     locations: Mapping[str, str]
@@ -220,7 +220,7 @@ class ToolUse(Struct, frozen=True):
 
     name: str
     arguments: Mapping[str, Any]
-    leaves: str = "touched.txt"
+    creates_file: str = "touched.txt"
 
 
 class Hermetic(Struct, frozen=True):
@@ -246,12 +246,12 @@ class Volatile(Struct, frozen=True):
 
 
 class Deviation(Struct, frozen=True):
-    """A clause that the release is known to miss, or does `by_chance`, and what an orchestrator must do about it."""
+    """A clause that the release is known to miss, or does `flaky`, and what an orchestrator must do about it."""
 
     clause: str
     symptom: str
     compensation: str
-    by_chance: bool = False
+    flaky: bool = False
 
 
 class Npm(Struct, frozen=True):
@@ -283,11 +283,11 @@ class EngineContract(Struct, frozen=True):
     end: End
     failures: tuple[FailureSign, ...]
     final: Final
-    store: Store | None
+    store: SessionStore | None
     environment: Environment
     resume_probe: ResumeProbe
     hermetic: Hermetic
-    resident: Resident
+    sticky: Sticky
     deviations: tuple[Deviation, ...]
     unverified: tuple[str, ...]
     volatile: tuple[Volatile, ...] = ()

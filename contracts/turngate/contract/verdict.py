@@ -8,7 +8,7 @@ from turngate.contract.clauses import Clause, Reason, Result, Severity
 from turngate.contract.structs import EngineContract
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 
-RESUMABLE_NEEDS = ("handle.", "resume.", "orchestrated.context-carried")
+RESUMABLE_NEEDS = ("handle.", "resume.", "server.context-carried")
 
 
 class Verdict(StrEnum):
@@ -49,7 +49,7 @@ class ClauseResult:
 def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
     """Hold a finding against the declared deviations: they excuse their symptom, in a baseline none."""
     declared = {d.symptom: d for d in contract.deviations if d.clause == clause.id and not clause.baseline}
-    gone = sorted({symptom for symptom, each in declared.items() if not each.by_chance} - set(finding.symptoms))
+    gone = sorted({symptom for symptom, each in declared.items() if not each.flaky} - set(finding.symptoms))
     stale = "".join(f"; stale: the declared deviation {symptom} did not occur" for symptom in gone)
     if finding.ok:
         return ClauseResult(clause, Result.PASS, finding.detail + stale, finding.evidence, bool(gone))

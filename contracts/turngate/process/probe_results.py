@@ -78,7 +78,7 @@ _RESULT = msgspec.json.Decoder(ProbeResult)
 _VERIFICATION = msgspec.json.Decoder(Verification)
 
 
-def keep_result(result: ProbeResult, cache: Path) -> None:
+def save_result(result: ProbeResult, cache: Path) -> None:
     """Write a result in the place of the one before it, and drop the oldest of all; a cache may always be lost."""
     _keep(result, cache / "verdicts")
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from stat import S_ISREG
 
 from turngate.contract.session_ids import filled, folder_word, slots
-from turngate.contract.structs import Store
+from turngate.contract.structs import SessionStore
 
 _BUSY_SECONDS = 2.0
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
 def session_exists(
-    store: Store | None, handle: str, locations: Mapping[str, str | None], cwd: Path | str
+    store: SessionStore | None, handle: str, locations: Mapping[str, str | None], cwd: Path | str
 ) -> bool | None:
     """Tell whether the session is there; None: there is no store, or it can't be told.
 

@@ -12,7 +12,7 @@ from turngate.contract.structs import EngineContract, FailureSign, Stream
 from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, Outcome
 from turngate.turn.envelope import BadEnvelope, json_object, read_envelope
 from turngate.turn.framing import Framer, framer
-from turngate.turn.records import Look, Record, Watch, matches, shown, value_at
+from turngate.turn.records import Record, RecordDispatch, RecordHandler, matches, shown, value_at
 from turngate.turn.session_id import HandleFinder, HandleReading
 
 MAX_STDERR = 64 * 2**10
@@ -66,7 +66,7 @@ class TurnReader:
         self._needs_handle = mode is Mode.INTERACTIVE if needs_handle is None else needs_handle
         self._on_text = on_text
         self._failures: list[str] = []
-        self._answer = Answer()
+        self._answer = FinalText()
         self._ended = False
         self._last_word: tuple[Stream, int] | None = None
         self._watches = {name: self._watch(name) for name in STREAMS}
@@ -110,18 +110,20 @@ class TurnReader:
             unknown=tuple(sorted(set(census) - set(self._contract.events.names))),
         )
 
-    def _watch(self, stream: Stream) -> Watch:
+    def _watch(self, stream: Stream) -> RecordDispatch:
         """Say who looks at which records of a stream."""
         contract = self._contract
         place, final = contract.handle, contract.final
         # an id that every record must hold is looked for in those that lack what it should match, too
-        looks = [Look(None if place.record == "every" else place.match, partial(self._handle.see, stream))]
-        looks += [Look(sign.match, partial(self._fail, sign)) for sign in contract.failures if sign.stream == stream]
+        looks = [RecordHandler(None if place.record == "every" else place.match, partial(self._handle.see, stream))]
+        looks += [
+            RecordHandler(sign.match, partial(self._fail, sign)) for sign in contract.failures if sign.stream == stream
+        ]
         if contract.end.stream == stream:
-            looks.append(Look(contract.end.match, self._end))
+            looks.append(RecordHandler(contract.end.match, self._end))
         if final.stream == stream and final.field:
-            looks.append(Look(final.match, self._take_text))
-        return Watch(looks, contract.events.field, counted=contract.events.stream == stream)
+            looks.append(RecordHandler(final.match, self._take_text))
+        return RecordDispatch(looks, contract.events.field, counted=contract.events.stream == stream)
 
     def _is_last_word(self, stream: Stream, record: Record) -> bool:
         """Say whether the one record of a stream ends the turn, well or with a failure."""
@@ -268,7 +270,7 @@ def _failed(code: Failure, detail: str) -> str:
 MAX_FINAL = 32 * 2**20
 
 
-class Answer:
+class FinalText:
     """The last text; texts of the same group are one answer, kept up to `MAX_FINAL` bytes of UTF-8."""
 
     def __init__(self) -> None:

@@ -48,17 +48,17 @@ MAX_KIND = 100
 Call = Callable[[Record, int], None]
 
 
-class Look(Struct, frozen=True):
+class RecordHandler(Struct, frozen=True):
     """Something to call with each record that matches, and with its index in the stream."""
 
     match: Match | None
     call: Call
 
 
-class Watch:
+class RecordDispatch:
     """The watch over one stream; `census` counts records by the value of `field`, or by their keys without one."""
 
-    def __init__(self, looks: Sequence[Look], field: str | None, *, counted: bool) -> None:
+    def __init__(self, looks: Sequence[RecordHandler], field: str | None, *, counted: bool) -> None:
         self.census: dict[str, int] = {}
         self.seen = 0
         self._looks, self._field, self._counted = looks, field, counted
@@ -98,7 +98,7 @@ class Watch:
         self.census[counted] = self.census.get(counted, 0) + 1
         return counted
 
-    def _for_kind(self, look: Look, kind: str) -> Call | None:
+    def _for_kind(self, look: RecordHandler, kind: str) -> Call | None:
         match = dict(look.match or {})
         if self._field in match and match.pop(self._field) != kind:
             return None

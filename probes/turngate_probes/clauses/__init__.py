@@ -12,7 +12,7 @@ from turngate.contract.verdict import ClauseResult, Finding, fallen, judged, unm
 from turngate_probes.clauses import backend, gate, handle, live, process, prompt, resume, server, static, sticky, stream
 from turngate_probes.clauses.registry import CHECKS, Check, SkippedError
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.harness.observations import NotSeenError, Seen
+from turngate_probes.harness.observations import NotSeenError, Observations
 
 SHOWN = 3  # of the last sights of a case that could not be played on
 __all__ = [
@@ -46,7 +46,7 @@ def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
 
 
 def judge_all(
-    seen: Seen,
+    seen: Observations,
     results: dict[str, ClauseResult],
     levels: Iterable[str],
     done: set[str],
@@ -71,7 +71,7 @@ def _is_ready(clause: Clause, waiting: set[str], done: set[str]) -> bool:
     return done >= set(check.cases) and waiting.isdisjoint((*clause.needs, *check.blames))
 
 
-def judge(clause: Clause, check: Check, seen: Seen, results: dict[str, ClauseResult]) -> ClauseResult:
+def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, ClauseResult]) -> ClauseResult:
     """Judge one clause: by what it needs, then by its check, then against the declared deviations."""
     if missing := unmet(clause, results):
         return missing
@@ -84,7 +84,7 @@ def judge(clause: Clause, check: Check, seen: Seen, results: dict[str, ClauseRes
 
 
 def _not_seen(
-    clause: Clause, check: Check, seen: Seen, obstacle: Obstacle, results: dict[str, ClauseResult]
+    clause: Clause, check: Check, seen: Observations, obstacle: Obstacle, results: dict[str, ClauseResult]
 ) -> ClauseResult:
     """Judge a clause of which something was not seen: what the engine did fails it, unless another clause names it."""
     named = fallen(clause, (each for each in check.blames if each in results), results)

@@ -4,11 +4,11 @@ from turngate.contract.verdict import Finding
 from turngate.process import Ended
 from turngate_probes.clauses.registry import check, how_it_ended
 from turngate_probes.harness.cases import FAILING
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 
 
 @check("backend.failure-told", *FAILING)
-def failure_told(seen: Seen) -> Finding:
+def failure_told(seen: Observations) -> Finding:
     """Each failing backend led to an exit code that tells of it, in time.
 
     Symptoms are `hang-…`, `success-…` and, where an event told of the error, `exit-0-…`.

@@ -2,13 +2,13 @@
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 
 CASE = "crossing"
 
 
 @check("upgrade.resume", CASE)
-def upgrade_resume(seen: Seen) -> Finding:
+def upgrade_resume(seen: Observations) -> Finding:
     """The newer release resumed a session of the older one, under its id, with the older turn's nonce on the wire."""
     first = seen.turn(f"{CASE}/old-first")
     if first.session is None:
@@ -17,13 +17,13 @@ def upgrade_resume(seen: Seen) -> Finding:
 
 
 @check("rollback.resume", CASE)
-def rollback_resume(seen: Seen) -> Finding:
+def rollback_resume(seen: Observations) -> Finding:
     """The older release resumed a session of the newer one, under its id, with the newer turn's nonce on the wire."""
     return _carried(seen.turn(f"{CASE}/new-first"), seen.turn(f"{CASE}/old-again"))
 
 
 @check("rollback.touched", CASE)
-def rollback_touched(seen: Seen) -> Finding:
+def rollback_touched(seen: Observations) -> Finding:
     """The older release resumed its own session after the newer one had added a turn, with both nonces on the wire."""
     first, again, third = (seen.turn(f"{CASE}/{step}") for step in ("old-first", "new-again", "old-third"))
     return _carried(first, third, again)

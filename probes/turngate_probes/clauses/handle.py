@@ -3,7 +3,7 @@
 from turngate.contract.verdict import Finding
 from turngate.turn.session_id import HandleProblem
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 
 FIRST = "main/first"
 # without them a turn has no session id that could be resumed
@@ -13,7 +13,7 @@ AGREEING = ("main", "bad-handles", "auto")
 
 
 @check("handle.present", "main")
-def present(seen: Seen) -> Finding:
+def present(seen: Observations) -> Finding:
     """Some record holds the field that the contract names, wherever it stands."""
     turn = seen.turn(FIRST)
     if turn.reading.handle.problem is HandleProblem.MISSING:
@@ -22,7 +22,7 @@ def present(seen: Seen) -> Finding:
 
 
 @check("handle.place", *AGREEING)
-def place(seen: Seen) -> Finding:
+def place(seen: Observations) -> Finding:
     """The id stands on the right stream, in the right record, and every first turn agrees."""
     for turn in _first_turns(seen):
         if turn.reading.handle.problem is HandleProblem.PLACE:
@@ -32,7 +32,7 @@ def place(seen: Seen) -> Finding:
 
 
 @check("handle.shape", "main")
-def shape(seen: Seen) -> Finding:
+def shape(seen: Observations) -> Finding:
     """The id has the contract's shape."""
     turn = seen.turn(FIRST)
     if turn.reading.handle.problem is HandleProblem.SHAPE:
@@ -40,7 +40,7 @@ def shape(seen: Seen) -> Finding:
     return passed(f"matches {seen.contract.handle.shape}", turn)
 
 
-def _first_turns(seen: Seen) -> list[Turn]:
+def _first_turns(seen: Observations) -> list[Turn]:
     """Give the first turn of all, and those of other cases that ended well."""
     found = [turn for name, turn in seen.turns.items() if name.partition("/")[0] in AGREEING and turn.resumed is None]
     return [seen.turn(FIRST)] + [turn for turn in found if went_well(turn)]

@@ -4,11 +4,11 @@ import re
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.registry import EXCERPT, check, failed, how_it_ended, passed
-from turngate_probes.harness.observations import Seen
+from turngate_probes.harness.observations import Observations
 
 
 @check("live.context-recalled", "main")
-def context_recalled(seen: Seen) -> Finding:
+def context_recalled(seen: Observations) -> Finding:
     """The answer of the resumed turn held the random word of the first one."""
     first, turn = seen.turn("main/first"), seen.turn("main/again")
     said = turn.reading.final_text or ""

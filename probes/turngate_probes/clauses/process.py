@@ -4,14 +4,14 @@ from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate.process import EXIT_LIMIT, Ended
 from turngate_probes.clauses.registry import check, failed, passed
-from turngate_probes.harness.observations import NotSeenError, Seen, unknown_requests
+from turngate_probes.harness.observations import NotSeenError, Observations, unknown_requests
 
 # the probe adds this name when every case has ended and it has looked at the executable again
 EVERYTHING = "everything"
 
 
 @check("process.clean-exit", EVERYTHING)
-def clean_exit(seen: Seen) -> Finding:
+def clean_exit(seen: Observations) -> Finding:
     """The engine exited soon after the terminal event of each turn, and left no process behind."""
     watched = [turn for turn in seen.turns.values() if turn.requests is not None]
     if not watched and seen.turns:
@@ -33,7 +33,7 @@ def clean_exit(seen: Seen) -> Finding:
 
 
 @check("executable.unchanged", EVERYTHING)
-def executable_unchanged(seen: Seen) -> Finding:
+def executable_unchanged(seen: Observations) -> Finding:
     """The executable and what is installed with it were the same afterwards."""
     if seen.changed is None:
         raise seen.unseen("the executable")
@@ -41,7 +41,7 @@ def executable_unchanged(seen: Seen) -> Finding:
 
 
 @check("network.loopback-only", EVERYTHING)
-def loopback_only(seen: Seen) -> Finding:
+def loopback_only(seen: Observations) -> Finding:
     """No host was tried but those that the contract lists, and no path that the model backend does not know."""
     if seen.hosts is None:
         raise seen.unseen("the network")

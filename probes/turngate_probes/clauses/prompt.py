@@ -10,12 +10,12 @@ from turngate.model import Mode, Outcome
 from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 from turngate_probes.stub_model import Exchange
 
 
 @check("interactive.no-auto-flags", EVERYTHING)
-def no_auto_flags(seen: Seen) -> Finding:
+def no_auto_flags(seen: Observations) -> Finding:
     """No interactive turn held an auto-approve flag in its argv or the sign of one in its requests; it was answered."""
     turns = [turn for turn in seen.turns.values() if turn.mode is Mode.INTERACTIVE]
     for turn in turns:
@@ -30,7 +30,7 @@ def no_auto_flags(seen: Seen) -> Finding:
 
 
 @check("auto.flags-accepted", "auto", blames=RESUMABLE)
-def auto_flags_accepted(seen: Seen) -> Finding:
+def auto_flags_accepted(seen: Observations) -> Finding:
     """In mode auto both turns ran, with the flags that the contract names, and the requests show their effect."""
     # one by one, since a first turn that failed may be why there is no second
     for turn in map(seen.turn, ("auto/first", "auto/again")):
@@ -43,7 +43,7 @@ def auto_flags_accepted(seen: Seen) -> Finding:
 
 
 @check("prompt.not-a-flag", "flag-prompts", blames=RESUMABLE)
-def not_a_flag(seen: Seen) -> Finding:
+def not_a_flag(seen: Observations) -> Finding:
     """Prompts spelled like flags were sent to the model word for word."""
     turns = []
     for turn in map(seen.turn, ("flag-prompts/first", "flag-prompts/again")):
@@ -54,7 +54,7 @@ def not_a_flag(seen: Seen) -> Finding:
 
 
 @check("prompt.large", "large-prompt")
-def large(seen: Seen) -> Finding:
+def large(seen: Observations) -> Finding:
     """A prompt of 200 KB was sent whole."""
     turn = seen.turn("large-prompt/first")
     if not went_well(turn):
@@ -68,7 +68,7 @@ def large(seen: Seen) -> Finding:
 
 
 @check("stdin.open", "stdin-open")
-def stdin_open(seen: Seen) -> Finding:
+def stdin_open(seen: Observations) -> Finding:
     """A turn whose prompt is an argument ended although nobody closed standard input."""
     if not any(channel.via == "argument" for channel in seen.contract.launch.prompt):
         raise SkippedError("the prompt travels by standard input alone, which ends with it")
@@ -79,7 +79,7 @@ def stdin_open(seen: Seen) -> Finding:
 
 
 @check("text.imitation", "imitation")
-def imitation(seen: Seen) -> Finding:
+def imitation(seen: Observations) -> Finding:
     """Text that looks like the engine's own records moved neither the id nor the answer."""
     turn = seen.turn("imitation/first")
     if not went_well(turn) or turn.session is None:

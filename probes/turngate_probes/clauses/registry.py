@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
-from turngate_probes.harness.observations import Call, Seen, Turn
+from turngate_probes.harness.observations import Call, Observations, Turn
 
 EXCERPT = 200
 _WORD = re.compile(r"[A-Za-z]{2}")
@@ -28,7 +28,7 @@ class Check:
     """
 
     cases: tuple[str, ...]
-    run: Callable[[Seen], Finding]
+    run: Callable[[Observations], Finding]
     blames: tuple[str, ...] = ()
 
 
@@ -37,10 +37,10 @@ CHECKS: dict[str, Check] = {}
 
 def check(
     clause_id: str, *cases: str, blames: tuple[str, ...] = ()
-) -> Callable[[Callable[[Seen], Finding]], Callable[[Seen], Finding]]:
+) -> Callable[[Callable[[Observations], Finding]], Callable[[Observations], Finding]]:
     """Register a function as the check of a clause."""
 
-    def register(function: Callable[[Seen], Finding]) -> Callable[[Seen], Finding]:
+    def register(function: Callable[[Observations], Finding]) -> Callable[[Observations], Finding]:
         CHECKS[clause_id] = Check(cases, function, blames)
         return function
 
@@ -95,5 +95,5 @@ def _last_line(stderr: bytes) -> str:
 # a level asks for these; what the reference server does with a release tells nothing more of those below
 LEVELS = {
     "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
-    "orchestrated": ("orchestrated",), "gate": ("gate",),
+    "server": ("server",), "gate": ("gate",),
 }  # fmt: skip

@@ -3,11 +3,11 @@
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 
 
 @check("resume.accepted", "main", blames=RESUMABLE)
-def accepted(seen: Seen) -> Finding:
+def accepted(seen: Observations) -> Finding:
     """The resume ran a turn with the caller's options, and the model that they choose."""
     turn = seen.turn("main/again")
     if not went_well(turn):
@@ -23,7 +23,7 @@ def accepted(seen: Seen) -> Finding:
 
 
 @check("resume.same-handle", "main")
-def same_handle(seen: Seen) -> Finding:
+def same_handle(seen: Observations) -> Finding:
     """The resumed turn reported the id that it was asked for."""
     turn = seen.turn("main/again")
     sightings = turn.reading.handle.sightings
@@ -34,7 +34,7 @@ def same_handle(seen: Seen) -> Finding:
 
 
 @check("resume.context-carried", "main")
-def context_carried(seen: Seen) -> Finding:
+def context_carried(seen: Observations) -> Finding:
     """One request held the nonce of the first turn and that of the resumed one."""
     first, turn = seen.turn("main/first"), seen.turn("main/again")
     if not _sent_with(turn, first):
@@ -43,7 +43,7 @@ def context_carried(seen: Seen) -> Finding:
 
 
 @check("resume.repeated", "main")
-def repeated(seen: Seen) -> Finding:
+def repeated(seen: Observations) -> Finding:
     """The third turn's request held both earlier nonces, under the same id."""
     first, again, third = seen.turn("main/first"), seen.turn("main/again"), seen.turn("main/third")
     if not went_well(third):
@@ -56,7 +56,7 @@ def repeated(seen: Seen) -> Finding:
 
 
 @check("resume.other-cwd", "main")
-def other_cwd(seen: Seen) -> Finding:
+def other_cwd(seen: Observations) -> Finding:
     """From another directory the session was found, or (a deviation) it was not, loudly or silently."""
     first, turn = seen.turn("main/first"), seen.turn("main/elsewhere")
     if turn.hung:
@@ -69,7 +69,7 @@ def other_cwd(seen: Seen) -> Finding:
 
 
 @check("resume.later-minute", "later-minute")
-def later_minute(seen: Seen) -> Finding:
+def later_minute(seen: Observations) -> Finding:
     """A was resumed in a later minute, and again after B had started beside it, with all of its turns."""
     first, again, third = (seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
     if not went_well(again) or not _sent_with(again, first):
@@ -81,7 +81,7 @@ def later_minute(seen: Seen) -> Finding:
 
 
 @check("resume.isolation", "later-minute", blames=("resume.later-minute",))
-def isolation(seen: Seen) -> Finding:
+def isolation(seen: Observations) -> Finding:
     """No request of one session held a nonce of the other."""
     a = [
         seen.turn("later-minute/a-first"),
@@ -101,13 +101,13 @@ def isolation(seen: Seen) -> Finding:
 
 
 @check("resume.dead-handle", "bad-handles")
-def dead_handle(seen: Seen) -> Finding:
+def dead_handle(seen: Observations) -> Finding:
     """Resuming a well-shaped id of no session failed."""
     return _loud(seen.turn("bad-handles/dead"))
 
 
 @check("resume.malformed-handle", "bad-handles")
-def malformed_handle(seen: Seen) -> Finding:
+def malformed_handle(seen: Observations) -> Finding:
     """Resuming by something that is no id failed."""
     return _loud(seen.turn("bad-handles/malformed"))
 

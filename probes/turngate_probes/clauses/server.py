@@ -8,7 +8,7 @@ from turngate.contract.verdict import Finding
 from turngate_probes.clauses.prompt import acts_unasked
 from turngate_probes.clauses.registry import check, failed, passed
 from turngate_probes.harness.cases import ANSWER, QUESTION
-from turngate_probes.harness.observations import Call, NotSeenError, Seen, Turn
+from turngate_probes.harness.observations import Call, NotSeenError, Observations, Turn
 from turngate_probes.server_level.cases import HANGS, RACERS, REFUSED, REPEATS, SCHEMA
 
 ACCEPTED, CONFLICT = 202, 409
@@ -16,8 +16,8 @@ ASKED = json.loads(QUESTION)["interaction"]
 FINAL_DATA = json.loads(ANSWER)["final_data"]
 
 
-@check("orchestrated.waits", "loop")
-def waits(seen: Seen) -> Finding:
+@check("server.waits", "loop")
+def waits(seen: Observations) -> Finding:
     """The run waits, resumable and with the engine's session id, and its question is the one that the model sent."""
     asked = seen.call("loop/asked")
     run = asked.document
@@ -35,8 +35,8 @@ def waits(seen: Seen) -> Finding:
     return passed(f"waits with the question as it was sent, session {session['handle_value']}", asked, question)
 
 
-@check("orchestrated.survives-kill", "loop")
-def survives_kill(seen: Seen) -> Finding:
+@check("server.survives-kill", "loop")
+def survives_kill(seen: Observations) -> Finding:
     """After SIGKILL and a new start the run waits with the same question and session id, and takes the reply."""
     before, after = seen.call("loop/asked"), seen.call("loop/restarted")
     if after.document.get("state") != "waiting_user":
@@ -52,8 +52,8 @@ def survives_kill(seen: Seen) -> Finding:
     return passed("the same question and session id, and the reply was taken", again, after, reply)
 
 
-@check("orchestrated.context-carried", "loop", blames=("orchestrated.final-data",))
-def context_carried(seen: Seen) -> Finding:
+@check("server.context-carried", "loop", blames=("server.final-data",))
+def context_carried(seen: Observations) -> Finding:
     """One request after the reply held the nonce of the first turn and that of the reply, under the same session id."""
     first, turn = seen.turn("loop/turn-1"), seen.turn("loop/turn-2")
     if not any(first.nonce in request.nonces for request in turn.sent()):
@@ -64,8 +64,8 @@ def context_carried(seen: Seen) -> Finding:
     return passed(f"{first.nonce} was sent again with the reply", first, turn)
 
 
-@check("orchestrated.final-data", "loop")
-def final_data(seen: Seen) -> Finding:
+@check("server.final-data", "loop")
+def final_data(seen: Observations) -> Finding:
     """The run succeeded with what the model sent, valid against its output schema, in two starts of the engine."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow to import, and no other level needs it
 
@@ -80,8 +80,8 @@ def final_data(seen: Seen) -> Finding:
     return passed(f"succeeded with {json.dumps(data)}", ended)
 
 
-@check("orchestrated.no-auto-flags", "loop", "one-reply", blames=("orchestrated.final-data",))
-def no_auto_flags(seen: Seen) -> Finding:
+@check("server.no-auto-flags", "loop", "one-reply", blames=("server.final-data",))
+def no_auto_flags(seen: Observations) -> Finding:
     """No turn was started with an auto-approve flag, by the server's word, by its argv, or by what requests show."""
     turns = [*_turns(seen, "loop"), *_turns(seen, "one-reply")]
     seen.turn("loop/turn-2")
@@ -97,8 +97,8 @@ def no_auto_flags(seen: Seen) -> Finding:
     return passed(f"{len(turns)} interactive turns", *turns)
 
 
-@check("orchestrated.dead-handle", "dead-handle")
-def dead_handle(seen: Seen) -> Finding:
+@check("server.dead-handle", "dead-handle")
+def dead_handle(seen: Observations) -> Finding:
     """A run whose session is gone failed as such after the reply, whatever the engine did."""
     reply, ended = seen.call("dead-handle/reply"), seen.call("dead-handle/ended")
     if reply.status != ACCEPTED:
@@ -106,8 +106,8 @@ def dead_handle(seen: Seen) -> Finding:
     return failed_as("SESSION_RESUME_FAILED", ended, *_turns(seen, "dead-handle")[1:])
 
 
-@check("orchestrated.missing-handle", "missing-handle", blames=("orchestrated.waits",))
-def missing_handle(seen: Seen) -> Finding:
+@check("server.missing-handle", "missing-handle", blames=("server.waits",))
+def missing_handle(seen: Observations) -> Finding:
     """A turn that asked, and printed no session id, failed its run; it never waited."""
     turn, ended = seen.turn("missing-handle/turn-1"), seen.call("missing-handle/ended")
     if not turn.sent():
@@ -117,8 +117,8 @@ def missing_handle(seen: Seen) -> Finding:
     return failed_as("SESSION_RESUME_FAILED", ended, turn)
 
 
-@check("orchestrated.engine-failure", "engine-failure", blames=("orchestrated.waits",))
-def engine_failure(seen: Seen) -> Finding:
+@check("server.engine-failure", "engine-failure", blames=("server.waits",))
+def engine_failure(seen: Observations) -> Finding:
     """A model backend that refuses failed the run, as the engine's failure, or as a timeout where it never gives up."""
     turn, ended = seen.turn("engine-failure/turn-1"), seen.call("engine-failure/ended")
     if not any(request.reply == f"refuse {REFUSED}" for request in turn.sent()):
@@ -127,8 +127,8 @@ def engine_failure(seen: Seen) -> Finding:
     return failed_as("TURN_TIMEOUT" if HANGS in declared else "ENGINE_FAILED", ended, turn)
 
 
-@check("orchestrated.bad-envelope", "bad-envelope", blames=("orchestrated.waits",))
-def bad_envelope(seen: Seen) -> Finding:
+@check("server.bad-envelope", "bad-envelope", blames=("server.waits",))
+def bad_envelope(seen: Observations) -> Finding:
     """A question that asks nothing failed the run; it never waited."""
     turn, ended = seen.turn("bad-envelope/turn-1"), seen.call("bad-envelope/ended")
     if turn.reading.final_text is None:
@@ -136,8 +136,8 @@ def bad_envelope(seen: Seen) -> Finding:
     return failed_as("ENVELOPE_INVALID", ended, turn)
 
 
-@check("orchestrated.cancel", "cancel", blames=("orchestrated.waits",))
-def cancel(seen: Seen) -> Finding:
+@check("server.cancel", "cancel", blames=("server.waits",))
+def cancel(seen: Observations) -> Finding:
     """A run that was canceled in the middle of its turn is canceled, and nothing of its engine runs."""
     asked, ended, turn = seen.call("cancel/cancel"), seen.call("cancel/ended"), seen.turn("cancel/turn-1")
     if asked.status != ACCEPTED:
@@ -150,8 +150,8 @@ def cancel(seen: Seen) -> Finding:
     return passed("canceled in the middle of the turn, and nothing runs", asked, ended)
 
 
-@check("orchestrated.one-reply", "one-reply")
-def one_reply(seen: Seen) -> Finding:
+@check("server.one-reply", "one-reply")
+def one_reply(seen: Observations) -> Finding:
     """Of many replies at once one was taken, a repeated one was answered alike, and each began one turn."""
     raced = [seen.call(f"one-reply/reply-{i}") for i in range(1, RACERS + 1)]
     statuses = sorted(call.status for call in raced)
@@ -185,11 +185,11 @@ def standing(call: Call) -> str:
     return " ".join(str(word) for word in (call.document.get("state"), error.get("code"), error.get("detail")) if word)
 
 
-def _turns(seen: Seen, case: str) -> list[Turn]:
+def _turns(seen: Observations, case: str) -> list[Turn]:
     return [turn for name, turn in seen.turns.items() if name.startswith(f"{case}/")]
 
 
-def _miscounted(seen: Seen, case: str, wanted: int) -> str | None:
+def _miscounted(seen: Observations, case: str, wanted: int) -> str | None:
     """Say how often the engine was started, unless it was as often as the server says, and as it should have been."""
     started, told = len(_turns(seen, case)), len(seen.call(f"{case}/ended-turns").document.get("turns", ()))
     return None if started == told == wanted else f"the engine was started {started} times, for {told} turns"

@@ -7,11 +7,11 @@ from turngate.contract.help_page import missing
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
 from turngate_probes.clauses.registry import check, failed, passed
-from turngate_probes.harness.observations import Page, Seen
+from turngate_probes.harness.observations import CommandOutput, Observations
 
 
 @check("version.readable", "static")
-def version_readable(seen: Seen) -> Finding:
+def version_readable(seen: Observations) -> Finding:
     """The version query exits with 0 and its whole output has the contract's form."""
     page, query = seen.page("static/version"), seen.contract.version_query
     printed = (page.stdout if query.stream == "stdout" else page.stderr).decode("utf-8", "replace").strip()
@@ -29,7 +29,7 @@ def version_readable(seen: Seen) -> Finding:
 
 
 @check("help.surface", "static")
-def help_surface(seen: Seen) -> Finding:
+def help_surface(seen: Observations) -> Finding:
     """Each help page names, as whole words, all that the contract uses."""
     absent: list[str] = []
     for i, wanted in enumerate(seen.contract.help.pages):
@@ -47,5 +47,5 @@ def _is_version(text: str) -> bool:
     return True
 
 
-def _text(page: Page, stream: str) -> str:
+def _text(page: CommandOutput, stream: str) -> str:
     return (page.stdout if stream == "stdout" else page.stderr).decode("utf-8", "replace")

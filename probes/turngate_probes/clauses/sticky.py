@@ -7,21 +7,21 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, failed, passed
 from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, failed_as, standing
-from turngate_probes.harness.observations import NotSeenError, Seen
+from turngate_probes.harness.observations import NotSeenError, Observations
 
 UNPROCESSABLE = 422
 _LASTING = ("always", "session", "forever", "never")
 
 
-@check("resident.one-process", "resident")
-def one_process(seen: Seen) -> Finding:
+@check("sticky.one-process", "sticky")
+def one_process(seen: Observations) -> Finding:
     """One start of the engine ran three turns: it was there after each but the last, and then nothing was."""
     _must_be_kept(seen)
-    asked, ended = seen.call("resident/asked"), seen.call("resident/ended")
-    turns = [seen.turn(f"resident/turn-{i}") for i in (1, 2, 3)]
+    asked, ended = seen.call("sticky/asked"), seen.call("sticky/ended")
+    turns = [seen.turn(f"sticky/turn-{i}") for i in (1, 2, 3)]
     if (kind := (asked.document.get("interactive_profile") or {}).get("kind")) != "sticky_process":
         return failed(f"it waits as {kind}", asked)
-    if further := [turn for name, turn in seen.turns.items() if name.startswith("resident/start-")]:
+    if further := [turn for name, turn in seen.turns.items() if name.startswith("sticky/start-")]:
         return failed(f"the engine was started {len(further) + 1} times", turns[0], *further)
     pids = [{left.pid for left in turn.leftovers} for turn in turns]
     if not pids[0] & pids[1]:
@@ -36,32 +36,32 @@ def one_process(seen: Seen) -> Finding:
     return passed(f"one start, process {_listed(pids[0] & pids[1])} in all three turns", asked, ended, *turns)
 
 
-@check("resident.context-carried", "resident")
-def context_carried(seen: Seen) -> Finding:
+@check("sticky.context-carried", "sticky")
+def context_carried(seen: Observations) -> Finding:
     """One request of the third turn held the nonce of the first one beside its own."""
-    first, third = seen.turn("resident/turn-1"), seen.turn("resident/turn-3")
+    first, third = seen.turn("sticky/turn-1"), seen.turn("sticky/turn-3")
     if not any(first.nonce in request.nonces for request in third.sent()):
         return failed(f"no request of the third turn holds {first.nonce}", first, third)
     return passed(f"{first.nonce} was sent again in the third turn", first, third)
 
 
-@check("resident.framing", "resident", blames=("resident.one-process",))
-def framing(seen: Seen) -> Finding:
+@check("sticky.framing", "sticky", blames=("sticky.one-process",))
+def framing(seen: Observations) -> Finding:
     """Every line on standard output was a JSON object."""
     _must_be_kept(seen)
-    seen.turn("resident/turn-1")
-    turns = [turn for name, turn in seen.turns.items() if name.startswith("resident/turn-")]
+    seen.turn("sticky/turn-1")
+    turns = [turn for name, turn in seen.turns.items() if name.startswith("sticky/turn-")]
     for line in turns[-1].stdout.splitlines():
         if line.strip() and not _is_message(line):
             return failed(f"a line is no message: {line[:EXCERPT].decode('utf-8', 'backslashreplace')!r}", turns[-1])
     return passed(f"{len(turns[-1].stdout.splitlines())} messages", *turns)
 
 
-@check("resident.ends-when-told", "resident", blames=("resident.one-process",))
-def ends_when_told(seen: Seen) -> Finding:
+@check("sticky.ends-when-told", "sticky", blames=("sticky.one-process",))
+def ends_when_told(seen: Observations) -> Finding:
     """When the run had ended its process ended at the end of its input or by SIGTERM, and was not killed."""
     _must_be_kept(seen)
-    turn = seen.turn("resident/turn-3")
+    turn = seen.turn("sticky/turn-3")
     if turn.exit_code == -SIGKILL:
         return failed("the run had ended, and it had to be killed", turn, symptom="killed")
     if turn.exit_code is None:
@@ -69,13 +69,13 @@ def ends_when_told(seen: Seen) -> Finding:
     return passed(f"it ended with {turn.exit_code}", turn)
 
 
-@check("resident.permission-asked", "resident", blames=("resident.one-process",))
-def permission_asked(seen: Seen) -> Finding:
+@check("sticky.permission-asked", "sticky", blames=("sticky.one-process",))
+def permission_asked(seen: Observations) -> Finding:
     """The call of a tool became a question with one-time options; none but these was taken, and the run went on."""
     _must_be_kept(seen)
     if seen.contract.hermetic.tool_call is None:
         raise SkippedError("its contract names no tool that the model could call")
-    acting, asked = seen.call("resident/acting"), seen.call("resident/permission")
+    acting, asked = seen.call("sticky/acting"), seen.call("sticky/permission")
     pending = asked.document.get("pending") or {}
     if pending.get("kind") != "risk_ack":
         return failed(f"the tool was called, and what is asked is {pending.get('kind')}", acting, asked)
@@ -84,43 +84,43 @@ def permission_asked(seen: Seen) -> Finding:
         return failed(f"it offers more than this one time: {', '.join(lasting)}", asked)
     if len(options) != len(set(options)) or not options:
         return failed(f"its options are {options}", asked)
-    wrong, unmoved, declined = (seen.call(f"resident/{step}") for step in ("no-option", "unmoved", "declined"))
+    wrong, unmoved, declined = (seen.call(f"sticky/{step}") for step in ("no-option", "unmoved", "declined"))
     if wrong.status != UNPROCESSABLE:
         return failed(f"a reply that is none of its options was answered {wrong.said()}", asked, wrong)
     if unmoved.document.get("state") != "waiting_user":
         return failed(f"after a reply that is none of its options the run is {standing(unmoved)}", wrong, unmoved)
     if declined.status != ACCEPTED:
         return failed(f"its option {options[-1]} was refused: {declined.said()}", asked, declined)
-    again = seen.call("resident/asked-again")
+    again = seen.call("sticky/asked-again")
     if (turn := again.document.get("turn_index")) != acting.document.get("turn_index"):
         return failed(f"the decision began turn {turn}", acting, again)
     return passed(f"asked with {' and '.join(options)}, and went on when declined", asked, wrong, declined, again)
 
 
-@check("resident.wait-timeout", "resident-ends", blames=("resident.process-lost",))
-def wait_timeout(seen: Seen) -> Finding:
+@check("sticky.wait-timeout", "sticky-ends", blames=("sticky.process-lost",))
+def wait_timeout(seen: Observations) -> Finding:
     """Nobody replied: the run failed as such, and nothing of its process was left."""
     return _lost(seen, "late", "INTERACTION_WAIT_TIMEOUT")
 
 
-@check("resident.process-lost", "resident-ends")
-def process_lost(seen: Seen) -> Finding:
+@check("sticky.process-lost", "sticky-ends")
+def process_lost(seen: Observations) -> Finding:
     """The started process was killed: the run failed as such without being asked, and nothing was left."""
     found = _lost(seen, "killed", "INTERACTION_PROCESS_LOST")
-    turn = seen.turn("resident-ends/killed")
+    turn = seen.turn("sticky-ends/killed")
     return passed(f"{found.detail}, {turn.seconds:.1f} s after the kill", turn) if found.ok else found
 
 
-@check("resident.restart", "resident-ends", blames=("resident.process-lost", "resident.wait-timeout"))
-def restart(seen: Seen) -> Finding:
+@check("sticky.restart", "sticky-ends", blames=("sticky.process-lost", "sticky.wait-timeout"))
+def restart(seen: Observations) -> Finding:
     """The server was killed and started again: the run failed as such, and nothing of its process was left."""
     return _lost(seen, "orphan", "INTERACTION_PROCESS_LOST")
 
 
-def _lost(seen: Seen, step: str, code: str) -> Finding:
+def _lost(seen: Observations, step: str, code: str) -> Finding:
     _must_be_kept(seen)
-    asked, ended = seen.call(f"resident-ends/{step}-asked"), seen.call(f"resident-ends/{step}-ended")
-    turn = seen.turn(f"resident-ends/{step}")
+    asked, ended = seen.call(f"sticky-ends/{step}-asked"), seen.call(f"sticky-ends/{step}-ended")
+    turn = seen.turn(f"sticky-ends/{step}")
     if not (found := failed_as(code, ended, asked, turn)).ok:
         return found
     if turn.leftovers:
@@ -136,8 +136,8 @@ def _is_message(line: bytes) -> bool:
         return False
 
 
-def _must_be_kept(seen: Seen) -> None:
-    if seen.contract.resident.transport == "none":
+def _must_be_kept(seen: Observations) -> None:
+    if seen.contract.sticky.transport == "none":
         raise SkippedError("its contract names no way to keep a process")
 
 

@@ -3,13 +3,13 @@
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, unread, went_well
-from turngate_probes.harness.observations import NotSeenError, Seen, Turn
+from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 
 GOOD = ("main/first", "main/again", "main/third")
 
 
 @check("stream.framing", "main")
-def framing(seen: Seen) -> Finding:
+def framing(seen: Observations) -> Finding:
     """Every turn that went well kept to its framing, and did not run dry."""
     turns = _turns(seen)
     for turn in turns:
@@ -22,7 +22,7 @@ def framing(seen: Seen) -> Finding:
 
 
 @check("stream.known-events", EVERYTHING, blames=("turn.terminal-event",))
-def known_events(seen: Seen) -> Finding:
+def known_events(seen: Observations) -> Finding:
     """No turn held a kind of record that the contract does not know."""
     for turn in seen.turns.values():
         if turn.reading.unknown:
@@ -35,7 +35,7 @@ def known_events(seen: Seen) -> Finding:
 
 
 @check("turn.terminal-event", "main")
-def terminal_event(seen: Seen) -> Finding:
+def terminal_event(seen: Observations) -> Finding:
     """Every good turn ended with the record that proves it, and with exit code 0."""
     turns = _turns(seen)
     for turn in turns:
@@ -46,12 +46,12 @@ def terminal_event(seen: Seen) -> Finding:
     return passed(f"{len(turns)} turns", *turns)
 
 
-def _holds_more_text(turn: Turn, seen: Seen) -> bool:
+def _holds_more_text(turn: Turn, seen: Observations) -> bool:
     final = seen.contract.final
     plain = seen.contract.stream(final.stream).framing == "text"
     return plain and turn.scripted != "" and (turn.reading.final_text or "").strip() != turn.scripted.strip()
 
 
-def _turns(seen: Seen) -> list[Turn]:
+def _turns(seen: Observations) -> list[Turn]:
     found = [seen.turns[name] for name in GOOD if name in seen.turns]
     return found or [seen.turn(GOOD[0])]

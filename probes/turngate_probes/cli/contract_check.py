@@ -11,16 +11,16 @@ from turngate.errors import ContractError, NotCoveredError
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES
-from turngate_probes.harness.observations import Seen
+from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
-from turngate_probes.record.contract_recordings import Beside
+from turngate_probes.record.contract_recordings import ContractRecordings
 from turngate_probes.record.requests import excess
 
 LEVELS = ("static", "hermetic")
 RANGE = "mend the claim or its range; a release that is known to be broken is excused by --broken, or by broken.yaml"
 
 
-def findings(document: Document, beside: Beside | None, broken: Collection[str]) -> Iterator[ContractError]:
+def findings(document: Document, beside: ContractRecordings | None, broken: Collection[str]) -> Iterator[ContractError]:
     """Find what is wrong with a contract: of itself, then, if that is nothing, by the recordings beside it.
 
     `broken` names releases (`engine@version`) that are known to miss their contract, more than those listed there.
@@ -38,14 +38,14 @@ def unverified(document: Document) -> list[str]:
     return [load.dotted(path) for path, claim in claims(document) if claim.get("unverified")]
 
 
-def _absent(document: Document, beside: Beside) -> Iterator[ContractError]:
+def _absent(document: Document, beside: ContractRecordings) -> Iterator[ContractError]:
     for path, name in recordings_named(document):
         if beside.lacks(name):
             hint = f"correct it, or record it into {beside.folders[0]}"
             yield document.error(path, f"there is no recording {name}", hint)
 
 
-def _contradicted(document: Document, beside: Beside, broken: Collection[str]) -> Iterator[ContractError]:
+def _contradicted(document: Document, beside: ContractRecordings, broken: Collection[str]) -> Iterator[ContractError]:
     engine = document.data["engine"]
     found_there = beside.releases(engine)
     for version, folder in found_there.items():
@@ -76,7 +76,7 @@ def _contradicted(document: Document, beside: Beside, broken: Collection[str]) -
             yield document.error((), f"{name} is excused, but there are no recordings of it", "no longer excuse it")
 
 
-def _judged(seen: Seen) -> list[ClauseResult]:
+def _judged(seen: Observations) -> list[ClauseResult]:
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
     return list(results.values())

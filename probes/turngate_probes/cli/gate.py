@@ -41,13 +41,13 @@ def gate(new: str, **asked: Any) -> int:
     from turngate_probes import report  # noqa: PLC0415 - imported when asked for, so that --help is quick
     from turngate_probes.gate import command  # noqa: PLC0415
     from turngate_probes.gate.accept import accept  # noqa: PLC0415
-    from turngate_probes.gate.accept.targets import place  # noqa: PLC0415
-    from turngate_probes.harness.interrupt import Interrupt, _interrupting  # noqa: PLC0415
+    from turngate_probes.gate.accept.targets import accept_target  # noqa: PLC0415
+    from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
 
-    into = place(asked.pop("contracts"), accept=asked.pop("accept"))
-    ordered = command.Order.of(new, asked.pop("old"), **asked)
+    into = accept_target(asked.pop("contracts"), accept=asked.pop("accept"))
+    ordered = command.GateCommand.of(new, asked.pop("old"), **asked)
     console, interrupt = report.console_for(asked["json_to"]), Interrupt()
-    with _interrupting(interrupt.set):
+    with interrupting(interrupt.set):
         code, found = command.run(ordered, console, interrupt)
         if into is not None and found is not None:
             accept(found, into, ordered.question.new, ordered.question.settings, interrupt, console)

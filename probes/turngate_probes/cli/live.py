@@ -14,10 +14,10 @@ from turngate.process import Stop
 from turngate.sanitize import command_line
 from turngate_probes import report
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.live import CLAUSES, TOKENS, TURNS, LiveStage, planned, prompts, story
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.live import CLAUSES, TOKENS, TURNS, LiveRunner, planned, prompts, story
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal
-from turngate_probes.probe import Probe, Settings, journal_path, sandboxes_path
+from turngate_probes.probe import Probe, ProbeSettings, journal_path, sandboxes_path
 from turngate_probes.releases.install import Say
 from turngate_probes.releases.targets import Release, Target, held
 
@@ -29,7 +29,7 @@ def probe_live(
 ) -> int:
     """Probe what was consented to and report on it; gives the exit code."""
     console, path = report.console_for(json_to), journal_path(None)
-    asked = Settings("live", 1, sandboxes_path(None), keep=False, strict=strict, clauses=CLAUSES, more=(story(),))
+    asked = ProbeSettings("live", 1, sandboxes_path(None), keep=False, strict=strict, clauses=CLAUSES, more=(story(),))
     with report.live(console) as listener:
         journal = Journal(path, [listener])
         try:
@@ -71,10 +71,10 @@ class Consented:
         """Give a release, which is held already."""
         yield self.releases[target]
 
-    def probe(self, asked: Settings, journal: Journal, interrupt: Interrupt) -> Probe:
+    def probe(self, asked: ProbeSettings, journal: Journal, interrupt: Interrupt) -> Probe:
         """Make the probe."""
-        plain = Stage.of(asked.sandboxes, 1, interrupt)
-        stage = LiveStage(plain.sandboxes, plain.keep, interrupt, plain.busy, plain.waiting)
+        plain = CaseRunner.of(asked.sandboxes, 1, interrupt)
+        stage = LiveRunner(plain.sandboxes, plain.keep, interrupt, plain.busy, plain.waiting)
         return Probe(asked, journal, stage, self.find)
 
 

@@ -72,7 +72,9 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
         return report.publish_report(found, console, folders[0], asked["json_to"], asked["reports"])
     if len(subjects) > 1 or not asked["versions"]:
         raise click.UsageError("give one ENGINE and its --versions, or --merge and the folders of shards")
-    chosen = order.Order.of(subjects[0], **_shared(asked), **{k: asked[k] for k in ("level", "clauses", "strict")})
+    chosen = order.MatrixCommand.of(
+        subjects[0], **_shared(asked), **{k: asked[k] for k in ("level", "clauses", "strict")}
+    )
     if asked["plan"]:
         versions = order.choose(chosen, asked["versions"])[1]
         count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))
@@ -110,7 +112,7 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
     """
     from turngate_probes.matrix import command as order  # noqa: PLC0415 - as above
 
-    chosen = order.Order.of(engine, **_shared(asked), clauses=(clause,))
+    chosen = order.MatrixCommand.of(engine, **_shared(asked), clauses=(clause,))
     return order.run_bisection(chosen, asked["good"], asked["bad"], asked["json_to"])
 
 

@@ -5,18 +5,18 @@ from pathlib import Path
 import click
 
 from turngate_probes.cli.report import report_option
-from turngate_probes.harness.interrupt import _interrupting
+from turngate_probes.harness.interrupt import interrupting
 
 
 @click.command()
 @click.argument("targets", nargs=-1, metavar="[TARGET]...")
 @click.option(
     "--level",
-    type=click.Choice(["static", "hermetic", "orchestrated", "live"]),
+    type=click.Choice(["static", "hermetic", "server", "live"]),
     default="hermetic",
     show_default=True,
     help="static: version and help text alone; hermetic: the real CLI against a stub model backend; "
-    "orchestrated: the same through the reference server, and that alone; "
+    "server: the same through the reference server, and that alone; "
     "live: two turns with your own account, after asking you.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: one a core, and one more]")
@@ -52,7 +52,7 @@ def probe(  # noqa: PLR0913 - as it has options
     turngate probe
     turngate probe codex@0.169.0 --json report.json --report report.html
     turngate probe gemini=./node_modules/.bin/gemini --strict
-    turngate probe --level orchestrated codex gemini opencode
+    turngate probe --level server codex gemini opencode
     turngate probe --level live codex
 
     Exit codes: 0 all compatible or degraded; 1 some release is broken; 2 some question was not
@@ -62,7 +62,7 @@ def probe(  # noqa: PLR0913 - as it has options
     from turngate_probes import report  # noqa: PLC0415
     from turngate_probes.harness.interrupt import Interrupt  # noqa: PLC0415
     from turngate_probes.journal.journal import Journal  # noqa: PLC0415
-    from turngate_probes.probe import Probe, Settings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
+    from turngate_probes.probe import Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
     from turngate_probes.releases.selection import known_clauses  # noqa: PLC0415
     from turngate_probes.releases.targets import parse_target  # noqa: PLC0415
 
@@ -73,17 +73,17 @@ def probe(  # noqa: PLR0913 - as it has options
         if clauses or keep or not targets:
             raise click.UsageError("name what to probe live; neither --clause nor --keep goes with it")
         # a signal at the question ends the command, as anywhere else
-        with consented(asked, yes=yes) as found, _interrupting((interrupt := Interrupt()).set):
+        with consented(asked, yes=yes) as found, interrupting((interrupt := Interrupt()).set):
             return probe_live(found, interrupt, json_to, reports, strict=strict)
     only = known_clauses(clauses, level)
-    settings = Settings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict, only)
+    settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict, only)
     console = report.console_for(json_to)
     path = journal_path(keep)
     with report.live(console) as listener:
         journal = Journal(path, [listener])
         try:
             running = Probe(settings, journal)
-            with _interrupting(running.interrupt.set):
+            with interrupting(running.interrupt.set):
                 running.run(asked)
         finally:
             journal.close()

@@ -31,8 +31,8 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     """
     from turngate.errors import TurngateError  # noqa: PLC0415 - imported when asked for, so that --help is quick
     from turngate_probes.harness.cases import RECORDED  # noqa: PLC0415
-    from turngate_probes.harness.interrupt import Interrupt, _interrupting  # noqa: PLC0415
-    from turngate_probes.harness.runner import Stage  # noqa: PLC0415
+    from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
+    from turngate_probes.harness.runner import CaseRunner  # noqa: PLC0415
     from turngate_probes.probe import default_jobs, sandboxes_path  # noqa: PLC0415
     from turngate_probes.record.recorder import record as record_release  # noqa: PLC0415
     from turngate_probes.releases import recorded_releases  # noqa: PLC0415
@@ -43,8 +43,8 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     cases = [case for case in RECORDED if not only or case.name in only]
     fixtures = into or recorded_releases.folder() or Path("fixtures")
     interrupt, failed = Interrupt(), 0
-    stage = Stage.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
-    with _interrupting(interrupt.set):
+    stage = CaseRunner.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
+    with interrupting(interrupt.set):
         for target in map(parse_target, targets):
             try:
                 with interrupt.covering() as stop:

@@ -12,16 +12,16 @@ from typing import Any
 
 from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
-from turngate_probes.gate.cross_resume import crossing
+from turngate_probes.gate.cross_resume import cross_resume
 from turngate_probes.gate.sources import Registry, held_from
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.resource_usage import machine
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Event, Journal, read
 from turngate_probes.matrix.joined import joined
 from turngate_probes.matrix.results import Plan
 from turngate_probes.matrix.run import Matrix
-from turngate_probes.probe import Probe, Settings
+from turngate_probes.probe import Probe, ProbeSettings
 from turngate_probes.releases import install
 from turngate_probes.releases.published import Source
 from turngate_probes.releases.targets import Target, held
@@ -31,19 +31,19 @@ Listener = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ReleaseQuestion:
     """What is asked: may `new` take the place of `old`; `crossed` are the clauses asked of both on one home."""
 
     old: Target
     new: Target
-    settings: Settings
+    settings: ProbeSettings
     crossed: tuple[str, ...]
     folder: Path
     limit: int
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ReleaseAnswer:
     """A release of a report with all that its probe has seen, and the release itself (None: it can't be had)."""
 
     release: Report
@@ -51,24 +51,24 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Gathered:
+class Collected:
     """Both answers, and the frame of their reports; `crossing` is None where the releases were not crossed."""
 
-    old: Answer
-    new: Answer
+    old: ReleaseAnswer
+    new: ReleaseAnswer
     crossing: Report | None
     frame: Report
 
 
-class Gathering:
+class Collecting:
     """One run of a question."""
 
-    def __init__(self, question: Question, listener: Listener, interrupt: Interrupt) -> None:
+    def __init__(self, question: ReleaseQuestion, listener: Listener, interrupt: Interrupt) -> None:
         self.question, self.interrupt, self._listener = question, interrupt, listener
         self._source: Source | None = None
         self._telling, self._parts = threading.Lock(), 0
 
-    def run(self) -> Gathered:
+    def run(self) -> Collected:
         """Probe what has no answer yet, then cross both; EnvironmentFailed, CaseStoppedError: no registry, a stop.
 
         What is not published is told before anything is probed.
@@ -86,9 +86,9 @@ class Gathering:
             found |= dict(each.result() for each in waiting)
         (_, before), (frame, after) = found[str(old)], found[str(new)]
         crossed = self._crossed(old, new) if self._can_cross((before, after)) else None
-        return Gathered(before, after, crossed, frame)
+        return Collected(before, after, crossed, frame)
 
-    def _kept(self, source: Source, versions: tuple[str, ...]) -> dict[str, tuple[Report, Answer]]:
+    def _kept(self, source: Source, versions: tuple[str, ...]) -> dict[str, tuple[Report, ReleaseAnswer]]:
         """Give the answers of published releases as a matrix does: what is known is not asked again."""
         at, asked = datetime.now(UTC).isoformat(timespec="milliseconds"), self.question
         plan = Plan.of(source, versions, asked.settings.level, asked.settings.clauses, at=at, machine=machine())
@@ -99,15 +99,15 @@ class Gathering:
         frame = joined([plan], [asked.folder], interrupted=self.interrupt.is_set(), failed=running.failed)
         return {
             str(Target(plan.engine, each["version"])): (
-                frame, Answer(each, _events(plan, asked.folder, each["version"])),
+                frame, ReleaseAnswer(each, _events(plan, asked.folder, each["version"])),
             )
             for each in frame["releases"]
         }  # fmt: skip
 
-    def _probed(self, name: str, target: Target) -> tuple[str, tuple[Report, Answer]]:
+    def _probed(self, name: str, target: Target) -> tuple[str, tuple[Report, ReleaseAnswer]]:
         """Probe an executable of one's own; nothing tells whether it is the one of an earlier answer."""
         report, events = self._journalled(name, self.question.settings, held, target, self._tell)
-        return str(target), (report, Answer(report["releases"][0], events))
+        return str(target), (report, ReleaseAnswer(report["releases"][0], events))
 
     def _crossed(self, old: Target, new: Target) -> Report:
         def told(event: Event) -> None:
@@ -118,12 +118,12 @@ class Gathering:
             with self.interrupt.covering() as stop:
                 before, after = (holding.enter_context(held_from(each, self._source, stop)) for each in (old, new))
             settings = replace(
-                self.question.settings, level="gate", clauses=self.question.crossed, more=(crossing(before),)
+                self.question.settings, level="gate", clauses=self.question.crossed, more=(cross_resume(before),)
             )
             report, _ = self._journalled("crossing", settings, lambda *_: nullcontext(after), new, told)
             return report
 
-    def _can_cross(self, answers: Sequence[Answer]) -> bool:
+    def _can_cross(self, answers: Sequence[ReleaseAnswer]) -> bool:
         both = all(each.release["failed"] is None and each.release["executable"] for each in answers)
         return both and bool(self.question.crossed) and not self.interrupt.is_set()
 
@@ -135,10 +135,10 @@ class Gathering:
             self._listener(event)
 
     def _journalled(
-        self, name: str, settings: Settings, find: Any, target: Target, listener: Listener
+        self, name: str, settings: ProbeSettings, find: Any, target: Target, listener: Listener
     ) -> tuple[Report, list[Event]]:
         path = self.question.folder / f"gate-{name}-{os.getpid()}.ndjson"
-        stage = Stage.of(settings.sandboxes, settings.jobs, self.interrupt)
+        stage = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt)
         journal = Journal(path, [listener])
         try:
             Probe(settings, journal, stage, find).run([target])

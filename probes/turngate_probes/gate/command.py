@@ -14,13 +14,13 @@ from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
 from turngate_probes import report as reporting
 from turngate_probes.gate.baseline import Entry, read
-from turngate_probes.gate.collect import Gathering, Question, default_old
+from turngate_probes.gate.collect import Collecting, ReleaseQuestion, default_old
 from turngate_probes.gate.cross_resume import CLAUSES
 from turngate_probes.gate.publish import publish
 from turngate_probes.gate.report import gate_report
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.resource_usage import jobs_for
-from turngate_probes.probe import Settings, sandboxes_path
+from turngate_probes.probe import ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache_limit import parse_size
 from turngate_probes.releases.install import LATEST
 from turngate_probes.releases.selection import known_clauses
@@ -29,10 +29,10 @@ from turngate_probes.report.build import INTERRUPTED_CODE, Report
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class GateCommand:
     """A question, the baseline, and where the report goes."""
 
-    question: Question
+    question: ReleaseQuestion
     entries: tuple[Entry, ...]
     baseline: str | None
     json_to: str | None
@@ -42,7 +42,7 @@ class Order:
     def of(  # noqa: PLR0913 - as the command has options
         cls, new: str, old: str | None, *, baseline: Path | None, results: Path | None, cache_limit: str,
         jobs: int | None, clauses: Sequence[str], json_to: str | None, reports: Sequence[Path],
-    ) -> "Order":  # fmt: skip
+    ) -> "GateCommand":  # fmt: skip
         """Read what was asked for; EnvironmentFailed says what is wrong with it."""
         older, newer = _targets(old, new)
         crossed = tuple(each for each in clauses if each in CLAUSES)
@@ -51,12 +51,12 @@ class Order:
             limit = parse_size(cache_limit)
         except ValueError as wrong:
             raise EnvironmentFailed(str(wrong), "see --cache-limit") from wrong
-        settings = Settings(
+        settings = ProbeSettings(
             "hermetic", jobs or jobs_for(os.cpu_count() or 1), sandboxes_path(None), keep=False, strict=False,
             clauses=asked or (("version.readable",) if crossed else ()),
         )  # fmt: skip
         folder = (results or default_cache() / "matrix").absolute()
-        question = Question(older, newer, settings, crossed if clauses else CLAUSES, folder, limit)
+        question = ReleaseQuestion(older, newer, settings, crossed if clauses else CLAUSES, folder, limit)
         named = str(baseline) if baseline else None
         return cls(question, read(baseline) if baseline else (), named, json_to, tuple(reports))
 
@@ -79,13 +79,13 @@ def _target(text: str) -> Target:
     return target
 
 
-def run(order: Order, console: Console, interrupt: Interrupt) -> tuple[int, Report | None]:
+def run(order: GateCommand, console: Console, interrupt: Interrupt) -> tuple[int, Report | None]:
     """Have the question answered and publish the report; gives the exit code, and the report if there is one."""
     started = time.monotonic()
     load.prepare()
     with reporting.live(console) as listener:
         try:
-            found = Gathering(order.question, listener, interrupt).run()
+            found = Collecting(order.question, listener, interrupt).run()
         except (CaseStoppedError, EnvironmentFailed):
             if interrupt.is_set():
                 return INTERRUPTED_CODE, None

@@ -7,7 +7,7 @@ from turngate.contract.clauses import Result, Severity
 from turngate.contract.structs import EngineContract
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Difference, Impact, Use, of_call, of_clause, of_surface
-from turngate_probes.gate.contract_usage import ANY, option_use, use_of, used_keys
+from turngate_probes.gate.contract_usage import ANY, keys_in_use, option_use, use_of
 from turngate_probes.gate.survey import Side, shared
 
 WORST_FIRST = list(Impact)
@@ -78,7 +78,7 @@ def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Itera
 
 def _records(old: Side, new: Side, was: EngineContract, results: Results) -> Iterator[Difference]:
     """Compare the kinds of records of the same turns, and the keys in the kinds that both have."""
-    used = used_keys(was)
+    used = keys_in_use(was)
     kinds_before, kinds_after = shared(old.survey.kinds, new.survey.kinds)
     for kind in _ordered(kinds_before ^ kinds_after):
         yield _record("event", kind, kind in kinds_before, use_of(used, kind, ""), results)

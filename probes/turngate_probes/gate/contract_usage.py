@@ -23,7 +23,7 @@ def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
     return Use.NONE, "help.surface"
 
 
-def used_keys(contract: EngineContract) -> Mapping[tuple[str, str], str]:
+def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
     """Give the records and keys that turns are read by, as (kind, path), each with the clause that shows it.
 
     The kind is `*` where it may be any; the path is empty for the record itself.

@@ -5,17 +5,17 @@ from dataclasses import dataclass, replace
 from turngate.contract.structs import EngineContract
 from turngate_probes.clauses.gate import CASE
 from turngate_probes.harness.cases import ASK, FINAL, Case, ask
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.observations import Turn
 from turngate_probes.releases.targets import Release
 
 CLAUSES = ("upgrade.resume", "rollback.resume", "rollback.touched")
 
 
-def crossing(old: Release) -> Case:
+def cross_resume(old: Release) -> Case:
     """Make the case in which the release under probe shares a home with `old`."""
 
-    def play(lab: Lab) -> None:
+    def play(lab: EngineDriver) -> None:
         home = _Home(lab, _labs_of(lab, old))
         home.upgrade()
         home.rollback()
@@ -27,8 +27,8 @@ def crossing(old: Release) -> Case:
 class _Home:
     """The home with the labs of both releases; the older one's part is left out if its session never began."""
 
-    new: Lab
-    old: Lab
+    new: EngineDriver
+    old: EngineDriver
 
     def upgrade(self) -> None:
         """A session begins in the older release, goes on in the newer one, and then in the older one again."""
@@ -42,17 +42,17 @@ class _Home:
         """A session begins in the newer release and goes on in the older one."""
         self._resume(self.old, "old-again", self._start(self.new, "new-first"), 2)
 
-    def _start(self, lab: Lab, step: str) -> Turn:
+    def _start(self, lab: EngineDriver, step: str) -> Turn:
         lab.sandbox.furnish(lab.contract.hermetic)
         return lab.start(step, ask(ASK))
 
-    def _resume(self, lab: Lab, step: str, first: Turn, turn_index: int) -> Turn:
+    def _resume(self, lab: EngineDriver, step: str, first: Turn, turn_index: int) -> Turn:
         lab.sandbox.furnish(lab.contract.hermetic)
         # each release is asked, be the id of a shape that its contract knows or not
         return lab.resume(step, first.session, replace(ask(FINAL, turn_index=turn_index), check_shape=False))
 
 
-def _labs_of(lab: Lab, old: Release) -> Lab:
+def _labs_of(lab: EngineDriver, old: Release) -> EngineDriver:
     """Put the older release into the place of the newer one, all else as it is."""
     contract: EngineContract = old.contract
     assert old.executable is not None  # noqa: S101 - the gate asks for executables alone

@@ -13,7 +13,7 @@ from turngate_probes.gate.advice import NOTHING, UNKNOWN, advice
 from turngate_probes.gate.baseline import Entry, concerning
 from turngate_probes.gate.claims import claim_differences
 from turngate_probes.gate.classify import Difference
-from turngate_probes.gate.collect import Answer, Gathered
+from turngate_probes.gate.collect import Collected, ReleaseAnswer
 from turngate_probes.gate.compare import WORST_FIRST, differences, unasked
 from turngate_probes.gate.ruling import FAIL, PASS, Ruling, rule
 from turngate_probes.gate.survey import Side, survey
@@ -24,7 +24,12 @@ NAMED = ("release", "version", "source", "executable", "verdict", "note", "faile
 
 
 def gate_report(
-    found: Gathered, entries: Sequence[Entry], *, seconds: float, interrupted: bool = False, baseline: str | None = None
+    found: Collected,
+    entries: Sequence[Entry],
+    *,
+    seconds: float,
+    interrupted: bool = False,
+    baseline: str | None = None,
 ) -> Report:
     """Compare and judge what was gathered."""
     old, new = found.old.release, _with_crossing(found.new.release, found.crossing)
@@ -55,7 +60,7 @@ def _must(ruling: Ruling, old: Report, new: Report, told: str) -> str:
 
 
 def _compared(
-    found: Gathered, old: Report, new: Report, was: EngineContract | None, now: EngineContract | None
+    found: Collected, old: Report, new: Report, was: EngineContract | None, now: EngineContract | None
 ) -> list[Difference]:
     if was is None or now is None or old["failed"] or new["failed"]:
         return unasked(new)
@@ -63,7 +68,7 @@ def _compared(
     return sorted(both, key=lambda each: WORST_FIRST.index(each.impact))
 
 
-def _side(answer: Answer, release: Report) -> Side:
+def _side(answer: ReleaseAnswer, release: Report) -> Side:
     return Side(release, survey(answer.events, answer.release["release"]))
 
 

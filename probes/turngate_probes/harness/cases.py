@@ -11,7 +11,7 @@ from signal import Signals
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.model import Mode
-from turngate_probes.harness.driver import Ask, Lab
+from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
 
@@ -56,20 +56,20 @@ class Case:
     """
 
     name: str
-    play: Callable[[Lab], None]
+    play: Callable[[EngineDriver], None]
     steps: int
     waits: bool = False
     backend_away: bool = False
     level: str = "hermetic"
 
 
-def _static(lab: Lab) -> None:
+def _static(lab: EngineDriver) -> None:
     lab.page("version", lab.contract.version_query.argv)
     for i, page in enumerate(lab.contract.help.pages):
         lab.page(f"help-{i + 1}", page.argv)
 
 
-def _main(lab: Lab) -> None:
+def _main(lab: EngineDriver) -> None:
     first = lab.start("first", ask(ASK))
     lab.resume("again", first.session, ask(ASK, turn_index=2))
     lab.resume("third", first.session, ask(FINAL, turn_index=3))
@@ -77,7 +77,7 @@ def _main(lab: Lab) -> None:
     lab.resume("elsewhere", first.session, elsewhere)
 
 
-def _later_minute(lab: Lab) -> None:
+def _later_minute(lab: EngineDriver) -> None:
     a = lab.start("a-first", ask(ASK))
     lab.until_later_minute(a.finished_at)
     lab.resume("a-again", a.session, ask(ASK, turn_index=2))
@@ -86,29 +86,29 @@ def _later_minute(lab: Lab) -> None:
     lab.resume("b-again", b.session, ask(FINAL, turn_index=2))
 
 
-def _bad_handles(lab: Lab) -> None:
+def _bad_handles(lab: EngineDriver) -> None:
     lab.start("first", ask(ASK))
-    lab.resume("dead", lab.contract.handle.dead, ask(FINAL, turn_index=2))
+    lab.resume("dead", lab.contract.handle.nonexistent_id, ask(FINAL, turn_index=2))
     lab.resume("malformed", MALFORMED, replace(ask(FINAL, turn_index=2), check_shape=False))
 
 
-def _auto(lab: Lab) -> None:
+def _auto(lab: EngineDriver) -> None:
     first = lab.start("first", ask(FINAL, mode=Mode.AUTO))
     lab.resume("again", first.session, ask(FINAL, mode=Mode.AUTO, turn_index=2))
 
 
-def _flag_prompts(lab: Lab) -> None:
+def _flag_prompts(lab: EngineDriver) -> None:
     first = lab.start("first", Ask("--help", "", ASK))
     lab.resume("again", first.session, Ask(lab.contract.auto_flags[0].flag, "", FINAL, turn_index=2))
 
 
-def _large_prompt(lab: Lab) -> None:
+def _large_prompt(lab: EngineDriver) -> None:
     nonce, end = new_nonce(), new_nonce()
     text = (FILLER * (LARGE_PROMPT // len(FILLER) + 1))[:LARGE_PROMPT]
     lab.start("first", Ask(f"{nonce} {text} {end}", nonce, FINAL))
 
 
-def _open_stdin(lab: Lab) -> None:
+def _open_stdin(lab: EngineDriver) -> None:
     if not any(channel.via == "argument" for channel in lab.contract.launch.prompt):
         raise CaseStoppedError("the prompt travels by standard input alone", Reason.CONTRACT)
     nonce, patience = new_nonce(), _deadline("stdin.open")
@@ -117,30 +117,30 @@ def _open_stdin(lab: Lab) -> None:
     lab.start("first", Ask(prompt, nonce, FINAL, via="argument", stdin_open=True, patience=patience))
 
 
-def _imitation(lab: Lab) -> None:
+def _imitation(lab: EngineDriver) -> None:
     lab.start("first", ask(Text(IMITATION)))
 
 
-def _failing(reply: Reply) -> Callable[[Lab], None]:
-    def play(lab: Lab) -> None:
+def _failing(reply: Reply) -> Callable[[EngineDriver], None]:
+    def play(lab: EngineDriver) -> None:
         lab.start("first", replace(ask(reply), patience=_failure_deadline(lab)))
 
     return play
 
 
-def _final(lab: Lab) -> None:
+def _final(lab: EngineDriver) -> None:
     lab.start("first", ask(FINAL))
 
 
-def _signalled(number: Signals) -> Callable[[Lab], None]:
-    def play(lab: Lab) -> None:
+def _signalled(number: Signals) -> Callable[[EngineDriver], None]:
+    def play(lab: EngineDriver) -> None:
         lab.start("first", replace(ask(Hang()), patience=_failure_deadline(lab), signal=number))
 
     return play
 
 
-def _tool_call(modes: Mapping[str, Mode]) -> Callable[[Lab], None]:
-    def play(lab: Lab) -> None:
+def _tool_call(modes: Mapping[str, Mode]) -> Callable[[EngineDriver], None]:
+    def play(lab: EngineDriver) -> None:
         call = lab.tool_call()
         if call is None:
             raise CaseStoppedError("the contract names no tool that the model could ask for", Reason.CONTRACT)
@@ -161,7 +161,7 @@ def _deadline(clause_id: str) -> float | None:
     return load.catalogue()[clause_id].deadline
 
 
-def _failure_deadline(lab: Lab) -> float | None:
+def _failure_deadline(lab: EngineDriver) -> float | None:
     return lab.contract.hermetic.failure_deadline or _deadline("backend.failure-told")
 
 

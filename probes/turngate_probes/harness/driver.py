@@ -15,8 +15,8 @@ from turngate.model import Mode
 from turngate.process import EXIT_LIMIT, Ended, OnOutput, ProcessOutcome, ProcessRequest, Stdin, run
 from turngate.turn.read import TurnReader, read_turn
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
-from turngate_probes.harness.mid_turn import MidTurnSignal, Patience
-from turngate_probes.harness.observations import Page, Sight, Turn
+from turngate_probes.harness.mid_turn import Deadline, MidTurnSignal
+from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.sandbox import Sandbox, inherited
 from turngate_probes.stub_model import Exchange, Reply, Rule, Text, ToolCall
 
@@ -48,7 +48,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Lab:
+class EngineDriver:
     """One case's engine, sandbox and notebook; `slot` bounds how many engines run at once."""
 
     case: str
@@ -57,7 +57,7 @@ class Lab:
     sandbox: Sandbox
     slot: Callable[[], AbstractContextManager[None]]
     interrupt: Interrupt
-    note: Callable[[Sight], None]
+    note: Callable[[Observation], None]
 
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
@@ -75,12 +75,12 @@ class Lab:
         )  # fmt: skip
         return self._turn(step, ask, built, session)
 
-    def page(self, step: str, arguments: Sequence[str]) -> Page:
+    def page(self, step: str, arguments: Sequence[str]) -> CommandOutput:
         """Run a plain command, such as `--help`."""
         command = (str(self.executable), *arguments)
         done = self._uncut(self._run(command, Stdin.CLOSED, self.sandbox.work, None, None, quiet=True))
         name = f"{self.case}/{step}"
-        page = Page(name, command, done.exit_code, done.ended, done.stdout, done.stderr, done.cpu_seconds)
+        page = CommandOutput(name, command, done.exit_code, done.ended, done.stdout, done.stderr, done.cpu_seconds)
         self.note(page)
         return page
 
@@ -134,7 +134,7 @@ class Lab:
         tool = self.contract.hermetic.tool_call
         if ask.tool_call is None or tool is None:
             return None
-        left = cwd / tool.leaves
+        left = cwd / tool.creates_file
         acted = left.exists()
         left.unlink(missing_ok=True)
         return acted
@@ -170,7 +170,7 @@ class Lab:
             if patience is None:
                 return run(request, stop=stop, on_output=_until_over(reader))
             sender = MidTurnSignal(signal)
-            with Patience(patience, stop.set) as patient, self._first_request(patient.begin, sender.send):
+            with Deadline(patience, stop.set) as patient, self._first_request(patient.begin, sender.send):
                 on_output = _until_over(reader, patient.end)
                 return run(request, stop=stop, on_output=on_output, new_tree=sender.new_tree)
 

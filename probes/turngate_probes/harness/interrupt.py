@@ -94,7 +94,7 @@ SIGNALLED = 128  # and the number of the signal: the exit code of what died of o
 
 
 @contextmanager
-def _interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
+def interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
     """Call `interrupt` at the first SIGINT or SIGTERM; the second one kills."""
     from turngate.process.signals import heard  # noqa: PLC0415 - as above
 

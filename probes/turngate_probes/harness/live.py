@@ -18,10 +18,10 @@ from turngate.errors import TurngateError
 from turngate.model import Mode
 from turngate.process import ProcessOutcome
 from turngate_probes.harness.cases import Case
-from turngate_probes.harness.driver import Ask, Lab
+from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.harness.observations import Sight, Turn
-from turngate_probes.harness.runner import Audience, Stage
+from turngate_probes.harness.observations import Observation, Turn
+from turngate_probes.harness.runner import CaseRunner, Observer
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import StubBackend, Text
 
@@ -42,7 +42,7 @@ class LiveSandbox(Sandbox):
         return {**super().places(), **dict.fromkeys(secrets_of(os.environ), HIDDEN), str(Path.home()): "<home>"}
 
 
-class LiveLab(Lab):
+class LiveDriver(EngineDriver):
     """Runs turns as the user would, and hides the user's secrets in what they print."""
 
     def start(self, step: str, ask: Ask) -> Turn:
@@ -62,15 +62,15 @@ class LiveLab(Lab):
 
 
 @dataclass(frozen=True, slots=True)
-class LiveStage(Stage):
+class LiveRunner(CaseRunner):
     """A stage on which turns meet the real model."""
 
-    def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Audience) -> None:
+    def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Observer) -> None:
         """Play the cases one after the other."""
         for case in cases:
             self._live(contract, executable, case, audience)
 
-    def _live(self, contract: EngineContract, executable: Path, case: Case, audience: Audience) -> None:
+    def _live(self, contract: EngineContract, executable: Path, case: Case, audience: Observer) -> None:
         why = None
         self.sandboxes.mkdir(parents=True, exist_ok=True)
         root = Path(tempfile.mkdtemp(prefix="live-", dir=self.sandboxes))
@@ -79,12 +79,12 @@ class LiveStage(Stage):
                 box = LiveSandbox(root, unused, unused.url)
                 box.work.mkdir()
 
-                def note(item: Sight) -> None:
+                def note(item: Observation) -> None:
                     # nobody watched what the real model was sent
                     audience.saw(replace(item, requests=None) if isinstance(item, Turn) else item, box)
 
                 case.play(
-                    LiveLab(
+                    LiveDriver(
                         case.name, contract, executable, box, slot=lambda: self.busy.held(0),
                         interrupt=self.interrupt, note=note,
                     )
@@ -135,7 +135,7 @@ def prompts() -> tuple[str, str]:
     return FIRST.format(word="<word>"), AGAIN
 
 
-def _play(lab: Lab) -> None:
+def _play(lab: EngineDriver) -> None:
     word = f"tg{secrets.token_hex(4)}"
     first = lab.start("first", Ask(FIRST.format(word=word), word, Text("")))
     lab.resume("again", first.session, Ask(AGAIN, "", Text(""), turn_index=2))

@@ -41,7 +41,7 @@ class MidTurnSignal:
                 os.killpg(self._pid, self._number)
 
 
-class Patience:
+class Deadline:
     """Calls `give_up` so many seconds after the first `begin`, unless the context ends first. Safe for threads."""
 
     def __init__(self, seconds: float, give_up: Callable[[], None]) -> None:

@@ -79,7 +79,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class CommandOutput:
     """What a plain command printed, such as a help page."""
 
     name: str
@@ -113,7 +113,7 @@ class Call:
         return f"{self.method} {self.path}: " + ": ".join([str(self.status), *told])
 
 
-Sight: TypeAlias = Turn | Page | Call
+Observation: TypeAlias = Turn | CommandOutput | Call
 
 
 def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
@@ -123,7 +123,7 @@ def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
 
 
 @dataclass(slots=True)
-class Seen:
+class Observations:
     """Everything seen of one release so far; checks read it, the probe adds to it.
 
     `played` are the cases that came to their end, `stopped` says why one ended early, and `absent` why others are
@@ -134,7 +134,7 @@ class Seen:
 
     contract: EngineContract
     turns: dict[str, Turn] = field(default_factory=dict)
-    pages: dict[str, Page] = field(default_factory=dict)
+    pages: dict[str, CommandOutput] = field(default_factory=dict)
     calls: dict[str, Call] = field(default_factory=dict)
     played: set[str] = field(default_factory=set)
     stopped: dict[str, Obstacle] = field(default_factory=dict)
@@ -149,7 +149,7 @@ class Seen:
             raise self._unseen(name)
         return self.turns[name]
 
-    def page(self, name: str) -> Page:
+    def page(self, name: str) -> CommandOutput:
         """Give a page by `case/step`; NotSeenError says why it is not there."""
         if name not in self.pages:
             raise self._unseen(name)
@@ -161,12 +161,12 @@ class Seen:
             raise self._unseen(name)
         return self.calls[name]
 
-    def note(self, item: Sight) -> None:
+    def note(self, item: Observation) -> None:
         """Add what was seen."""
         match item:
             case Turn():
                 self.turns[item.name] = item
-            case Page():
+            case CommandOutput():
                 self.pages[item.name] = item
             case Call():
                 self.calls[item.name] = item

@@ -20,7 +20,7 @@ WAITING_MEMORY = 2**28  # and while it waits
 WAITING_PER_CORE = 40  # their starts are all the work they make
 
 
-class Peaks:
+class ResourceUsage:
     """The most memory (sum of the resident sets of ours and of all that we started) and cache that a sample saw."""
 
     def __init__(self, used: Callable[[], int]) -> None:
@@ -40,7 +40,7 @@ class Peaks:
 
     def look(self) -> None:
         """Take one sample."""
-        self.memory_bytes = max(self.memory_bytes, resident())
+        self.memory_bytes = max(self.memory_bytes, resident_set_bytes())
         self.cache_bytes = max(self.cache_bytes, self._used())
 
     def _sample(self) -> None:
@@ -49,7 +49,7 @@ class Peaks:
             self._over.wait(INTERVAL)
 
 
-def resident() -> int:
+def resident_set_bytes() -> int:
     """Sum the resident sets of this process and of all below it; memory that they share counts for each."""
     me, total = psutil.Process(), 0
     for process in (me, *me.children(recursive=True)):

@@ -15,9 +15,9 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import TurngateError
 from turngate.sanitize import redact
 from turngate_probes.harness.cases import Case
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Obstacle
-from turngate_probes.harness.observations import Sight, unknown_requests
+from turngate_probes.harness.observations import Observation, unknown_requests
 from turngate_probes.harness.sandbox import Sandbox, sandbox, sweep
 from turngate_probes.stub_model import refused_port
 
@@ -55,10 +55,10 @@ class Slots:
 WAITING_PER_JOB = 4
 
 
-class Audience(Protocol):
+class Observer(Protocol):
     """Is told what is played, from many threads."""
 
-    def saw(self, item: Sight, box: Sandbox) -> None:
+    def saw(self, item: Observation, box: Sandbox) -> None:
         """Take what has just ended."""
 
     def ended(
@@ -68,7 +68,7 @@ class Audience(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class CaseRunner:
     """What cases share: `busy` slots bound engines that work, `waiting` ones those that mostly sleep."""
 
     sandboxes: Path
@@ -80,7 +80,7 @@ class Stage:
     @classmethod
     def of(
         cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False, waiting: int | None = None
-    ) -> "Stage":
+    ) -> "CaseRunner":
         """Make a stage on which `jobs` engines work at once, and `waiting` ones sleep (None: so many for each job).
 
         What killed runs left among the sandboxes is removed, unless they are kept.
@@ -90,7 +90,7 @@ class Stage:
         load.prepare()  # here, since what is played reads contracts and the catalogue on many threads
         return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB))
 
-    def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Audience) -> None:
+    def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Observer) -> None:
         """Play all cases side by side, the first ones first where slots are short; returns when all have ended."""
 
         def play_one(priority: int, case: Case) -> None:
@@ -100,12 +100,12 @@ class Stage:
             for outcome in [pool.submit(play_one, i, case) for i, case in enumerate(cases)]:
                 outcome.result()
 
-    def _play(self, contract: EngineContract, executable: Path, case: Case, priority: int, audience: Audience) -> None:
+    def _play(self, contract: EngineContract, executable: Path, case: Case, priority: int, audience: Observer) -> None:
         slots = self.waiting if case.waits else self.busy
         why, hosts, unknown = None, set[str](), frozenset[str]()
         try:
             with self._sandbox(contract, case) as box:
-                lab = Lab(
+                lab = EngineDriver(
                     case.name, contract, executable, box,
                     slot=lambda: slots.held(priority), interrupt=self.interrupt,
                     note=lambda item: audience.saw(item, box),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from turngate.contract.structs import Hermetic
 from turngate.files import locked
-from turngate_probes.harness.observations import Call, Sight, Turn
+from turngate_probes.harness.observations import Call, Observation, Turn
 from turngate_probes.stub_model import StubBackend
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
@@ -140,7 +140,7 @@ def _is_free(folder: Path) -> bool:
         return False
 
 
-def keep_streams(item: Sight, root: Path) -> None:
+def save_streams(item: Observation, root: Path) -> None:
     """Write argv, stdout, stderr and (of a turn) each request under `turns/<step>` of a kept sandbox; calls nowhere."""
     if isinstance(item, Call):
         return

@@ -6,7 +6,7 @@ from typing import Any
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, redact
-from turngate_probes.harness.observations import Call, Page, Sight, Turn
+from turngate_probes.harness.observations import Call, CommandOutput, Observation, Turn
 from turngate_probes.journal.tool_access import told
 from turngate_probes.stub_model import Exchange
 
@@ -15,12 +15,12 @@ MAX_ARGUMENT = 300
 MAX_REQUESTS = 12
 
 
-def sight_event(item: Sight, places: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+def sight_event(item: Observation, places: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
     """Give the kind of the event that tells of what was seen, and its fields."""
     match item:
         case Turn():
             return "turn", turn_event(item, places)
-        case Page():
+        case CommandOutput():
             return "page", page_event(item, places)
         case Call():
             return "call", call_event(item, places)
@@ -47,7 +47,7 @@ def turn_event(turn: Turn, places: Mapping[str, str]) -> dict[str, Any]:
     )
 
 
-def page_event(page: Page, places: Mapping[str, str]) -> dict[str, Any]:
+def page_event(page: CommandOutput, places: Mapping[str, str]) -> dict[str, Any]:
     """Describe a plain command."""
     return _command(page, page.argv, places)
 
@@ -89,7 +89,7 @@ def _acted(turn: Turn, places: Mapping[str, str]) -> dict[str, Any]:
     return {"acted": turn.acted, "told": said and redact(said, places)}
 
 
-def _command(item: Turn | Page, argv: tuple[str, ...], places: Mapping[str, str]) -> dict[str, Any]:
+def _command(item: Turn | CommandOutput, argv: tuple[str, ...], places: Mapping[str, str]) -> dict[str, Any]:
     case, _, step = item.name.partition("/")
     shown = [redact(token, places) for token in argv]
     return {

@@ -8,7 +8,7 @@ from turngate.contract.help_page import missing
 from turngate.contract.structs import EngineContract
 from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at
-from turngate_probes.harness.observations import Page, Sight, Turn
+from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 
 MOST = 400
 LONGEST = 160
@@ -20,19 +20,19 @@ _SHORT = re.compile(
 )
 
 
-def surface(item: Sight, contract: EngineContract) -> dict[str, Any]:
+def surface(item: Observation, contract: EngineContract) -> dict[str, Any]:
     """Give the fields that the journal adds to a turn or a page; nothing for anything else."""
     if isinstance(item, Turn):
         kinds = list(item.reading.census)
         # a process that is kept prints a protocol, of which the contract's framing knows nothing
         records = _records(item, contract) if kinds else []
         return {"kinds": kinds[:MOST], "paths": sorted(set(_paths(records, contract.events.field)))[:MOST]}
-    if isinstance(item, Page):
+    if isinstance(item, CommandOutput):
         return {"names": names(item, contract)}
     return {}
 
 
-def names(page: Page, contract: EngineContract) -> list[str]:
+def names(page: CommandOutput, contract: EngineContract) -> list[str]:
     """List the options that a help page names, and the other words that the contract looks for there."""
     number = page.name.rpartition("-")[2]
     if not page.name.startswith("static/help-") or not number.isdigit():

@@ -18,7 +18,7 @@ MOST_NAMED = 8
 LONGEST_NAME = 60
 
 Event = Mapping[str, Any]
-Price = dict[str, Any]
+ToolAccess = dict[str, Any]
 
 
 def told(requests: Iterable[Exchange]) -> str | None:
@@ -31,14 +31,14 @@ def told(requests: Iterable[Exchange]) -> str | None:
     return None
 
 
-def price(events: Iterable[Event]) -> Price | None:
+def tool_access(events: Iterable[Event]) -> ToolAccess | None:
     """Read the price from the turns in a release's journal; None if none of them shows it."""
     turns = {(each["case"], each["step"]): each for each in events if each["event"] == "turn"}
     found = {mode: _mode(*(turns.get(name) for name in names)) for mode, names in TURNS.items()}
     return found if any(found.values()) else None
 
 
-class Row(NamedTuple):
+class ToolAccessRow(NamedTuple):
     """A line of a table: how many tools a mode offers, which of them it `alone` does, and what becomes of a call."""
 
     mode: str
@@ -48,7 +48,7 @@ class Row(NamedTuple):
     code: str
 
 
-def rows(price: Price | None) -> Iterator[Row]:
+def rows(price: ToolAccess | None) -> Iterator[ToolAccessRow]:
     """Give the lines of a table; there are none where no call was seen."""
     seen = [found for found in (price or {}).values() if found and found["call"]]
     acting, held = difference(price)
@@ -59,10 +59,10 @@ def rows(price: Price | None) -> Iterator[Row]:
             count = "?" if found["tools"] is None else str(len(found["tools"]))
             code = "" if not call else "none" if call["exit_code"] is None else str(call["exit_code"])
             became = f"{call['tool']}: {call['outcome']}" if call else "not seen"
-            yield Row(mode, count, alone.get(mode, ""), became, code)
+            yield ToolAccessRow(mode, count, alone.get(mode, ""), became, code)
 
 
-def difference(price: Price | None) -> tuple[list[str], list[str]]:
+def difference(price: ToolAccess | None) -> tuple[list[str], list[str]]:
     """Give the tools that only an engine is offered that acts unasked, and those that only one is that does not.
 
     There are none where the tools of one mode were not seen.
@@ -78,7 +78,7 @@ def _named(what: str, tools: Sequence[str]) -> str:
     return f"{what}: {', '.join([*shown, *more])}" if tools else ""
 
 
-def _mode(shows: Event | None, calls: Event | None) -> Price | None:
+def _mode(shows: Event | None, calls: Event | None) -> ToolAccess | None:
     tools, call = _offered(shows or calls), _call(calls)
     return None if tools is None and call is None else {"tools": tools, "call": call}
 
@@ -90,7 +90,7 @@ def _offered(turn: Event | None) -> list[str] | None:
     return sorted(most) if requests else None
 
 
-def _call(turn: Event | None) -> Price | None:
+def _call(turn: Event | None) -> ToolAccess | None:
     requests = (turn or {}).get("requests")
     asked = [each["reply"].partition(" ")[2] for each in requests or () if each["reply"].startswith("tool_call ")]
     # of a recording nobody knows whether the tool has acted

@@ -19,7 +19,7 @@ FAILED = (Result.FAIL, Result.UNSUPPORTED)
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ClauseAnswer:
     """The result of the clause on one release; None: it could not be run there, and `detail` says why."""
 
     version: str
@@ -29,7 +29,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ResultChange:
     """Where the newest result began: between these places in the list, with only skipped releases in between."""
 
     before: int
@@ -39,13 +39,13 @@ class Change:
 class Bisection:
     """Search a list of releases, oldest first; `ask` runs one release and is called at most once for each."""
 
-    def __init__(self, versions: Sequence[str], ask: Callable[[str], Answer]) -> None:
+    def __init__(self, versions: Sequence[str], ask: Callable[[str], ClauseAnswer]) -> None:
         """Begin a search in which nothing has been asked yet."""
         self.versions = versions
-        self.asked: dict[str, Answer] = {}
+        self.asked: dict[str, ClauseAnswer] = {}
         self._ask = ask
 
-    def search(self, good: str | None = None, bad: str | None = None) -> Change | None:
+    def search(self, good: str | None = None, bad: str | None = None) -> ResultChange | None:
         """Find where the result of `bad` (None: the newest release that answers) began, no earlier than `good`.
 
         Return None if no older release has another result. EnvironmentFailed: an end that was named is not
@@ -64,11 +64,11 @@ class Bisection:
         before, after = self._leap(oldest, newest, before)
         return self._halve(oldest, before, after)
 
-    def skipped(self, change: Change) -> list[Answer]:
+    def skipped(self, change: ResultChange) -> list[ClauseAnswer]:
         """List the releases that were asked inside a change and didn't answer."""
         return [self.answer(place) for place in range(change.before + 1, change.after)]
 
-    def answer(self, place: int) -> Answer:
+    def answer(self, place: int) -> ClauseAnswer:
         """Return the answer of the release at a place of the list, run now if it was not asked yet."""
         version = self.versions[place]
         if version not in self.asked:
@@ -86,7 +86,7 @@ class Bisection:
             step *= 2
         return None, after
 
-    def _halve(self, oldest: int, before: int | None, after: int) -> Change | None:
+    def _halve(self, oldest: int, before: int | None, after: int) -> ResultChange | None:
         """Ask the middle of the widest gap until every release inside the change was skipped."""
         while before is not None or not self._same(oldest, after):
             low = oldest - 1 if before is None else before
@@ -97,7 +97,7 @@ class Bisection:
                 after = place
             elif self._differs(place, after):
                 before = place
-        return None if before is None else Change(before, after)
+        return None if before is None else ResultChange(before, after)
 
     def _middle_of_widest_gap(self, low: int, high: int) -> int | None:
         """Return the middle of the longest row of releases that were not asked, the newer of two rows as long."""
@@ -140,22 +140,22 @@ class Bisection:
         return f"none of {len(self.asked)} releases answers; {first.version}: {first.detail}"
 
 
-def answer_of(release: Mapping[str, Any], clause_id: str) -> Answer:
+def answer_of(release: Mapping[str, Any], clause_id: str) -> ClauseAnswer:
     """Read a release of a report; `not_run` is no answer, and its detail names the prerequisite that failed."""
     version = str(release["version"])
     if release["failed"]:
-        return Answer(version, None, release["failed"]["what"])
+        return ClauseAnswer(version, None, release["failed"]["what"])
     clauses = {clause["id"]: clause for clause in release["clauses"]}
     clause = clauses[clause_id]
     result = Result(clause["result"])
     if result is not Result.NOT_RUN:
-        return Answer(version, result, clause["detail"], clause["evidence"])
+        return ClauseAnswer(version, result, clause["detail"], clause["evidence"])
     failed = (clauses[need] for need in _needs(clauses, clause_id) if clauses[need]["result"] in FAILED)
     details = (f"needs {need['id']}, which is {need['result']}: {need['detail']}" for need in failed)
-    return Answer(version, None, next(details, clause["detail"]))
+    return ClauseAnswer(version, None, next(details, clause["detail"]))
 
 
-def describe(engine: str, clause_id: str, search: Bisection, change: Change | None) -> dict[str, Any]:
+def describe(engine: str, clause_id: str, search: Bisection, change: ResultChange | None) -> dict[str, Any]:
     """Describe a search as data, in the shape of the schema `bisect-report`."""
     skipped = search.skipped(change) if change else []
     before = search.answer(change.before) if change else None
@@ -170,7 +170,7 @@ def describe(engine: str, clause_id: str, search: Bisection, change: Change | No
     }  # fmt: skip
 
 
-def _described(answer: Answer) -> dict[str, Any]:
+def _described(answer: ClauseAnswer) -> dict[str, Any]:
     result = answer.result.value if answer.result else None
     return {"version": answer.version, "result": result, "detail": answer.detail, "evidence": list(answer.evidence)}
 

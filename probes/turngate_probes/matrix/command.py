@@ -11,14 +11,14 @@ from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate.files import default_cache
 from turngate.process import Stop
 from turngate_probes import report
-from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, _interrupting
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, interrupting
 from turngate_probes.harness.resource_usage import jobs_for, machine
 from turngate_probes.journal.journal import Event
-from turngate_probes.matrix.bisection import Answer, Bisection, answer_of, describe, print_bisection
+from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection
 from turngate_probes.matrix.joined import joined
 from turngate_probes.matrix.results import Plan, plans
 from turngate_probes.matrix.run import Matrix
-from turngate_probes.probe import Settings, sandboxes_path
+from turngate_probes.probe import ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache_limit import parse_size
 from turngate_probes.releases.published import Source, published, with_named
 from turngate_probes.releases.selection import chosen, known_clauses, parse_shard
@@ -30,11 +30,11 @@ Listener = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class MatrixCommand:
     """Which engine, how to probe it, where results go, and what the cache may take."""
 
     engine: str
-    settings: Settings
+    settings: ProbeSettings
     folder: Path
     limit: int
 
@@ -42,7 +42,7 @@ class Order:
     def of(
         cls, engine: str, *, results: Path | None, cache_limit: str, jobs: int | None,
         level: str | None = None, clauses: tuple[str, ...] = (), strict: bool = False,
-    ) -> "Order":  # fmt: skip
+    ) -> "MatrixCommand":  # fmt: skip
         """Read what was asked for; EnvironmentFailed says what is wrong with it. Without level: that of the clause."""
         target = parse_target(engine)
         if target.version or target.path:
@@ -52,7 +52,7 @@ class Order:
             limit = parse_size(cache_limit)
         except ValueError as wrong:
             raise EnvironmentFailed(str(wrong), "see --cache-limit") from wrong
-        settings = Settings(
+        settings = ProbeSettings(
             level, jobs or jobs_for(os.cpu_count() or 1), sandboxes_path(None), keep=False, strict=strict,
             clauses=known_clauses(clauses, level),
         )  # fmt: skip
@@ -68,21 +68,21 @@ class Order:
         return Matrix(plan, source, self.folder, self.settings, default_cache(), self.limit, listener, interrupt)
 
 
-def choose(order: Order, spec: str, stop: Stop | None = None) -> tuple[Source, tuple[str, ...]]:
+def choose(order: MatrixCommand, spec: str, stop: Stop | None = None) -> tuple[Source, tuple[str, ...]]:
     """Ask what is published and choose of it; EnvironmentFailed if it can't be asked, or nothing is chosen."""
     source = published(order.engine, Path.cwd(), stop)
     versions = chosen(spec, source.versions)
     return with_named(source, versions, Path.cwd(), stop), versions
 
 
-def run_matrix(order: Order, spec: str, shard: str, json_to: str | None, reports: Sequence[Path] = ()) -> int:
+def run_matrix(order: MatrixCommand, spec: str, shard: str, json_to: str | None, reports: Sequence[Path] = ()) -> int:
     """Probe what `spec` chooses and report on it; gives the exit code."""
     try:
         part = parse_shard(shard)
     except ValueError as wrong:
         raise EnvironmentFailed(str(wrong), "see --shard") from wrong
     console, interrupt = report.console_for(json_to), Interrupt()
-    with _interrupting(interrupt.set):
+    with interrupting(interrupt.set):
         try:
             with interrupt.covering() as stop:
                 source, versions = choose(order, spec, stop)
@@ -108,11 +108,11 @@ def merged(folders: Sequence[Path], *, strict: bool) -> Report:
     return joined([plan for folder in folders for plan in plans(folder)], folders, strict=strict, merging=True)
 
 
-def run_bisection(order: Order, good: str | None, bad: str | None, json_to: str | None) -> int:
+def run_bisection(order: MatrixCommand, good: str | None, bad: str | None, json_to: str | None) -> int:
     """Find where the newest result of the order's clause began and print it; return the exit code."""
     (clause,) = order.settings.clauses
     console, interrupt = report.console_for(json_to), Interrupt()
-    with _interrupting(interrupt.set), report.live(console) as listener:
+    with interrupting(interrupt.set), report.live(console) as listener:
         try:
             with interrupt.covering() as stop:
                 source = published(order.engine, Path.cwd(), stop)
@@ -132,7 +132,9 @@ def run_bisection(order: Order, good: str | None, bad: str | None, json_to: str 
     return 0 if change else 2
 
 
-def _ask(order: Order, source: Source, version: str, clause: str, interrupt: Interrupt, listener: Listener) -> Answer:
+def _ask(
+    order: MatrixCommand, source: Source, version: str, clause: str, interrupt: Interrupt, listener: Listener
+) -> ClauseAnswer:
     plan = order.plan(source, (version,))
     running = order.matrix(source, plan, lambda e: None if e["event"] == "matrix.planned" else listener(e), interrupt)
     totals = running.run()

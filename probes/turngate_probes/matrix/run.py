@@ -13,13 +13,13 @@ from turngate.contract.clauses import Reason
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.resource_usage import Peaks, enough_memory, waiting_for
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory, waiting_for
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Event, Journal, read
 from turngate_probes.matrix.results import Plan, Totals, alone
-from turngate_probes.probe import Probe, Settings
+from turngate_probes.probe import Probe, ProbeSettings
 from turngate_probes.releases.cache import MARKER, Installed, Say, home_of, in_use
-from turngate_probes.releases.cache_limit import Room
+from turngate_probes.releases.cache_limit import CacheLimit
 from turngate_probes.releases.published import Source
 from turngate_probes.releases.targets import Release, Target
 from turngate_probes.report.build import bugs, build
@@ -33,16 +33,16 @@ class Matrix:
     """The run of one plan. `failed` says why of each release that could not even leave a journal."""
 
     def __init__(
-        self, plan: Plan, source: Source, folder: Path, settings: Settings, cache: Path, limit: int,
+        self, plan: Plan, source: Source, folder: Path, settings: ProbeSettings, cache: Path, limit: int,
         listener: Callable[[Event], None], interrupt: Interrupt,
     ) -> None:  # fmt: skip
         """Keep results in `folder`, and the releases of `cache` within `limit` bytes; tell `listener` of it."""
         self.plan, self.source, self.folder, self.cache = plan, source, folder, cache
         self.interrupt, self.failed = interrupt, dict[str, str]()
-        self.room = Room(cache, limit, self.interrupt.wait)
+        self.room = CacheLimit(cache, limit, self.interrupt.wait)
         self._settings, self._listener = settings, listener
         waiting = waiting_for(os.cpu_count() or 1)
-        self._stage = Stage.of(settings.sandboxes, settings.jobs, self.interrupt, waiting=waiting)
+        self._stage = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt, waiting=waiting)
         self._telling, self._installing = threading.Lock(), threading.Semaphore(INSTALLING)
         self._running = 0
 
@@ -59,7 +59,7 @@ class Matrix:
         self._tell({"event": "matrix.planned", "at": "", "releases": len(self.plan.mine), "kept": kept})
         # what is there already first: later on it might have to make room
         todo.sort(key=lambda version: not (self._root(version) / MARKER).exists())
-        with Peaks(self.room.used) as peaks, ThreadPoolExecutor(min(AT_ONCE, max(1, len(todo)))) as pool:
+        with ResourceUsage(self.room.used) as peaks, ThreadPoolExecutor(min(AT_ONCE, max(1, len(todo)))) as pool:
             cpu_seconds = sum(pool.map(self._one, todo))
         self.room.trim()
         seconds = time.monotonic() - started

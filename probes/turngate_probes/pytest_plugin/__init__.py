@@ -5,7 +5,7 @@ Loaded into every run of pytest beside us, so it imports nothing of ours, and do
 
 import pytest
 
-LEVELS = ("static", "hermetic", "orchestrated")
+LEVELS = ("static", "hermetic", "server")
 MARKER = "turngate: a clause that a release of an engine is asked"
 
 

@@ -17,9 +17,9 @@ from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.sanitize import visible
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal, read
-from turngate_probes.probe import Probe, Settings, default_jobs, sandboxes_path
+from turngate_probes.probe import Probe, ProbeSettings, default_jobs, sandboxes_path
 from turngate_probes.releases.targets import Target, parse_target
 from turngate_probes.report.build import Report, bugs, build
 from turngate_probes.report.wording import evidence_text, known
@@ -46,10 +46,10 @@ class Probed:
         return self._releases[target]
 
     def _run(self) -> None:
-        settings = Settings(
+        settings = ProbeSettings(
             self.level, default_jobs(), sandboxes_path(None), keep=False, strict=False, clauses=self._selected()
         )
-        stage = Stage.of(settings.sandboxes, settings.jobs, Interrupt())
+        stage = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt())
 
         def probe(target: Target, path: Path) -> Report:
             journal = Journal(path)

@@ -13,7 +13,7 @@ BROKEN = "broken.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ContractRecordings:
     """Folders of recordings, the nearest first; `whole` says that what is in none of them is nowhere."""
 
     folders: Sequence[Path]
@@ -37,14 +37,14 @@ class Beside:
         return {name for name in named if name.partition("@")[0] == engine}
 
 
-def beside(file: Path, fixtures: Path | None = None) -> Beside | None:
+def contract_recordings(file: Path, fixtures: Path | None = None) -> ContractRecordings | None:
     """Find the recordings of a contract file: the named folder, else those of its overlay and of our checkout."""
     if fixtures is not None:
-        return Beside((fixtures,), whole=True)
+        return ContractRecordings((fixtures,), whole=True)
     folder = file.resolve().parent
     own = (folder.parent / "fixtures",) if folder.name == "engines" else ()
     found = [each for each in (*own, CHECKOUT) if each.is_dir()]
-    return Beside(found, whole=CHECKOUT in found) if found else None
+    return ContractRecordings(found, whole=CHECKOUT in found) if found else None
 
 
 def _listed(file: Path) -> list[str]:

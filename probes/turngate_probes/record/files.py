@@ -9,7 +9,7 @@ import yaml
 from msgspec.structs import replace
 
 from turngate.contract.structs import EngineContract
-from turngate_probes.harness.observations import Page, Turn
+from turngate_probes.harness.observations import CommandOutput, Turn
 from turngate_probes.record.placeholders import Replacer, fixed_ids
 from turngate_probes.record.requests import (
     MAX_SHORT,
@@ -44,7 +44,7 @@ class _Case:
 
 
 def rendered(
-    contract: EngineContract, case: str, seen: Iterable[Turn | Page], places: Mapping[str, str]
+    contract: EngineContract, case: str, seen: Iterable[Turn | CommandOutput], places: Mapping[str, str]
 ) -> Iterator[tuple[str, Files]]:
     """Return the folder name and the files of each turn and page of one case, all but the provenance."""
     seen = tuple(seen)
@@ -80,7 +80,7 @@ def _files(turn: Turn, case: _Case) -> Files:
     return files
 
 
-def _page_files(page: Page, replacer: Replacer) -> Files:
+def _page_files(page: CommandOutput, replacer: Replacer) -> Files:
     argv = [replacer(token) for token in page.argv]
     streams = {"stdout": replacer.bytes(page.stdout), "stderr": replacer.bytes(page.stderr)}
     described = {

@@ -61,7 +61,7 @@ class Replacer:
         self, contract: EngineContract, case: str, places: Mapping[str, str], kept: Iterable[str] = ()
     ) -> None:
         """Know nothing yet; ContractError if no number can stand in the contract's dead id."""
-        dead = contract.handle.dead
+        dead = contract.handle.nonexistent_id
         if numbered_like(dead, 1) is None:
             raise ContractError(f"no number can stand in the dead id {dead!r} of {contract.engine}")
         self._dead = dead

@@ -13,9 +13,9 @@ from typing import Any
 from turngate.errors import EnvironmentFailed
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.interrupt import Interrupt, Obstacle
-from turngate_probes.harness.observations import Page, Sight, Turn
+from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.resource_usage import machine
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, claimed
 from turngate_probes.record.files import rendered, to_yaml
 from turngate_probes.releases.targets import Release
@@ -40,17 +40,17 @@ class _Recorder:
     release: Release
     into: Path
     note: str = ""
-    seen: dict[str, list[Turn | Page]] = field(default_factory=lambda: defaultdict(list))
+    seen: dict[str, list[Turn | CommandOutput]] = field(default_factory=lambda: defaultdict(list))
     early: dict[str, str] = field(default_factory=dict)
     written: int = 0
     _places: dict[str, dict[str, str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _machine: dict[str, Any] = field(default_factory=machine)
 
-    def saw(self, item: Sight, box: Sandbox) -> None:
+    def saw(self, item: Observation, box: Sandbox) -> None:
         case = item.name.partition("/")[0]
         with self._lock:
-            if isinstance(item, Turn | Page):
+            if isinstance(item, Turn | CommandOutput):
                 self.seen[case].append(item)
                 self._places[case] = places(self.release, box)
 
@@ -73,7 +73,7 @@ class _Recorder:
         with self._lock:
             self.written += len(seen)
 
-    def _provenance(self, item: Turn | Page) -> dict[str, Any]:
+    def _provenance(self, item: Turn | CommandOutput) -> dict[str, Any]:
         at = item.finished_at if isinstance(item, Turn) else time.time()
         return {
             "release": f"{self.release.engine} {self.release.version}",
@@ -95,7 +95,7 @@ def _timed(turn: Turn) -> dict[str, Any]:
 
 
 def record(
-    release: Release, cases: Sequence[Case], stage: Stage, fixtures: Path, interrupt: Interrupt, note: str = ""
+    release: Release, cases: Sequence[Case], stage: CaseRunner, fixtures: Path, interrupt: Interrupt, note: str = ""
 ) -> Recorded:
     """Record a release into `fixtures/<engine>/<version>`, in place of what is there of these cases.
 

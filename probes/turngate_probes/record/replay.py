@@ -15,15 +15,15 @@ from turngate.model import Mode
 from turngate.process import Ended, Leftover
 from turngate.turn.read import read_turn
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.harness.observations import Page, Seen, Turn
+from turngate_probes.harness.observations import CommandOutput, Observations, Turn
 from turngate_probes.record.files import PAGE_SCHEMA
 from turngate_probes.record.requests import lengthened, read_requests
 from turngate_probes.releases.recorded_releases import folder
 
 
-def replay(contract: EngineContract, root: Path | None = None) -> Seen:
+def replay(contract: EngineContract, root: Path | None = None) -> Observations:
     """Read every recording of the contract's release (in `root`, else where they are found)."""
-    seen = Seen(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
+    seen = Observations(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
     root = root or folder()
     for case in sorted((root / contract.engine / str(contract.version)).iterdir()) if root else ():
         seen.note(_read(contract, case))
@@ -37,7 +37,7 @@ def _exit_seconds(case: Path) -> float | None:
     return None if measured is None else float(measured)
 
 
-def _read(contract: EngineContract, case: Path) -> Turn | Page:
+def _read(contract: EngineContract, case: Path) -> Turn | CommandOutput:
     """Read a recording of either kind; ContractError if it is none."""
     file = case / "recording.yaml"
     document = load.parse(file.read_text("utf-8"), str(file), ours=True)
@@ -50,9 +50,9 @@ def _read(contract: EngineContract, case: Path) -> Turn | Page:
     return _page(document.data, case) if is_page else _turn(contract, document, case)
 
 
-def _page(data: dict[str, Any], case: Path) -> Page:
+def _page(data: dict[str, Any], case: Path) -> CommandOutput:
     stdout, stderr = (case / "stdout").read_bytes(), (case / "stderr").read_bytes()
-    return Page(data["page"], tuple(data["argv"]), data["exit_code"], Ended(data["ended"]), stdout, stderr)
+    return CommandOutput(data["page"], tuple(data["argv"]), data["exit_code"], Ended(data["ended"]), stdout, stderr)
 
 
 def _turn(contract: EngineContract, document: Document, case: Path) -> Turn:

@@ -41,7 +41,7 @@ def bytes_below(folder: Path) -> int:
     return total
 
 
-class Room:
+class CacheLimit:
     """What the releases below `cache` take, kept within `limit` bytes. Safe for threads."""
 
     def __init__(self, cache: Path, limit: int, wait: Callable[[float], None]) -> None:

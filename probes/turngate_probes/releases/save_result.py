@@ -7,11 +7,11 @@ from importlib import metadata
 
 from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.files import default_cache
-from turngate.process.probe_results import Capability, ProbeResult, keep_result
+from turngate.process.probe_results import Capability, ProbeResult, save_result
 from turngate_probes.releases.targets import Release
 
 
-def remember(release: Release, identity: str, results: Sequence[ClauseResult]) -> None:
+def save_probe_result(release: Release, identity: str, results: Sequence[ClauseResult]) -> None:
     """Keep what all the clauses said of a release whose executable had this identity before it was run.
 
     Without an executable, or an answer, there is nothing to keep.
@@ -19,7 +19,7 @@ def remember(release: Release, identity: str, results: Sequence[ClauseResult]) -
     found, worth = capability(results), verdict(results)
     if release.executable is None or worth is Verdict.UNANSWERED:
         return
-    keep_result(
+    save_result(
         ProbeResult(
             engine=release.engine, executable=os.path.realpath(release.executable), identity=identity,
             version=release.version, verdict=worth, capability=Capability.of(found),

@@ -18,7 +18,7 @@ from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.journal.events import clause_event
 from turngate_probes.journal.journal import Event
-from turngate_probes.journal.tool_access import price
+from turngate_probes.journal.tool_access import tool_access
 
 SCHEMA = "turngate.probe-report/1"
 INTERRUPTED_CODE, CRASHED_CODE = 130, 3
@@ -91,7 +91,7 @@ def _release(plan: Event, events: list[Event], wanted: list[Clause]) -> Report:
         **_worth(clauses, finished),
         **_counted(events, turns, finished),
         "failed": failed and {key: failed[key] for key in ("reason", "what", "hint")},
-        "price": price(events),
+        "price": tool_access(events),
         "clauses": [_clause(each, by_name) for each in clauses],
     }
 

@@ -10,7 +10,7 @@ ENOUGH_FOR_MINUTES = 100.0  # seconds
 
 
 @dataclass(slots=True)
-class Row:
+class ProgressRow:
     """One release so far: its state in a word, what happens now, and what was counted."""
 
     release: str
@@ -32,7 +32,7 @@ class Progress:
     """The rows of all releases, in the order in which they were planned."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, Row] = {}
+        self.rows: dict[str, ProgressRow] = {}
         self.planned = self.kept = self.done = 0
         self._unit, self._begun = "releases", 0.0
 
@@ -42,10 +42,10 @@ class Progress:
             self._begun = self._begun if self.planned else now
             self.planned, self.kept, self._unit = event["releases"], event["kept"], event.get("unit", self._unit)
         if event["event"] == "release.planned":
-            self.rows[event["release"]] = Row(event["release"], event["turns"], now)
+            self.rows[event["release"]] = ProgressRow(event["release"], event["turns"], now)
             return
         if self.planned and event["event"] == "install.progress" and event["release"] not in self.rows:
-            self.rows[event["release"]] = Row(event["release"], 0, now)
+            self.rows[event["release"]] = ProgressRow(event["release"], 0, now)
         row = self.rows.get(event.get("release", ""))
         if row is None:
             return
@@ -58,7 +58,7 @@ class Progress:
             row.ended, row.now = now, ""
             self.done += 1
 
-    def running(self) -> list[Row]:
+    def running(self) -> list[ProgressRow]:
         """List the releases that have begun and not ended."""
         return [row for row in self.rows.values() if row.ended is None and row.state != "waiting"]
 
@@ -82,16 +82,16 @@ class Progress:
         return f"about {seconds / 60:.0f} min more" if seconds >= ENOUGH_FOR_MINUTES else f"about {seconds:.0f} s more"
 
 
-def _installing(row: Row, event: Event) -> None:
+def _installing(row: ProgressRow, event: Event) -> None:
     row.state, row.now = "installing", event["text"]
 
 
-def _turn(row: Row, event: Event) -> None:
+def _turn(row: ProgressRow, event: Event) -> None:
     row.state, row.now = "running", f"{event['case']}/{event['step']} done"
     row.turns += 1
 
 
-def _clause(row: Row, event: Event) -> None:
+def _clause(row: ProgressRow, event: Event) -> None:
     row.state = "running"
     if event["result"] == Result.PASS:
         row.passed += 1
@@ -99,15 +99,15 @@ def _clause(row: Row, event: Event) -> None:
         row.failing.append(event["id"])
 
 
-def _finished(row: Row, event: Event) -> None:
+def _finished(row: ProgressRow, event: Event) -> None:
     row.state = event["verdict"]
 
 
-def _failed(row: Row, _event: Event) -> None:
+def _failed(row: ProgressRow, _event: Event) -> None:
     row.state = "not asked"
 
 
-_STEPS: dict[str, Callable[[Row, Event], None]] = {
+_STEPS: dict[str, Callable[[ProgressRow, Event], None]] = {
     "install.progress": _installing,
     "turn": _turn,
     "clause": _clause,

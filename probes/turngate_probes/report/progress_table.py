@@ -14,7 +14,7 @@ from turngate.contract.clauses import Result
 from turngate.sanitize import visible
 from turngate_probes.journal.journal import Event
 from turngate_probes.report.github import commands_off
-from turngate_probes.report.progress import Progress, Row
+from turngate_probes.report.progress import Progress, ProgressRow
 from turngate_probes.report.text import style_of
 
 HEARTBEAT = 15.0
@@ -33,7 +33,7 @@ def live(console: Console, clock: Clock = time.monotonic) -> Iterator[Listener]:
     """
     if not console.is_terminal or console.is_dumb_terminal:
         with commands_off(console):
-            yield Lines(console, clock).show
+            yield ProgressLines(console, clock).show
         return
     table = LiveTable(clock)
     with Live(table, console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True):
@@ -70,7 +70,7 @@ class LiveTable:
         return Group(table, Text(overall, "dim")) if overall else table
 
 
-def _cells(row: Row, now: float) -> tuple[Text, ...]:
+def _cells(row: ProgressRow, now: float) -> tuple[Text, ...]:
     failing = Text(" ".join(map(visible, row.failing)), "red")
     return (
         Text(visible(row.release)),
@@ -83,7 +83,7 @@ def _cells(row: Row, now: float) -> tuple[Text, ...]:
     )
 
 
-class Lines:
+class ProgressLines:
     """Prints a line for what matters, and one on how far it is at most every `HEARTBEAT` seconds."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
@@ -127,6 +127,6 @@ def _heartbeat(progress: Progress, now: float) -> str:
     return "; ".join(each for each in (progress.overall(now), *map(_so_far, progress.running())) if each)
 
 
-def _so_far(row: Row) -> str:
+def _so_far(row: ProgressRow) -> str:
     counted = f"{row.turns} of {row.planned} turns, {row.passed} passed, {len(row.failing)} failed"
     return f"{row.release}: {counted} ({row.now})"

@@ -12,7 +12,7 @@ from rich.text import Text
 from turngate.contract.clauses import Clause, Result
 from turngate.contract.load import catalogue
 from turngate.sanitize import bounded, command_line, visible, visible_lines
-from turngate_probes.journal.tool_access import Row as PriceRow
+from turngate_probes.journal.tool_access import ToolAccessRow as PriceRow
 from turngate_probes.journal.tool_access import rows as price_rows
 from turngate_probes.report.build import Report
 

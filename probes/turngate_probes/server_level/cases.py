@@ -6,7 +6,7 @@ How a process is kept over several turns belongs here too, as cases of its own.
 from turngate_probes.harness.cases import ASK, FINAL, Case
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.server_level.observed_turn import Prompt
-from turngate_probes.server_level.server_run import TURN_LIMIT, Visit, visiting
+from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun, server_case
 from turngate_probes.stub_model import Hang, Refuse, Text, new_nonce
 
 SCHEMA = {
@@ -24,7 +24,7 @@ RACERS = 10
 REPEATS = 3
 
 
-def _loop(visit: Visit) -> None:
+def _loop(visit: ServerRun) -> None:
     visit.create(ASK, output_schema=SCHEMA)
     visit.settle("asked")
     question = visit.question("question")
@@ -35,7 +35,7 @@ def _loop(visit: Visit) -> None:
     visit.settle("ended")
 
 
-def _dead_handle(visit: Visit) -> None:
+def _dead_handle(visit: ServerRun) -> None:
     visit.create(ASK)
     visit.settle("asked")
     question = visit.question("question")
@@ -44,30 +44,30 @@ def _dead_handle(visit: Visit) -> None:
     visit.settle("ended")
 
 
-def _missing_handle(visit: Visit) -> None:
+def _missing_handle(visit: ServerRun) -> None:
     visit.create(ASK)
     visit.settle("ended")
 
 
-def _engine_failure(visit: Visit) -> None:
+def _engine_failure(visit: ServerRun) -> None:
     declared = {d.symptom for d in visit.lab.contract.deviations if d.clause == "backend.failure-told"}
     visit.create(Refuse(REFUSED), timeout=SHORT_LIMIT if HANGS in declared else TURN_LIMIT)
     visit.settle("ended")
 
 
-def _bad_envelope(visit: Visit) -> None:
+def _bad_envelope(visit: ServerRun) -> None:
     visit.create(Text(MALFORMED))
     visit.settle("ended")
 
 
-def _cancel(visit: Visit) -> None:
+def _cancel(visit: ServerRun) -> None:
     visit.create(Hang())
     visit.until_asked()
     visit.cancel("cancel")
     visit.settle("ended")
 
 
-def _one_reply(visit: Visit) -> None:
+def _one_reply(visit: ServerRun) -> None:
     visit.create(ASK)
     visit.settle("asked")
     visit.race("reply", visit.question("question"), [Prompt.of("blue", ASK) for _ in range(RACERS)])
@@ -79,7 +79,7 @@ def _one_reply(visit: Visit) -> None:
 
 
 ORCHESTRATED = tuple(
-    Case(name, visiting(play, hide=name == "missing-handle"), steps, level="orchestrated")
+    Case(name, server_case(play, hide=name == "missing-handle"), steps, level="server")
     for name, play, steps in (
         ("loop", _loop, 2),
         ("one-reply", _one_reply, 3),

@@ -11,7 +11,7 @@ import psutil
 from turngate.model import Mode, Outcome
 from turngate.process import TAG, Ended, Leftover
 from turngate.turn.read import read_turn
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.observations import Turn
 from turngate_probes.harness.sandbox import Sandbox, inherited
 from turngate_probes.server_level.shim import Start
@@ -37,7 +37,7 @@ class Prompt:
 
 
 def turn_of(
-    lab: Lab,
+    lab: EngineDriver,
     number: int,
     start: Start,
     prompt: Prompt,

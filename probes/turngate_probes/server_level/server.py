@@ -15,7 +15,7 @@ from turngate.errors import TurngateError
 from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stop, run
 from turngate.sanitize import bounded
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
-from turngate_probes.harness.observations import Page
+from turngate_probes.harness.observations import CommandOutput
 
 READY_WITHIN = 60.0
 SLOTS = 2
@@ -96,12 +96,12 @@ class Serving:
         if not behind:
             self._thread.join()
 
-    def page(self) -> Page:
+    def page(self) -> CommandOutput:
         """Tell of a life that has ended."""
         done = self._outcome
         streams = (done.stdout, done.stderr) if done else (b"", b"")
         code, ended, seconds = (done.exit_code, done.ended, done.cpu_seconds) if done else (None, Ended.STOPPED, 0.0)
-        return Page(self._name, self._asked.argv, code, ended, *streams, seconds)
+        return CommandOutput(self._name, self._asked.argv, code, ended, *streams, seconds)
 
     def _run(self, stop: Stop) -> None:
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from turngate.model import Mode
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Call
 from turngate_probes.server_level.client import Client
@@ -25,10 +25,10 @@ _UNSETTLED = ("queued", "running")
 
 
 @dataclass(slots=True)
-class Visit:
+class ServerRun:
     """One run: created, asked about, answered. Each request is noted under the name of its step."""
 
-    lab: Lab
+    lab: EngineDriver
     shim: Shim
     run: dict[str, Any] = field(default_factory=dict)
     _lives: int = 0
@@ -174,10 +174,10 @@ class Visit:
         self._requests_seen = len(exchanges)
 
 
-def visiting(play: Callable[[Visit], None], *, hide: bool = False) -> Callable[[Lab], None]:
+def server_case(play: Callable[[ServerRun], None], *, hide: bool = False) -> Callable[[EngineDriver], None]:
     """Make the story of a case out of what is done on a server; `hide`: the engine's output lacks session ids."""
 
-    def visit(lab: Lab) -> None:
+    def visit(lab: EngineDriver) -> None:
         with lab.slot(), _opened(lab, hide=hide) as opened:
             play(opened)
 
@@ -185,8 +185,8 @@ def visiting(play: Callable[[Visit], None], *, hide: bool = False) -> Callable[[
 
 
 @contextmanager
-def _opened(lab: Lab, *, hide: bool) -> Iterator[Visit]:
-    visit = Visit(lab, install(lab.contract, lab.executable, lab.sandbox.root, hide=hide))
+def _opened(lab: EngineDriver, *, hide: bool) -> Iterator[ServerRun]:
+    visit = ServerRun(lab, install(lab.contract, lab.executable, lab.sandbox.root, hide=hide))
     try:
         visit.open()
         yield visit

@@ -6,13 +6,13 @@ from turngate_probes.harness.cases import ASK, FINAL, Case
 from turngate_probes.server_level.cases import ORCHESTRATED
 from turngate_probes.server_level.observed_turn import Prompt
 from turngate_probes.server_level.server_run import TURN_LIMIT
-from turngate_probes.server_level.sticky_run import Stay, staying
+from turngate_probes.server_level.sticky_run import StickyServerRun, sticky_case
 
 NO_OPTION = "perhaps"
 SPARE, SPARE_TURNS = 8, 3  # seconds, and times what a turn took
 
 
-def _kept(stay: Stay) -> None:
+def _kept(stay: StickyServerRun) -> None:
     stay.keep(ASK)
     stay.waits("asked")
     question = stay.question("question")
@@ -32,7 +32,7 @@ def _kept(stay: Stay) -> None:
     stay.note_further_starts()
 
 
-def _decline(stay: Stay) -> None:
+def _decline(stay: StickyServerRun) -> None:
     """Answer what the engine asks before it acts, first by no option, then by the one that declines."""
     stay.waits("acting")
     asked = stay.asked("permission")
@@ -43,7 +43,7 @@ def _decline(stay: Stay) -> None:
     stay.say("declined", asked["interaction_id"], asked["options"][-1])
 
 
-def _ends(stay: Stay) -> None:
+def _ends(stay: StickyServerRun) -> None:
     """End three waits: by the death of the process, by their time, by the death of the server."""
     stay.keep(ASK)
     began = time.monotonic()
@@ -64,8 +64,8 @@ def _ends(stay: Stay) -> None:
 
 
 RESIDENT = tuple(
-    Case(name, staying(play), 3, waits=name == "resident-ends", level="orchestrated")
-    for name, play in (("resident", _kept), ("resident-ends", _ends))
+    Case(name, sticky_case(play), 3, waits=name == "sticky-ends", level="server")
+    for name, play in (("sticky", _kept), ("sticky-ends", _ends))
 )
 # all that is done through the server
 SERVED = (*ORCHESTRATED, *RESIDENT)

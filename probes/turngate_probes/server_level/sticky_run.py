@@ -13,11 +13,11 @@ from msgspec import structs
 from turngate.argv.build import read_options
 from turngate.contract.clauses import Reason
 from turngate.model import AdapterTurnResult, Outcome
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Call
 from turngate_probes.server_level.observed_turn import Prompt, alive, printed, trace, turn_of
-from turngate_probes.server_level.server_run import TURN_LIMIT, Visit
+from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun
 from turngate_probes.server_level.shim import Start, install
 from turngate_probes.stub_model import Exchange, Reply, Rule, ToolCall
 
@@ -27,7 +27,7 @@ _LOOK = 0.05
 
 
 @dataclass(slots=True)
-class Stay(Visit):
+class StickyServerRun(ServerRun):
     """Runs of which each keeps a process, one after the other on one server."""
 
     _earlier: int = 0
@@ -136,7 +136,7 @@ class Stay(Visit):
 
     def _starts(self) -> list[Start]:
         """List the starts of the engine in the run's directory that are not there to look at its configuration."""
-        stance = self.lab.contract.resident.interactive
+        stance = self.lab.contract.sticky.interactive
         query = stance.query.argv if stance and stance.query else None
         return [start for start in self.shim.starts(self._workspace) if start.arguments != query]
 
@@ -145,17 +145,17 @@ class Stay(Visit):
         contract = self.lab.contract
         tokens = [self.lab.sandbox.fill(token) for token in contract.hermetic.options]
         placed = read_options(contract, tokens)
-        return [t for p in placed if p.option.flag in contract.resident.options for t in p.tokens]
+        return [t for p in placed if p.option.flag in contract.sticky.options for t in p.tokens]
 
 
-def staying(play: Callable[[Stay], None]) -> Callable[[Lab], None]:
+def sticky_case(play: Callable[[StickyServerRun], None]) -> Callable[[EngineDriver], None]:
     """Make the story of a case out of what is done on a server behind a launcher, which outlives it."""
 
-    def stay(lab: Lab) -> None:
-        if lab.contract.resident.transport == "none":
+    def stay(lab: EngineDriver) -> None:
+        if lab.contract.sticky.transport == "none":
             raise CaseStoppedError("its contract names no way to keep a process", Reason.CONTRACT)
         with lab.slot():
-            kept = Stay(lab, install(lab.contract, lab.executable, lab.sandbox.root))
+            kept = StickyServerRun(lab, install(lab.contract, lab.executable, lab.sandbox.root))
             try:
                 kept.open(behind=True)
                 play(kept)

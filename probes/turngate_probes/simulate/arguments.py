@@ -115,7 +115,7 @@ def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
 
 def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
     """Whether the arguments are for a process that is kept over several turns."""
-    words = tuple(takewhile(lambda word: word != "{options}", contract.resident.argv))
+    words = tuple(takewhile(lambda word: word != "{options}", contract.sticky.argv))
     return bool(words) and tuple(argv[: len(words)]) == words
 
 
@@ -123,7 +123,7 @@ def read_sticky(contract: EngineContract, argv: Sequence[str]) -> Sticky:
     """Read the arguments of such a process; UsageProblem if it does not take them."""
     valued = dict(_sticky_option_names(contract))
     reader = _Reader(contract, argv, contract.launch.prompt[0], valued)
-    if not reader.read(contract.resident.argv):
+    if not reader.read(contract.sticky.argv):
         raise _unread(argv, reader.at)
     return Sticky(tuple(reader.options), reader.model())
 
@@ -145,7 +145,7 @@ def _option_names(contract: EngineContract) -> Iterator[tuple[str, bool]]:
 
 def _sticky_option_names(contract: EngineContract) -> Iterator[tuple[str, bool]]:
     """Name the options that a sticky process takes: of the model, of callers, and of the modes."""
-    kept = contract.resident
+    kept = contract.sticky
     model = contract.launch.model[:1] if kept.model == "argument" else ()
     taken = {*kept.options, *(token.partition("=")[0] for token in model)}
     for option in contract.options:

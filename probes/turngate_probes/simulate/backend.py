@@ -20,7 +20,7 @@ _QUESTION = {"outcome": "ask_user", "interaction": {**_CHOICE, "required_fields"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelText:
     """The model's text."""
 
     text: str
@@ -53,11 +53,11 @@ class Failed:
     status: int = 1
 
 
-Answer: TypeAlias = Said | Called | Failed
+Answer: TypeAlias = ModelText | Called | Failed
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ModelRequest:
     """What the model is asked: the whole conversation, and the tools that it may call."""
 
     model: str
@@ -65,7 +65,7 @@ class Request:
     tools: Sequence[str]
 
 
-Backend: TypeAlias = Callable[[Request], Answer]
+Backend: TypeAlias = Callable[[ModelRequest], Answer]
 
 
 def backend(env: Mapping[str, str], tool: ToolUse | None = None) -> Backend:
@@ -75,19 +75,19 @@ def backend(env: Mapping[str, str], tool: ToolUse | None = None) -> Backend:
     return lambda request: alone(request, env.get(REPLY_VARIABLE), tool)
 
 
-def alone(request: Request, reply: str | None, tool: ToolUse | None = None) -> Answer:
+def alone(request: ModelRequest, reply: str | None, tool: ToolUse | None = None) -> Answer:
     """Answer as told, else play a conversation: a question, the tool where it is offered, and a final result."""
     if reply is not None:
-        return Said(reply)
+        return ModelText(reply)
     last = request.messages[-1]
     if last["role"] == "tool":
-        return Said(_final(request, {"action": str(last["content"])}))
+        return ModelText(_final(request, {"action": str(last["content"])}))
     if sum(each["role"] == "user" for each in request.messages) == 1:
-        return Said(json.dumps(_QUESTION))
-    return _call(tool) if tool and tool.name in request.tools else Said(_final(request, {}))
+        return ModelText(json.dumps(_QUESTION))
+    return _call(tool) if tool and tool.name in request.tools else ModelText(_final(request, {}))
 
 
-def _final(request: Request, more: Mapping[str, str]) -> str:
+def _final(request: ModelRequest, more: Mapping[str, str]) -> str:
     """End with the colour that the user chose, which stands in the first two paragraphs of what they said last."""
     last = next(str(each["content"]) for each in reversed(request.messages) if each["role"] == "user")
     said = re.search(r"\b(red|blue)\b", " ".join(last.split("\n\n")[:2]))
@@ -101,7 +101,7 @@ def _call(tool: ToolUse) -> Called:
     return Called(tool.name, call_id, {"role": "assistant", "content": None, "tool_calls": [call]})
 
 
-def ask(url: str, request: Request) -> Answer:
+def ask(url: str, request: ModelRequest) -> Answer:
     """Ask a backend that speaks chat completions; waits for as long as it takes."""
     import http.client  # noqa: PLC0415 - slow to import, and an engine that is asked for its version needs none
 
@@ -132,7 +132,7 @@ def _read(status: int, body: bytes) -> Answer:
         message = document["choices"][0]["message"]
         for call in message.get("tool_calls") or ():
             return Called(str(call["function"]["name"]), str(call["id"]), message)
-        return Said(str(message["content"]))
+        return ModelText(str(message["content"]))
     except (ValueError, LookupError, TypeError, AttributeError):
         error = "the answer can't be read"
         return Failed(str(status), error, status) if status >= BAD_REQUEST else Failed(CUT, error)

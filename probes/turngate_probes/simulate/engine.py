@@ -9,7 +9,7 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate_probes.simulate import arguments, described
 from turngate_probes.simulate.arguments import Asked, UsageProblem
-from turngate_probes.simulate.backend import Answer, Called, Failed, Message, Said, World
+from turngate_probes.simulate.backend import Answer, Called, Failed, Message, ModelText, World
 from turngate_probes.simulate.model import Acted, Model
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky import process as sticky
@@ -155,7 +155,7 @@ class _Call:
         answer = self._ask(session.messages, asked)
         if isinstance(answer, Failed):
             return self._failed(answer)
-        text = answer.text if isinstance(answer, Said) else ""
+        text = answer.text if isinstance(answer, ModelText) else ""
         session.messages.append({"role": "assistant", "content": text})
         store.keep(session)
         self.slots["text"] = text
@@ -188,7 +188,7 @@ class _Call:
         self.facts.add(failed.kind)
         self.slots |= {"error": failed.error, "status": failed.status, "text": ""}
         told = [d for d in self.contract.deviations if d.clause == "backend.failure-told"]
-        declared = {d.symptom for d in told if not d.by_chance}
+        declared = {d.symptom for d in told if not d.flaky}
         self._print(self.simulation.retrying)
         if f"hang-{failed.kind}" in declared or failed.kind in self.simulation.hangs:
             self.world.hang()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from turngate.contract.structs import EngineContract
-from turngate_probes.simulate.backend import Answer, Backend, Called, Message, Request
+from turngate_probes.simulate.backend import Answer, Backend, Called, Message, ModelRequest
 from turngate_probes.simulate.described import simulation
 
 MAX_CALLS = 20
@@ -45,10 +45,10 @@ class Model:
             answer = self.backend(self._request(messages))
         return answer
 
-    def _request(self, messages: Sequence[Message]) -> Request:
+    def _request(self, messages: Sequence[Message]) -> ModelRequest:
         """Show on the wire what approval is in force, as far as the contract knows signs of it."""
         widened = [tool for sign in self.contract.approval_signs for tool in sign.tools] if self.auto else []
         described = simulation(self.contract)
         said = (described.system_prompt if described else {}).get("auto" if self.auto else "interactive")
         system = [{"role": "system", "content": said}] if said else []
-        return Request(self.name, [*system, *messages], [*self.tools, *widened])
+        return ModelRequest(self.name, [*system, *messages], [*self.tools, *widened])

@@ -79,7 +79,7 @@ def _tool(contract: EngineContract, work: Path) -> ToolUse | None:
         name: value.replace("{work}", str(work)) if isinstance(value, str) else value
         for name, value in tool.arguments.items()
     }
-    return ToolUse(tool.name, filled, tool.leaves)
+    return ToolUse(tool.name, filled, tool.creates_file)
 
 
 def _heed_signals(contract: EngineContract) -> None:

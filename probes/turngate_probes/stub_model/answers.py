@@ -9,7 +9,7 @@ from typing import TypeAlias
 from turngate_probes.stub_model import openai_responses
 from turngate_probes.stub_model.journal import Exchange, nonces_in
 from turngate_probes.stub_model.model_lists import listing
-from turngate_probes.stub_model.protocol import Json, Prompted, Said, Wire, encode
+from turngate_probes.stub_model.protocol import Json, Prompted, Said, WireProtocol, encode
 from turngate_probes.stub_model.replies import Cut, Hang, Refuse, Reply, Script, Text, ToolCall
 from turngate_probes.stub_model.routes import Count, Generate, Models, Route, Unknown, Upgrade, find
 
@@ -18,7 +18,7 @@ _CUT_TEXT = "This answer is going to end in the middle"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BackendRequest:
     """A request that was read: when (epoch seconds), and its decoded body. `path` has the query."""
 
     at: float
@@ -29,7 +29,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Whole:
+class WholeAnswer:
     """A document of known length; `cut`: half of it is sent, then the connection is closed."""
 
     status: int
@@ -38,7 +38,7 @@ class Whole:
 
 
 @dataclass(frozen=True, slots=True)
-class Stream:
+class StreamedAnswer:
     """Server-sent events as sent; `cut`: the first half is sent, then the connection is closed."""
 
     events: Sequence[bytes]
@@ -50,20 +50,20 @@ class Silence:
     """Nothing, for as long as the connection lasts."""
 
 
-Answer: TypeAlias = Whole | Stream | Silence
+Answer: TypeAlias = WholeAnswer | StreamedAnswer | Silence
 
 
-def respond(request: Request, script: Script) -> tuple[Exchange, Answer]:
+def respond(request: BackendRequest, script: Script) -> tuple[Exchange, Answer]:
     """Tell what to journal of a request, and its answer. The script is asked only where the model speaks."""
     route = find(request.method, request.path, request.headers)
     match route:
         case Generate(wire, given):
             return _generate(request, script, wire, given)
         case Count(_, key):
-            return _entry(request, _protocol(route), "count"), Whole(200, {key: 10})
+            return _entry(request, _protocol(route), "count"), WholeAnswer(200, {key: 10})
         case Models(wire, model):
             entry = _entry(request, _protocol(route), "models", model=model)
-            return entry, Whole(200, listing(wire.name, model))
+            return entry, WholeAnswer(200, listing(wire.name, model))
         case Upgrade(wire):
             # 426 is the status at which clients go on over plain HTTP
             return refuse(request, 426, "this backend speaks HTTP only")
@@ -71,12 +71,12 @@ def respond(request: Request, script: Script) -> tuple[Exchange, Answer]:
             return refuse(request, 404, f"unknown path: {request.method} {request.path}")
 
 
-def refuse(request: Request, status: int, message: str) -> tuple[Exchange, Answer]:
+def refuse(request: BackendRequest, status: int, message: str) -> tuple[Exchange, Answer]:
     """Answer with an error in the shape of whose path it is."""
     route = find(request.method, request.path, request.headers)
     wire = openai_responses.WIRE if isinstance(route, Unknown) else route.wire
     entry = _entry(request, _protocol(route), f"refuse {status}")
-    return entry, Whole(status, wire.refusal(status, message))
+    return entry, WholeAnswer(status, wire.refusal(status, message))
 
 
 def _protocol(route: Route) -> str | None:
@@ -91,7 +91,7 @@ def _protocol(route: Route) -> str | None:
             return None
 
 
-def _generate(request: Request, script: Script, wire: Wire, given: Json) -> tuple[Exchange, Answer]:
+def _generate(request: BackendRequest, script: Script, wire: WireProtocol, given: Json) -> tuple[Exchange, Answer]:
     try:
         sent = json.loads(request.body)
     except (ValueError, RecursionError):
@@ -106,11 +106,11 @@ def _generate(request: Request, script: Script, wire: Wire, given: Json) -> tupl
     return _entry(request, wire.name, _label(reply), prompted, model=named), _answer(wire, reply, document)
 
 
-def _answer(wire: Wire, reply: Reply, document: Json) -> Answer:
+def _answer(wire: WireProtocol, reply: Reply, document: Json) -> Answer:
     model = str(document.get("model"))
     match reply:
         case Refuse(status, message):
-            return Whole(status, wire.refusal(status, message))
+            return WholeAnswer(status, wire.refusal(status, message))
         case Hang():
             return Silence()
         case Text(text):
@@ -121,8 +121,8 @@ def _answer(wire: Wire, reply: Reply, document: Json) -> Answer:
             said = Said(model, _CUT_TEXT)
     cut = isinstance(reply, Cut)
     if document.get("stream"):
-        return Stream([encode(event) for event in wire.events(said, document)], cut=cut)
-    return Whole(200, wire.whole(said), cut=cut)
+        return StreamedAnswer([encode(event) for event in wire.events(said, document)], cut=cut)
+    return WholeAnswer(200, wire.whole(said), cut=cut)
 
 
 def _label(reply: Reply) -> str:
@@ -140,7 +140,7 @@ def _label(reply: Reply) -> str:
 
 
 def _entry(
-    request: Request,
+    request: BackendRequest,
     protocol: str | None,
     reply: str,
     prompted: Prompted = _NOTHING,

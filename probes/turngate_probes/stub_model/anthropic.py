@@ -8,7 +8,7 @@ from turngate_probes.stub_model.protocol import (
     Json,
     Prompted,
     Said,
-    Wire,
+    WireProtocol,
     ends_with_result,
     name_of,
     new_id,
@@ -95,4 +95,4 @@ def _refusal(status: int, message: str) -> Json:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": new_id("req_")}
 
 
-WIRE = Wire("anthropic", _read, _whole, _events, _refusal)
+WIRE = WireProtocol("anthropic", _read, _whole, _events, _refusal)

@@ -5,7 +5,16 @@ A stream always comes as server-sent events, as `alt=sse` asks for it.
 
 from collections.abc import Iterator
 
-from turngate_probes.stub_model.protocol import Event, Json, Prompted, Said, Wire, ends_with_result, objects, texts
+from turngate_probes.stub_model.protocol import (
+    Event,
+    Json,
+    Prompted,
+    Said,
+    WireProtocol,
+    ends_with_result,
+    objects,
+    texts,
+)
 
 _STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -71,4 +80,4 @@ def _refusal(status: int, message: str) -> Json:
     return {"error": {"code": status, "message": message, "status": _STATUSES.get(status, "UNKNOWN")}}
 
 
-WIRE = Wire("gemini", _read, _whole, _events, _refusal)
+WIRE = WireProtocol("gemini", _read, _whole, _events, _refusal)

@@ -7,10 +7,18 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import cast
 
-from turngate_probes.stub_model.answers import Answer, Request, Silence, Stream, Whole, refuse, respond
+from turngate_probes.stub_model.answers import (
+    Answer,
+    BackendRequest,
+    Silence,
+    StreamedAnswer,
+    WholeAnswer,
+    refuse,
+    respond,
+)
 from turngate_probes.stub_model.incoming import BadRequest, Direct, Proxied, read_body, read_target
 from turngate_probes.stub_model.journal import Egress, Exchange
-from turngate_probes.stub_model.listener import Listener
+from turngate_probes.stub_model.listener import BackendListener
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -22,8 +30,8 @@ class Handler(BaseHTTPRequestHandler):
     raw_requestline: bytes  # the base class keeps it here
 
     @property
-    def _listener(self) -> Listener:
-        return cast("Listener", self.server)
+    def _listener(self) -> BackendListener:
+        return cast("BackendListener", self.server)
 
     def setup(self) -> None:
         """Let the listener know of the connection, so that it can end it."""
@@ -45,7 +53,7 @@ class Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         line = self.raw_requestline.decode("latin-1").strip()
         refusal = message or HTTPStatus(code).phrase
-        self._settle(self._bare(line, None, f"refuse {code}"), Whole(code, {"error": {"message": refusal}}))
+        self._settle(self._bare(line, None, f"refuse {code}"), WholeAnswer(code, {"error": {"message": refusal}}))
 
     def _serve(self) -> None:
         try:
@@ -88,10 +96,10 @@ class Handler(BaseHTTPRequestHandler):
             self._listener.journal.note(self._bare(self.path, None, "refuse 403"))
         else:
             self._listener.journal.note(Egress(time.time(), target.host, target.port, self.command))
-        self._send(Whole(403, {"error": {"message": f"nothing is passed on to {target.host}:{target.port}"}}))
+        self._send(WholeAnswer(403, {"error": {"message": f"nothing is passed on to {target.host}:{target.port}"}}))
 
-    def _request(self, path: str, body: bytes) -> Request:
-        return Request(time.time(), self.command, path, self.headers, body)
+    def _request(self, path: str, body: bytes) -> BackendRequest:
+        return BackendRequest(time.time(), self.command, path, self.headers, body)
 
     def _bare(self, path: str, protocol: str | None, reply: str) -> Exchange:
         return Exchange(time.time(), self.command or "", path, protocol, None, (), (), (), b"", reply)
@@ -102,9 +110,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def _send(self, answer: Answer) -> None:
         match answer:
-            case Whole(status, document, cut):
+            case WholeAnswer(status, document, cut):
                 self._send_whole(status, json.dumps(document).encode(), cut=cut)
-            case Stream(events, cut):
+            case StreamedAnswer(events, cut):
                 self._send_stream(events, cut=cut)
             case Silence():
                 self.close_connection = True

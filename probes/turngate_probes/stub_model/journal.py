@@ -62,7 +62,7 @@ class Egress:
     method: str
 
 
-class Journal:
+class RequestLog:
     """Everything that was requested, in order. Safe for threads."""
 
     def __init__(self) -> None:

@@ -7,19 +7,19 @@ from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from turngate_probes.stub_model.journal import Journal
+from turngate_probes.stub_model.journal import RequestLog
 from turngate_probes.stub_model.replies import Script
 
 _PATIENCE = 2.0  # seconds for the threads to end once their connections are closed
 
 
-class Listener(ThreadingHTTPServer):
+class BackendListener(ThreadingHTTPServer):
     """A loopback port with a thread for each connection, and what the connections share."""
 
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, journal: Journal, script: Script, handler: type[BaseHTTPRequestHandler]) -> None:
+    def __init__(self, journal: RequestLog, script: Script, handler: type[BaseHTTPRequestHandler]) -> None:
         super().__init__(("127.0.0.1", 0), handler)
         self.journal = journal
         self.script = script

@@ -9,7 +9,7 @@ from turngate_probes.stub_model.protocol import (
     Json,
     Prompted,
     Said,
-    Wire,
+    WireProtocol,
     ends_with_result,
     name_of,
     new_id,
@@ -94,4 +94,4 @@ def _deltas(said: Said) -> Iterator[Json]:
     yield {"tool_calls": [{"index": 0, "function": {"arguments": said.arguments_json}}]}
 
 
-WIRE = Wire("openai.chat", _read, _whole, _events, refusal)
+WIRE = WireProtocol("openai.chat", _read, _whole, _events, refusal)

@@ -9,7 +9,7 @@ from turngate_probes.stub_model.protocol import (
     Json,
     Prompted,
     Said,
-    Wire,
+    WireProtocol,
     ends_with_result,
     name_of,
     new_id,
@@ -125,4 +125,4 @@ def _text_events(item: Json, said: Said) -> Iterator[tuple[str, Json]]:
     yield "response.content_part.done", {**place, "part": part}
 
 
-WIRE = Wire("openai.responses", _read, _whole, _events, openai_chat.refusal)
+WIRE = WireProtocol("openai.responses", _read, _whole, _events, openai_chat.refusal)

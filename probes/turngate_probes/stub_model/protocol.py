@@ -47,7 +47,7 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True)
-class Wire:
+class WireProtocol:
     """A vendor's protocol: reads a request's document, and gives answers and refusals their shape.
 
     Attributes:

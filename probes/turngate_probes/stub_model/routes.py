@@ -8,7 +8,7 @@ from typing import TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
-from turngate_probes.stub_model.protocol import Json, Wire
+from turngate_probes.stub_model.protocol import Json, WireProtocol
 
 # a base URL is given with or without its version, and some clients add one of their own
 _VERSIONS = re.compile(r"(?:/+v1(?:beta|alpha)?(?=/))*/+")
@@ -20,7 +20,7 @@ _MODELS = re.compile(r"models(?:/(?P<model>[^:]+))?")
 class Generate:
     """The model is asked to say something; `given` are the values that stand in the path."""
 
-    wire: Wire
+    wire: WireProtocol
     given: Json = field(default_factory=dict)
 
 
@@ -28,14 +28,14 @@ class Generate:
 class Upgrade:
     """The protocol is asked for over a WebSocket."""
 
-    wire: Wire
+    wire: WireProtocol
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
     """How many tokens would that be? `key` is where the answer puts the number."""
 
-    wire: Wire
+    wire: WireProtocol
     key: str
 
 
@@ -43,7 +43,7 @@ class Count:
 class Models:
     """Which models are there, or one of them, as the vendor of `wire` tells it."""
 
-    wire: Wire
+    wire: WireProtocol
     model: str | None
 
 
@@ -94,7 +94,7 @@ def _gemini_call(name: str) -> Route:
             return Unknown()
 
 
-def _asking_vendor(path: str, headers: Message) -> Wire:
+def _asking_vendor(path: str, headers: Message) -> WireProtocol:
     """Tell by its habits who asks for models: the vendors share the path."""
     if "anthropic-version" in headers:
         return anthropic.WIRE

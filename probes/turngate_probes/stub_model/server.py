@@ -7,8 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from turngate_probes.stub_model.handler import Handler
-from turngate_probes.stub_model.journal import Egress, Exchange, Journal
-from turngate_probes.stub_model.listener import Listener
+from turngate_probes.stub_model.journal import Egress, Exchange, RequestLog
+from turngate_probes.stub_model.listener import BackendListener
 from turngate_probes.stub_model.replies import Rule, Script
 
 
@@ -20,11 +20,11 @@ class StubBackend:
     """
 
     def __init__(self) -> None:
-        self._journal = Journal()
-        self._listener: Listener | None = None
+        self._journal = RequestLog()
+        self._listener: BackendListener | None = None
 
     def __enter__(self) -> Self:
-        self._listener = Listener(self._journal, Script(), Handler)
+        self._listener = BackendListener(self._journal, Script(), Handler)
         return self
 
     def __exit__(
@@ -57,7 +57,7 @@ class StubBackend:
         self._journal.listen(callback)
 
     @property
-    def _serving(self) -> Listener:
+    def _serving(self) -> BackendListener:
         if self._listener is None:
             raise RuntimeError("the stub backend serves only while its context is entered")
         return self._listener

@@ -153,7 +153,7 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
         gone.set()
         stop.set()
 
-    answer = printing.Answer(reader_gone)
+    answer = printing.PrintedTurn(reader_gone)
     data = data_dir(asked_dir)
     with _ended_by_signals(stop):
         try:

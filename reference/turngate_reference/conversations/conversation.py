@@ -19,7 +19,7 @@ from turngate.turn.envelope import Envelope
 from turngate.turn.read import TurnReader
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir
-from turngate_reference.engine.attempt import Attempt, Terms, attempt, traces
+from turngate_reference.engine.attempt import Attempt, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine, find_engine
 from turngate_reference.handle_record import PROMPT_KEPT, HandleRecord
 from turngate_reference.lock import locked
@@ -130,7 +130,7 @@ class Conversations(Struct, frozen=True):
         try:
             done = attempt(
                 installed, built, reader, traces(record.run_directory, record.turns),
-                Terms(record.cwd, relocated(os.environ, record.locations), self.stop, new_tree=self.new_tree),
+                RunOptions(record.cwd, relocated(os.environ, record.locations), self.stop, new_tree=self.new_tree),
             )  # fmt: skip
         except Exception:
             handle_record.write(path, record.updated(state="failed"))

@@ -18,7 +18,7 @@ _KEPT = "\n\t\u200c\u200d"
 _STDERR_LINES = 10
 
 
-class Answer:
+class PrintedTurn:
     """Prints the agent's texts as they come; `reader_gone` is called once nobody reads them any more.
 
     An envelope that is a text of its own is held back, since it is told in words if the turn ends with it.

@@ -93,7 +93,7 @@ class ServedRun:
                 done = turn.play(built, session, stop)
             decision, came = turn.came(done, start, _INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code
-            decision, came = headless.failure(run, error), finish.Came(time.monotonic() - start)
+            decision, came = headless.failure(run, error), finish.TurnResult(time.monotonic() - start)
         # before the state is told, as on the server: the next turn can't have begun
         self.records.keep(run, decision.state, run.session)
         headless.write_end(self.store, run, decision, came, _waited_or(stop))

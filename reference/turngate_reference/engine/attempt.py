@@ -59,7 +59,7 @@ class Attempt(Struct, frozen=True):
         return exited_well and reading.ended and not reading.failures and reading.final_text is not None
 
 
-class Terms(Struct, frozen=True):
+class RunOptions(Struct, frozen=True):
     """On what terms an engine runs: where, in which environment, for how long, and what ends it or hears of it.
 
     `timeout` is in seconds; `tag` marks its processes (empty: nobody needs to find them later); `on_start` gets
@@ -75,7 +75,7 @@ class Terms(Struct, frozen=True):
     new_tree: Callable[[str], Tree] = ProcessTree
 
 
-def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, terms: Terms) -> Attempt:
+def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, terms: RunOptions) -> Attempt:
     """Run the engine to its end, read by `reader`; EnvironmentFailed if it can't be started.
 
     Command, stdout and stderr are kept in `folder`; NoRoom if they can't be.

@@ -5,7 +5,7 @@ from typing import Any
 
 
 @dataclass
-class Refusal(Exception):  # noqa: N818 - it is an answer, not a fault of ours
+class ApiError(Exception):
     """A refused request: a code of the table `problems` in `openapi.yaml`, why, and what to do about it.
 
     `members` are further members of the problem document.

@@ -21,17 +21,17 @@ from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.orchestrator.help_survey import HelpSurvey
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.recovery import recover, watch_terminals
-from turngate_reference.server.orchestrator.sticky import Sticky
+from turngate_reference.server.orchestrator.sticky import StickyRuns
 from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
-from turngate_reference.server.sticky import ResidentHost
+from turngate_reference.server.sticky import StickyHost
 from turngate_reference.server.store.database import Store
 
 SLOTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class ServerSettings:
     """What a server is started with; `env` is what engines may get parts of, `pass_env` names more of it for them.
 
     `observe` hears of each turn: engine, outcome, seconds. `verify` says when engines are verified on the wire.
@@ -53,7 +53,7 @@ class Settings:
 class Server:
     """A running orchestrator; `close` ends it and every process that it started."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ServerSettings) -> None:
         """Take the data directory and settle what an earlier server left; EnvironmentFailed if it can't be used."""
         load.prepare()  # here, since turns and requests read contracts on many threads
         self._stack = ExitStack()
@@ -81,8 +81,8 @@ class Server:
         )  # fmt: skip
         self.dispatcher = Dispatcher(self.store, self._records, settings.slots)
         self.engines = Engines(settings.data, self._stop, profiles, settings.environment, self.dispatcher.kick)
-        self._sticky = Sticky(
-            self.store, self._records, ResidentHost(), self.dispatcher.release, settings.observe
+        self._sticky = StickyRuns(
+            self.store, self._records, StickyHost(), self.dispatcher.release, settings.observe
         )  # fmt: skip
         self._runner = TurnRunner(
             self.store, self._records, self.engines, profiles, self._sticky, settings.env,

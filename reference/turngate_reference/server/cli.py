@@ -14,13 +14,13 @@ import click
 
 from turngate.contract import load
 from turngate_reference.data_dir import data_dir
-from turngate_reference.server.app import SLOTS, Server, Settings
+from turngate_reference.server.app import SLOTS, Server, ServerSettings
 from turngate_reference.server.orchestrator.verification import Verify
 from turngate_reference.server.web.app import create_app
-from turngate_reference.server.web.listener import Listener, address_of, bound, url
+from turngate_reference.server.web.listener import WebListener, address_of, bound, url
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.security import guard, read_token
-from turngate_reference.server.web.streams import Streams
+from turngate_reference.server.web.streams import EventStreams
 
 PORT = 8321
 _EPILOG = """\b
@@ -101,13 +101,13 @@ def serve(  # noqa: PLR0913 - as it has options
     if warning:
         click.echo(f"warning: {warning}", err=True)
     guarding = guard(address[0], host, token)
-    metrics, open_streams = Metrics(), Streams()
-    settings = Settings(
+    metrics, open_streams = Metrics(), EventStreams()
+    settings = ServerSettings(
         data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify)
     )
     # bound first: a server that finds its port taken must not have begun to work on the queue
     with bound(family, address) as listening, _running(settings) as core:
-        listener = Listener(create_app(core, guarding, open_streams, metrics), listening, open_streams)
+        listener = WebListener(create_app(core, guarding, open_streams, metrics), listening, open_streams)
 
         def end(*_: object) -> None:
             listener.stop()
@@ -124,7 +124,7 @@ def serve(  # noqa: PLR0913 - as it has options
 
 
 @contextmanager
-def _running(settings: Settings) -> Iterator[Server]:
+def _running(settings: ServerSettings) -> Iterator[Server]:
     core = Server(settings)
     try:
         yield core
@@ -132,7 +132,7 @@ def _running(settings: Settings) -> Iterator[Server]:
         core.close()
 
 
-def _started(core: Server, at: str, settings: Settings) -> str:
+def _started(core: Server, at: str, settings: ServerSettings) -> str:
     engines = core.engines.every(patience=0)
     found = [each["engine"] + " (simulated)" * each["simulated"] for each in engines if each["executable"]]
     slots = f"{settings.slots} slot{'s' if settings.slots > 1 else ''}"

@@ -363,7 +363,7 @@ def test_template_that_widens_is_never_filled_in_interactive(build: Literal["sta
     for launch in document.data["launch"]:
         launch[build].insert(1, "--yolo")
     contract = load.Contract(document).at()
-    given_ = (CODEX.handle.dead,) if build == "resume" else ()
+    given_ = (CODEX.handle.nonexistent_id,) if build == "resume" else ()
     made = resume if build == "resume" else start
     with pytest.raises(ContractError, match="the template of codex passes --yolo in mode interactive"):
         made(contract, "hello", INTERACTIVE, *given_)

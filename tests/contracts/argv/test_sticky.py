@@ -3,9 +3,9 @@ from msgspec.structs import replace
 
 from tests.contracts.releases import RELEASES, name_of
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.argv.build import resident
+from turngate.argv.build import sticky
 from turngate.contract import load
-from turngate.contract.sticky import Resident
+from turngate.contract.sticky import Sticky
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
 from turngate.model import Mode
@@ -17,35 +17,35 @@ each_release = pytest.mark.parametrize("contract", RELEASES, ids=name_of)
 @pytest.mark.parametrize("mode", list(Mode))
 def test_every_release_can_be_kept(contract: EngineContract, mode: Mode) -> None:
     """Each has arguments without open slots, and a model among them where it does not go to the session."""
-    built = resident(contract, mode, model="m-1")
+    built = sticky(contract, mode, model="m-1")
     assert not any("{" in token for token in built)
-    assert ("m-1" in built) is (contract.resident.model == "argument")
+    assert ("m-1" in built) is (contract.sticky.model == "argument")
 
 
 @each_release
 def test_no_kept_engine_acts_unasked_in_interactive(contract: EngineContract) -> None:
     """No argument widens approval, and the contract says how asking is switched on and seen."""
-    assert not auto_flags_in(resident(contract, Mode.INTERACTIVE, model="m-1"), contract)
-    stance = contract.resident.interactive
+    assert not auto_flags_in(sticky(contract, Mode.INTERACTIVE, model="m-1"), contract)
+    stance = contract.sticky.interactive
     assert stance
-    assert stance.mode or stance.holds or stance.query
+    assert stance.mode or stance.expect or stance.query
 
 
 @each_release
 def test_what_an_engine_asks_is_answered_for_once(contract: EngineContract) -> None:
     """The contract names requests that ask, and words that allow and refuse a single action."""
-    assert contract.resident.asks
-    assert contract.resident.once
-    assert contract.resident.once.allow != contract.resident.once.deny
+    assert contract.sticky.permission_requests
+    assert contract.sticky.one_time
+    assert contract.sticky.one_time.allow != contract.sticky.one_time.deny
 
 
 def test_options_stand_where_the_template_says() -> None:
     """What the mode needs comes first, then the model and the caller's options, whose own model wins."""
     claude = load.contract("claude").at()
     asking = ("--permission-prompt-tool", "stdio")
-    built = resident(claude, Mode.INTERACTIVE, options=("--add-dir", "/x"), model="m-1")
+    built = sticky(claude, Mode.INTERACTIVE, options=("--add-dir", "/x"), model="m-1")
     assert built[-6:] == (*asking, "--model", "m-1", "--add-dir", "/x")
-    own = resident(claude, Mode.INTERACTIVE, options=("--model", "mine"), model="m-1")
+    own = sticky(claude, Mode.INTERACTIVE, options=("--model", "mine"), model="m-1")
     assert own[-4:] == (*asking, "--model", "mine")
 
 
@@ -60,20 +60,20 @@ def test_options_stand_where_the_template_says() -> None:
 def test_an_option_that_a_kept_engine_can_not_take_is_refused(mode: Mode, options: tuple[str, ...], what: str) -> None:
     """Nothing is dropped in silence, and nothing widens approval in interactive."""
     with pytest.raises(RefusedError, match=what):
-        resident(load.contract("codex").at(), mode, options=options)
+        sticky(load.contract("codex").at(), mode, options=options)
 
 
 def test_an_engine_without_transport_is_not_kept() -> None:
     """It is refused with the reason."""
-    codex = replace(load.contract("codex").at(), resident=Resident("none"))
+    codex = replace(load.contract("codex").at(), sticky=Sticky("none"))
     with pytest.raises(RefusedError, match="can't be kept"):
-        resident(codex, Mode.AUTO)
+        sticky(codex, Mode.AUTO)
 
 
 def test_a_contract_that_widens_a_kept_engine_is_wrong() -> None:
     """Arguments of ours that would let it act unasked are our mistake."""
     codex = load.contract("codex").at()
-    widened = replace(codex, resident=replace(codex.resident, argv=("app-server", "--yolo")))
+    widened = replace(codex, sticky=replace(codex.sticky, argv=("app-server", "--yolo")))
     with pytest.raises(ContractError, match="--yolo"):
-        resident(widened, Mode.INTERACTIVE)
-    assert resident(widened, Mode.AUTO) == ("app-server", "--yolo")
+        sticky(widened, Mode.INTERACTIVE)
+    assert sticky(widened, Mode.AUTO) == ("app-server", "--yolo")

@@ -28,17 +28,17 @@ BASELINES = {
 }
 # breaking, since the loop is the server's whole use, and a server that does not even start would pass else
 ORCHESTRATED = {
-    "orchestrated.waits",
-    "orchestrated.survives-kill",
-    "orchestrated.context-carried",
-    "orchestrated.final-data",
-    "orchestrated.no-auto-flags",
-    "orchestrated.dead-handle",
-    "orchestrated.missing-handle",
-    "orchestrated.engine-failure",
-    "orchestrated.bad-envelope",
-    "orchestrated.cancel",
-    "orchestrated.one-reply",
+    "server.waits",
+    "server.survives-kill",
+    "server.context-carried",
+    "server.final-data",
+    "server.no-auto-flags",
+    "server.dead-handle",
+    "server.missing-handle",
+    "server.engine-failure",
+    "server.bad-envelope",
+    "server.cancel",
+    "server.one-reply",
 }
 # the others of their level are degraded: going back is not promised
 CROSSED = {"upgrade.resume"}
@@ -66,14 +66,14 @@ BREAKING = (
     }
 )
 RESIDENT = {
-    "resident.one-process",
-    "resident.framing",
-    "resident.ends-when-told",
-    "resident.context-carried",
-    "resident.permission-asked",
-    "resident.wait-timeout",
-    "resident.process-lost",
-    "resident.restart",
+    "sticky.one-process",
+    "sticky.framing",
+    "sticky.ends-when-told",
+    "sticky.context-carried",
+    "sticky.permission-asked",
+    "sticky.wait-timeout",
+    "sticky.process-lost",
+    "sticky.restart",
 }
 INFORMATIVE = {"stream.known-events", "network.loopback-only"}
 DEGRADED = {
@@ -98,7 +98,7 @@ SYMPTOMS = {
     "resume.malformed-handle": LOUD,
     "stdin.open": {"hang"},
     "process.clean-exit": {"left-running", "lingers"},
-    "resident.ends-when-told": {"killed"},
+    "sticky.ends-when-told": {"killed"},
     "upgrade.resume": CROSSING,
     "rollback.resume": CROSSING,
     "rollback.touched": CROSSING,
@@ -270,8 +270,8 @@ def test_no_id_in_shape_is_harmful(data: st.DataObject, contract: EngineContract
 @every_release
 def test_dead_handle_has_the_shape_and_names_no_real_session(contract: EngineContract) -> None:
     """The dead id passes our own check, so that it is the engine which refuses it."""
-    assert re.fullmatch(contract.handle.shape, contract.handle.dead)
-    assert contract.handle.dead != IDS.get(contract.engine)
+    assert re.fullmatch(contract.handle.shape, contract.handle.nonexistent_id)
+    assert contract.handle.nonexistent_id != IDS.get(contract.engine)
 
 
 def test_ranges_are_what_the_tests_run_over() -> None:
@@ -305,7 +305,7 @@ def test_levels_of_the_fixed_clauses() -> None:
     assert {clause.id for clause in CLAUSES if clause.level == "hermetic"} >= (
         (BREAKING | DEGRADED | INFORMATIVE) - STATIC - ORCHESTRATED - CROSSED
     )
-    assert {clause.id for clause in CLAUSES if clause.level == "orchestrated"} == ORCHESTRATED | RESIDENT
+    assert {clause.id for clause in CLAUSES if clause.level == "server"} == ORCHESTRATED | RESIDENT
 
 
 @each_clause

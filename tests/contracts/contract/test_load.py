@@ -53,7 +53,7 @@ streams:
 events:
   - {stream: stdout, field: type, names: [a], unverified: true}
 handle:
-  - {handle_type: session_id, stream: stdout, record: first, field: id, shape: 's[0-9]{8}', dead: s00000000,
+  - {handle_type: session_id, stream: stdout, record: first, field: id, shape: 's[0-9]{8}', nonexistent_id: s00000000,
      unverified: true}
 end:
   - {stream: stdout, unverified: true}
@@ -65,7 +65,7 @@ resume_probe:
   - {directory: "{HOME}/small", unverified: true}
 hermetic:
   - {env: {}, files: [], model: stub, unverified: true}
-resident:
+sticky:
   - {transport: none, unverified: true}
 deviations:
   - {clause: stdin.open, symptom: hang, compensation: close it, unverified: true}
@@ -348,8 +348,18 @@ def test_every_error_is_told_at_once() -> None:
         ("clause: stdin.open", "clause: stdin.shut", "$.deviations[0].clause", "no clause 'stdin.shut'"),
         ("clause: stdin.open", "clause: handle.present", "$.deviations[0].clause", "is a baseline"),
         ("clause: stdin.open", "clause: interactive.no-auto-flags", "$.deviations[0].clause", "is a baseline"),
-        ("dead: s00000000", "dead: s0000000", "$.handle[0].dead", "does not have the shape"),
-        ("dead: s00000000", "dead: 's00000000 '", "$.handle[0].dead", "does not have the shape"),
+        (
+            "nonexistent_id: s00000000",
+            "nonexistent_id: s0000000",
+            "$.handle[0].nonexistent_id",
+            "does not have the shape",
+        ),
+        (
+            "nonexistent_id: s00000000",
+            "nonexistent_id: 's00000000 '",
+            "$.handle[0].nonexistent_id",
+            "does not have the shape",
+        ),
         ("(?P<version>.+)", "(.+)", "$.version[0].pattern", "names no group `version`"),
         (
             "locations: [SMALL_HOME]",
@@ -535,9 +545,9 @@ def _twice(key: str) -> tuple[str, str, int]:
 @pytest.mark.parametrize("dead", ["s00000001", "s12345678"])
 def test_dead_session_id_must_have_room_for_a_number(dead: str) -> None:
     """An id that recordings can't number is told where it stands; one with six zeros in a row can hold a number."""
-    errors = found(SMALL.replace("dead: s00000000", f"dead: {dead}"))
+    errors = found(SMALL.replace("nonexistent_id: s00000000", f"nonexistent_id: {dead}"))
     said = [(error.path, error.message, bool(error.hint)) for error in errors]
-    assert said == ([] if "000000" in dead else [("$.handle[0].dead", "no number can stand in it", True)])
+    assert said == ([] if "000000" in dead else [("$.handle[0].nonexistent_id", "no number can stand in it", True)])
 
 
 def test_errors_name_what_they_are_about() -> None:
@@ -581,8 +591,12 @@ def test_shape_leaves_room_for_numbers_and_none_for_flags(shape: str, message: s
         ("clause: stdin.open", "clause: stdin.shut", "see clauses.yaml"),
         ("clause: stdin.open", "clause: handle.present", "a release that misses it is broken"),
         ("    model: []\n    unverified", "    model: [--x]\n    unverified", "declare it under `options`"),
-        ("dead: s00000000", "dead: s0000000", "the shape is s[0-9]{8}"),
-        ("dead: s00000000", "dead: s12345678", "recordings number session ids in its last run of at least six zeros"),
+        ("nonexistent_id: s00000000", "nonexistent_id: s0000000", "the shape is s[0-9]{8}"),
+        (
+            "nonexistent_id: s00000000",
+            "nonexistent_id: s12345678",
+            "recordings number session ids in its last run of at least six zeros",
+        ),
     ],
 )
 def test_what_is_told_of_a_meaning_comes_with_its_remedy(old: str, new: str, hint: str) -> None:

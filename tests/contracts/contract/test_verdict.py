@@ -157,7 +157,7 @@ def test_deviation_that_no_longer_occurs_is_stale() -> None:
 
 def test_deviation_by_chance_is_never_stale() -> None:
     """What occurs now and then is excused when it does, and missed by nobody when it does not."""
-    chance = structs.replace(QUIET, by_chance=True)
+    chance = structs.replace(QUIET, flaky=True)
     assert not judge(Finding(ok=True, detail="refused"), chance).stale
     assert judge(fail("quiet"), chance).result is Result.DEVIATES
     came = judge(fail("hang"), HANG, chance)

@@ -13,7 +13,7 @@ from turngate.contract.verdict import Verdict
 from turngate.model import EngineResumeCapability
 from turngate.process import probe_results
 from turngate.process.executable import identity
-from turngate.process.probe_results import Capability, ProbeResult, keep_result, last_result
+from turngate.process.probe_results import Capability, ProbeResult, last_result, save_result
 
 
 @pytest.fixture(name="executable")
@@ -50,8 +50,8 @@ def only_file(cache: Path) -> Path:
 def test_a_result_is_read_back(executable: Path, cache: Path) -> None:
     """What was kept comes back whole, by any name of the executable; the last one counts."""
     assert last_result("codex", executable, cache) is None
-    keep_result(result(executable, detail="before"), cache)
-    keep_result(result(executable), cache)
+    save_result(result(executable, detail="before"), cache)
+    save_result(result(executable), cache)
     link = executable.with_name("link")
     link.symlink_to(executable)
     for path in (executable, link):
@@ -61,7 +61,7 @@ def test_a_result_is_read_back(executable: Path, cache: Path) -> None:
 
 def test_other_executables_have_no_part_in_it(executable: Path, cache: Path) -> None:
     """A copy, a changed file, and another engine that the same program stands for have no result."""
-    keep_result(result(executable), cache)
+    save_result(result(executable), cache)
     copy = executable.with_name("copy")
     copy.write_text("engine")
     assert last_result("codex", copy, cache) is None
@@ -74,7 +74,7 @@ def test_other_executables_have_no_part_in_it(executable: Path, cache: Path) -> 
 
 def test_a_long_detail_is_cut(executable: Path, cache: Path) -> None:
     """Whatever an engine printed, the file stays small and can be read."""
-    keep_result(result(executable, detail="é" * 10**6), cache)
+    save_result(result(executable, detail="é" * 10**6), cache)
     found = last_result("codex", executable, cache)
     assert found
     assert len(found.capability.detail) < 1200
@@ -84,7 +84,7 @@ def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pyte
     """As many as promised stay."""
     monkeypatch.setattr(probe_results, "KEPT", 2)
     for i, engine in enumerate(("codex", "gemini", "qwen")):
-        keep_result(result(executable, engine=engine), cache)
+        save_result(result(executable, engine=engine), cache)
         # files written at once may have one time
         newest = max((cache / "verdicts").iterdir(), key=lambda each: each.stat().st_mtime_ns)
         os.utime(newest, (i, i))
@@ -96,14 +96,14 @@ def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pyte
 def test_a_cache_that_can_not_be_written_is_no_error(executable: Path, cache: Path) -> None:
     """A probe does not fail for what only saves time, and leaves nothing half done."""
     cache.write_text("a file")
-    keep_result(result(executable), cache)
+    save_result(result(executable), cache)
     assert last_result("codex", executable, cache) is None
     cache.unlink()
-    keep_result(result(executable), cache)
+    save_result(result(executable), cache)
     place = only_file(cache)
     place.unlink()
     place.mkdir()
-    keep_result(result(executable), cache)
+    save_result(result(executable), cache)
     assert list(place.parent.iterdir()) == [place]
 
 
@@ -154,14 +154,14 @@ def linked(file: Path) -> None:
 )
 def test_a_hostile_file_is_no_result(harm: Callable[[Path], object], executable: Path, cache: Path) -> None:
     """Anything but our own file, about this executable and writable by nobody else, is passed over."""
-    keep_result(result(executable), cache)
+    save_result(result(executable), cache)
     harm(only_file(cache))
     assert last_result("codex", executable, cache) is None
 
 
 def test_a_file_of_somebody_else_is_no_result(executable: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who shares a directory with others does not believe them."""
-    keep_result(result(executable), cache)
+    save_result(result(executable), cache)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     assert last_result("codex", executable, cache) is None
 

@@ -4,7 +4,7 @@ from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines
 from turngate.model import Mode
 from turngate.turn import read
-from turngate.turn.read import Answer, TurnReader
+from turngate.turn.read import FinalText, TurnReader
 
 PARTS = 200_000
 
@@ -68,7 +68,7 @@ def test_an_answer_is_bounded_in_bytes(
 ) -> None:
     """Parts are kept up to the limit, which never leaves half a character; another group begins anew."""
     monkeypatch.setattr(read, "MAX_FINAL", 7)
-    collected = Answer()
+    collected = FinalText()
     for text, group in texts:
         collected.take(text, group)
         assert collected.text is not None

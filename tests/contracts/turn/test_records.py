@@ -2,15 +2,19 @@ import pytest
 
 from turngate.contract.structs import Match
 from turngate.turn import records as watch
-from turngate.turn.records import Look, Record, Watch
+from turngate.turn.records import Record, RecordDispatch, RecordHandler
 
 Seen = list[tuple[int, Record]]
 
 
-def looked(match: Match | None, *batches: list[Record], field: str | None, counted: bool) -> tuple[Seen, Watch]:
+def looked(
+    match: Match | None, *batches: list[Record], field: str | None, counted: bool
+) -> tuple[Seen, RecordDispatch]:
     """Show records in batches to somebody interested; give what was handed on, and the watch."""
     seen: Seen = []
-    made = Watch([Look(match, lambda record, index: seen.append((index, record)))], field, counted=counted)
+    made = RecordDispatch(
+        [RecordHandler(match, lambda record, index: seen.append((index, record)))], field, counted=counted
+    )
     for batch in batches:
         made.see(batch)
     return seen, made

@@ -13,7 +13,7 @@ from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.harness.observations import Seen, Turn
+from turngate_probes.harness.observations import Observations, Turn
 from turngate_probes.server_level.sticky_cases import SERVED
 
 LEVELS = ("static", "hermetic")
@@ -21,7 +21,7 @@ RENAMED = t.printed().replace(b"thread_id", b"session_id")
 VERSION = t.page("static/version", "codex-cli 0.169.0")
 
 
-def judged(seen: Seen, *done: str) -> dict[str, ClauseResult]:
+def judged(seen: Observations, *done: str) -> dict[str, ClauseResult]:
     """Judge all that can be judged once these cases are done."""
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, LEVELS, set(done))

@@ -18,7 +18,7 @@ from turngate_probes.clauses import CHECKS, judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES, FAILING
 from turngate_probes.harness.interrupt import Interrupt, Obstacle, ObstacleError, obstacle_of
-from turngate_probes.harness.observations import Seen, Sight
+from turngate_probes.harness.observations import Observation, Observations
 from turngate_probes.record import replay
 from turngate_probes.server_level.sticky_cases import SERVED
 
@@ -30,14 +30,14 @@ BY_ENGINE = st.builds(Obstacle, st.just("the engine did something"), st.none(), 
 BY_ENVIRONMENT = st.builds(Obstacle, st.just("the machine did something"), st.sampled_from(Reason))
 
 
-def judged(seen: Seen, *levels: str) -> dict[str, ClauseResult]:
+def judged(seen: Observations, *levels: str) -> dict[str, ClauseResult]:
     """Judge everything of some levels."""
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, levels, PLAYED | {EVERYTHING})
     return results
 
 
-def headless() -> list[Sight]:
+def headless() -> list[Observation]:
     """Return all that is seen of a good release without the server."""
     resumed = [t.resumed("main/again", "main/first"), t.resumed("main/third", "main/first", "main/again")]
     later = [t.turn("later-minute/a-first"), t.resumed("later-minute/a-again", "later-minute/a-first")]
@@ -52,9 +52,9 @@ def headless() -> list[Sight]:
     ]  # fmt: skip
 
 
-SEEN: dict[tuple[str, ...], list[Sight]] = {
+SEEN: dict[tuple[str, ...], list[Observation]] = {
     ("static", "hermetic"): headless(),
-    ("orchestrated",): [*v.good(), *kept.good()],
+    ("server",): [*v.good(), *kept.good()],
 }
 
 
@@ -88,23 +88,23 @@ def test_a_session_id_that_is_missing_everywhere_fails_its_own_clause_alone(clau
 
 def test_a_kept_process_that_is_lost_fails_the_clause_that_names_it() -> None:
     """It exits after its first turn: a process for all turns there is not; the rest needs one."""
-    asked = v.ended("resident/asked", "failed", "INTERACTION_PROCESS_LOST")
-    stopped = {"resident": LOST, "resident-ends": LOST}
-    results = judged(t.seen(*v.good(), asked, stopped=stopped), "orchestrated")
-    sticky = {name: found for name, found in results.items() if name.startswith("resident.")}
-    assert sticky["resident.one-process"].result is Result.FAIL
-    assert sticky["resident.one-process"].evidence == ("resident/asked",)
-    assert "INTERACTION_PROCESS_LOST" in sticky["resident.one-process"].detail
-    rest = [found for name, found in sticky.items() if name != "resident.one-process"]
-    assert {(found.result, found.needs) for found in rest} == {(Result.NOT_RUN, ("resident.one-process",))}
+    asked = v.ended("sticky/asked", "failed", "INTERACTION_PROCESS_LOST")
+    stopped = {"sticky": LOST, "sticky-ends": LOST}
+    results = judged(t.seen(*v.good(), asked, stopped=stopped), "server")
+    sticky = {name: found for name, found in results.items() if name.startswith("sticky.")}
+    assert sticky["sticky.one-process"].result is Result.FAIL
+    assert sticky["sticky.one-process"].evidence == ("sticky/asked",)
+    assert "INTERACTION_PROCESS_LOST" in sticky["sticky.one-process"].detail
+    rest = [found for name, found in sticky.items() if name != "sticky.one-process"]
+    assert {(found.result, found.needs) for found in rest} == {(Result.NOT_RUN, ("sticky.one-process",))}
     assert told(results.values()) == []
 
 
 def test_what_turngate_did_itself_is_a_bug() -> None:
     """A case that our own server stopped, and one that nobody played, leave clauses without a reason."""
     server = Obstacle("the server itself failed")
-    results = judged(t.seen(*kept.good(), stopped={"loop": server}), "orchestrated")
-    assert "orchestrated.waits" in told(results.values())
+    results = judged(t.seen(*kept.good(), stopped={"loop": server}), "server")
+    assert "server.waits" in told(results.values())
     assert "handle.present" in told(judged(t.seen(), "hermetic").values())
 
 

@@ -172,7 +172,7 @@ def test_a_loud_refusal_passes(clause: str, name: str) -> None:
 def test_a_bad_handle_that_is_taken_is_told_by_its_symptom(clause: str, name: str) -> None:
     """A fresh session, no new id, an error with exit code 0, a late failure and a hang have a symptom each."""
     played = {
-        "fresh-session": t.resumed(name, resumed=t.CODEX.handle.dead),
+        "fresh-session": t.resumed(name, resumed=t.CODEX.handle.nonexistent_id),
         "quiet": t.resumed(name),
         "exit-0": t.refused(name, stdout=t.printed(None, None, "no session"), exit_code=0),
         "late": t.refused(name, requests=(t.exchange(t.nonce(name)),)),

@@ -48,7 +48,7 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
         f"{kind}/{name}.yaml" for kind in ("engines", "simulations") for name in load.engines()
     ]
     assert "engines/iflow.yaml: valid\n" in clean
-    assert "engines/codex.yaml: valid, unverified: $.resident[0]" in clean
+    assert "engines/codex.yaml: valid, unverified: $.sticky[0]" in clean
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ import pytest
 from tests.probes import engines
 from turngate import cli
 from turngate.contract import load
-from turngate_probes.harness.interrupt import _interrupting
+from turngate_probes.harness.interrupt import interrupting
 from turngate_probes.releases.install import pinned_version
 
 
@@ -94,7 +94,7 @@ def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals, monk
         killed.set()
 
     monkeypatch.setattr(os, "_exit", exit_at_once)
-    with _interrupting(interrupt):
+    with interrupting(interrupt):
         signal.raise_signal(number)
         assert called.wait(60)
         assert codes == []

@@ -8,7 +8,7 @@ import pytest
 from tests.probes.matrix.conftest import Shop
 from tests.probes.matrix.conftest import _shop as _shop  # noqa: PLC0414 - a fixture
 from turngate.files import use_overlay
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 
 OLD, NEW = "0.162.0", "0.163.0"
 
@@ -16,7 +16,7 @@ OLD, NEW = "0.162.0", "0.163.0"
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Play the case of the later minute in the same one, and take any overlay away."""
-    monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
+    monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
     yield
     use_overlay(None)
 

@@ -2,7 +2,7 @@
 
 from turngate.contract import load
 from turngate_probes.gate.classify import Use
-from turngate_probes.gate.contract_usage import option_use, use_of, used_keys
+from turngate_probes.gate.contract_usage import keys_in_use, option_use, use_of
 
 CODEX = load.contract("codex").at("0.169.0")
 GEMINI = load.contract("gemini").at("0.61.0")
@@ -21,7 +21,7 @@ def test_options_of_every_turn_are_relied_on() -> None:
 
 def test_records_and_keys_that_turns_are_read_by() -> None:
     """The id, the end, the answer and failures are read; the rest of the stream is not."""
-    used = used_keys(CODEX)
+    used = keys_in_use(CODEX)
     assert use_of(used, "thread.started", "") == (Use.RELIES, "handle.present")
     assert use_of(used, "thread.started", "thread_id") == (Use.RELIES, "handle.present")
     assert use_of(used, "turn.completed", "") == (Use.RELIES, "turn.terminal-event")
@@ -33,13 +33,13 @@ def test_records_and_keys_that_turns_are_read_by() -> None:
 
 def test_a_key_of_any_record_is_used_in_all() -> None:
     """An id that every record holds is used, whichever the record."""
-    used = used_keys(OPENCODE)
+    used = keys_in_use(OPENCODE)
     assert use_of(used, "whatever", OPENCODE.handle.field)[0] is Use.RELIES
     assert use_of(used, "whatever", "")[0] is Use.NONE
 
 
 def test_documents_are_used_by_their_keys() -> None:
     """Where records have no kind, their own keys stand for it."""
-    used = used_keys(GEMINI)
+    used = keys_in_use(GEMINI)
     assert use_of(used, GEMINI.handle.field, "")[0] is Use.NONE or GEMINI.events.field is None
     assert use_of(used, "*", GEMINI.handle.field)[0] is Use.RELIES

@@ -10,7 +10,7 @@ import pytest
 from tests.probes import engines
 from tests.probes.gate.conftest import NEW, OLD, Gate
 from turngate.contract.load import first_error
-from turngate_probes.gate.collect import Gathering
+from turngate_probes.gate.collect import Collecting
 from turngate_probes.gate.sources import Registry
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases.install import pinned_version
@@ -192,14 +192,14 @@ def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
 
 def test_an_interrupt_ends_it_with_130(gate: Gate, few: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known by then is reported, and is no outcome."""
-    run = Gathering.run
+    run = Collecting.run
 
-    def interrupted(self: Gathering) -> Any:
+    def interrupted(self: Collecting) -> Any:
         found = run(self)
         self.interrupt.set()
         return found
 
-    monkeypatch.setattr(Gathering, "run", interrupted)
+    monkeypatch.setattr(Collecting, "run", interrupted)
     code, report = gate.run(*few)
     assert (code, report["outcome"]) == (130, "interrupted")
 

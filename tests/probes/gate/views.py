@@ -3,7 +3,7 @@
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate_probes.gate.baseline import Entry
-from turngate_probes.gate.collect import Answer, Gathered
+from turngate_probes.gate.collect import Collected, ReleaseAnswer
 from turngate_probes.gate.presentation import ruling_of
 from turngate_probes.gate.report import gate_report
 from turngate_probes.journal.journal import Event
@@ -27,11 +27,11 @@ def call(release: str, *, acted: bool, told: str = "no") -> Event:
 def of(old: list[Event], new: list[Event], *excused: str, at: str = "b.yaml:3", interrupted: bool = False) -> Report:
     """The report of a gate on what these events tell, in which these names are excused."""
     frame = samples.of(old, new)
-    before, after = (Answer(*each) for each in zip(frame["releases"], (old, new), strict=True))
+    before, after = (ReleaseAnswer(*each) for each in zip(frame["releases"], (old, new), strict=True))
     entries = [Entry("codex", name, "mended upstream", at=at) for name in excused]
     baseline = "b.yaml" if excused else None
     return gate_report(
-        Gathered(before, after, None, frame), entries, seconds=3.0, interrupted=interrupted, baseline=baseline
+        Collected(before, after, None, frame), entries, seconds=3.0, interrupted=interrupted, baseline=baseline
     )
 
 

@@ -12,18 +12,18 @@ from turngate.model import Mode
 from turngate.turn.envelope import BadEnvelope, read_envelope
 from turngate_probes.harness import cases
 from turngate_probes.harness.cases import ANSWER, CASES, FAILING, IMITATION, LARGE_PROMPT, QUESTION
-from turngate_probes.harness.driver import Lab
-from turngate_probes.harness.observations import Seen
+from turngate_probes.harness.driver import EngineDriver
+from turngate_probes.harness.observations import Observations
 
 ENGINES = [load.contract(name).at() for name in load.engines()]
 
 
 @pytest.fixture(name="seen", scope="module")
-def _seen(tmp_path_factory: pytest.TempPathFactory) -> Seen:
+def _seen(tmp_path_factory: pytest.TempPathFactory) -> Observations:
     """All that an honest engine shows of all cases, without the wait for a later minute."""
     folder = tmp_path_factory.mktemp("cases")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Lab, "until_later_minute", lambda *_: None)
+        patch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
         return engines.play(engines.install(folder), folder, *(case.name for case in CASES)).seen
 
 
@@ -34,13 +34,13 @@ def test_names_are_unique_and_failing_backends_are_cases() -> None:
     assert set(FAILING) <= set(names)
 
 
-def test_each_case_runs_as_many_turns_as_it_says(seen: Seen) -> None:
+def test_each_case_runs_as_many_turns_as_it_says(seen: Observations) -> None:
     """What is announced as the number of turns is what is run."""
     played = [name.partition("/")[0] for name in seen.turns]
     assert {case.name: played.count(case.name) for case in CASES} == {case.name: case.steps for case in CASES}
 
 
-def test_every_turn_has_a_nonce_of_its_own(seen: Seen) -> None:
+def test_every_turn_has_a_nonce_of_its_own(seen: Observations) -> None:
     """No two turns share a nonce, and each stands in its prompt, but for prompts that must look like flags."""
     nonces = [turn.nonce for turn in seen.turns.values() if turn.nonce]
     assert len(set(nonces)) == len(nonces)
@@ -48,7 +48,7 @@ def test_every_turn_has_a_nonce_of_its_own(seen: Seen) -> None:
     assert without == {"flag-prompts/first", "flag-prompts/again"}
 
 
-def test_only_the_case_of_mode_auto_and_a_tool_call_run_in_it(seen: Seen) -> None:
+def test_only_the_case_of_mode_auto_and_a_tool_call_run_in_it(seen: Observations) -> None:
     """All other turns are interactive, and none of those is passed an auto-approve flag."""
     auto = {turn.name for turn in seen.turns.values() if turn.mode is Mode.AUTO}
     assert auto == {"auto/first", "auto/again", "tool-call/auto"}
@@ -56,7 +56,7 @@ def test_only_the_case_of_mode_auto_and_a_tool_call_run_in_it(seen: Seen) -> Non
         assert auto_flags_in(seen.turns[name].own_arguments, seen.contract) == ()
 
 
-def test_sessions_are_resumed_as_the_story_goes(seen: Seen) -> None:
+def test_sessions_are_resumed_as_the_story_goes(seen: Observations) -> None:
     """Each resumed turn names the session that the story says."""
     resumed = {turn.name: turn.resumed for turn in seen.turns.values() if turn.resumed}
     main, minute = seen.turns["main/first"].session, "later-minute"
@@ -64,12 +64,12 @@ def test_sessions_are_resumed_as_the_story_goes(seen: Seen) -> None:
     assert resumed == {
         "main/again": main, "main/third": main, "main/elsewhere": main,
         f"{minute}/a-again": a, f"{minute}/a-third": a, f"{minute}/b-again": b,
-        "bad-handles/dead": seen.contract.handle.dead, "bad-handles/malformed": cases.MALFORMED,
+        "bad-handles/dead": seen.contract.handle.nonexistent_id, "bad-handles/malformed": cases.MALFORMED,
         "auto/again": seen.turns["auto/first"].session, "flag-prompts/again": seen.turns["flag-prompts/first"].session,
     }  # fmt: skip
 
 
-def test_the_large_prompt_is_large(seen: Seen) -> None:
+def test_the_large_prompt_is_large(seen: Observations) -> None:
     """The prompt has 200 KB, and a nonce at both ends."""
     prompt = seen.turns["large-prompt/first"].prompt
     assert len(prompt) > LARGE_PROMPT
@@ -98,6 +98,6 @@ def test_every_engine_has_a_flag_that_a_prompt_may_look_like(contract: EngineCon
 def test_a_later_minute_is_waited_for_after_the_first_turn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait counts from the end of the session's first turn."""
     waited: list[float] = []
-    monkeypatch.setattr(Lab, "until_later_minute", lambda _, since: waited.append(since))
+    monkeypatch.setattr(EngineDriver, "until_later_minute", lambda _, since: waited.append(since))
     seen = engines.play(engines.install(tmp_path), tmp_path, "later-minute").seen
     assert waited == [seen.turns["later-minute/a-first"].finished_at]

@@ -19,19 +19,19 @@ from turngate.model import Mode, Outcome
 from turngate.process import Ended, ProcessRequest
 from turngate_probes.harness import driver as lab_module
 from turngate_probes.harness.cases import ANSWER, FINAL
-from turngate_probes.harness.driver import Ask, Lab
+from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
-from turngate_probes.harness.observations import Sight
+from turngate_probes.harness.observations import Observation
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.stub_model import Hang, Refuse, new_nonce
 
 
 @pytest.fixture(name="played")
-def _played(tmp_path: Path) -> Iterator[Lab]:
+def _played(tmp_path: Path) -> Iterator[EngineDriver]:
     """A lab with the honest fake engine; notes go to the list `noted`."""
-    noted: list[Sight] = []
+    noted: list[Observation] = []
     with sandbox(CODEX.hermetic, tmp_path, "main", keep=False) as box:
-        yield Lab("main", CODEX, engines.install(tmp_path), box, nullcontext, Interrupt(), noted.append)
+        yield EngineDriver("main", CODEX, engines.install(tmp_path), box, nullcontext, Interrupt(), noted.append)
 
 
 def ask(**changes: Any) -> Ask:
@@ -40,7 +40,7 @@ def ask(**changes: Any) -> Ask:
     return replace(Ask(f"What? {nonce}", nonce, FINAL), **changes)
 
 
-def test_a_turn_is_seen_whole(played: Lab) -> None:
+def test_a_turn_is_seen_whole(played: EngineDriver) -> None:
     """Argv, reading, request and id of a first turn are there."""
     asked = ask()
     turn = played.start("first", asked)
@@ -55,7 +55,7 @@ def test_a_turn_is_seen_whole(played: Lab) -> None:
     assert turn.cwd == str(played.sandbox.work)
 
 
-def test_a_resume_sees_its_own_requests_alone(played: Lab) -> None:
+def test_a_resume_sees_its_own_requests_alone(played: EngineDriver) -> None:
     """The requests of an earlier turn are not counted for a later one, and its directory may be another."""
     first = played.start("first", ask())
     again = played.resume("again", first.session, ask(turn_index=2, cwd=played.sandbox.other))
@@ -65,13 +65,13 @@ def test_a_resume_sees_its_own_requests_alone(played: Lab) -> None:
     assert again.cwd == str(played.sandbox.other)
 
 
-def test_without_a_session_there_is_no_resume(played: Lab) -> None:
+def test_without_a_session_there_is_no_resume(played: EngineDriver) -> None:
     """What the turn before did not report can't be resumed."""
     with pytest.raises(CaseStoppedError, match="reported no session id"):
         played.resume("again", None, ask())
 
 
-def test_an_odd_handle_passes_only_unchecked(played: Lab) -> None:
+def test_an_odd_handle_passes_only_unchecked(played: EngineDriver) -> None:
     """Our own shape check stands in the way unless it is put aside."""
     with pytest.raises(Exception, match="is no session id"):
         played.resume("bad", "not-a-session-id", ask())
@@ -80,7 +80,7 @@ def test_an_odd_handle_passes_only_unchecked(played: Lab) -> None:
     assert "not-a-session-id" in turn.argv
 
 
-def test_the_prompt_may_be_forced_into_an_argument(played: Lab) -> None:
+def test_the_prompt_may_be_forced_into_an_argument(played: EngineDriver) -> None:
     """As an argument the prompt is none of our own arguments, and standard input stays open if asked."""
     asked = ask(via="argument", stdin_open=True, patience=30.0)
     turn = played.start("first", asked)
@@ -89,13 +89,13 @@ def test_the_prompt_may_be_forced_into_an_argument(played: Lab) -> None:
     assert turn.exit_code == 0
 
 
-def test_mode_auto_passes_its_flags(played: Lab) -> None:
+def test_mode_auto_passes_its_flags(played: EngineDriver) -> None:
     """In mode auto the contract's flags are among our arguments."""
     assert "workspace-write" in played.start("first", ask(mode=Mode.AUTO)).own_arguments
     assert "workspace-write" not in played.start("second", ask()).own_arguments
 
 
-def test_patience_ends_a_turn_after_its_first_request(played: Lab) -> None:
+def test_patience_ends_a_turn_after_its_first_request(played: EngineDriver) -> None:
     """An engine that still waits for the model when patience is over is ended and counts as a hang."""
     turn = played.start("first", ask(reply=Hang(), patience=0.2))
     assert (turn.ended, turn.reading.result.outcome) == (Ended.STOPPED, Outcome.ERROR)
@@ -103,14 +103,14 @@ def test_patience_ends_a_turn_after_its_first_request(played: Lab) -> None:
     assert len(turn.watched) == 1
 
 
-def test_patience_that_was_not_needed_does_no_harm(played: Lab) -> None:
+def test_patience_that_was_not_needed_does_no_harm(played: EngineDriver) -> None:
     """A turn that fails in time ended by itself."""
     turn = played.start("first", ask(reply=Refuse(401), patience=60.0))
     assert (turn.ended, turn.exit_code) == (Ended.EXIT, 1)
 
 
 def test_where_no_request_is_seen_patience_counts_from_the_start(
-    played: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    played: EngineDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A quiet engine is ended after patience and the time that a start may take."""
     monkeypatch.setattr(lab_module, "STARTUP_ALLOWANCE", 0.1)
@@ -120,9 +120,9 @@ def test_where_no_request_is_seen_patience_counts_from_the_start(
     assert turn.watched == ()
 
 
-def test_an_interrupt_ends_a_turn_and_leaves_no_note(played: Lab) -> None:
+def test_an_interrupt_ends_a_turn_and_leaves_no_note(played: EngineDriver) -> None:
     """A turn that was cut off by an interrupt proves nothing, so it is not noted."""
-    noted: list[Sight] = []
+    noted: list[Observation] = []
     played = replace(played, note=noted.append)
     called = threading.Event()
 
@@ -138,18 +138,18 @@ def test_an_interrupt_ends_a_turn_and_leaves_no_note(played: Lab) -> None:
     assert noted == []
 
 
-def test_a_page_is_seen_and_noted(played: Lab) -> None:
+def test_a_page_is_seen_and_noted(played: EngineDriver) -> None:
     """A plain command runs in the sandbox and is noted."""
-    noted: list[Sight] = []
+    noted: list[Observation] = []
     page = replace(played, case="static", note=noted.append).page("version", ["--version"])
     assert (page.name, page.stdout, page.exit_code) == ("static/version", b"codex-cli 0.169.0\n", 0)
     assert noted == [page]
 
 
-def test_an_interrupt_ends_a_page_and_leaves_no_note(played: Lab, tmp_path: Path) -> None:
+def test_an_interrupt_ends_a_page_and_leaves_no_note(played: EngineDriver, tmp_path: Path) -> None:
     """A version query that was cut off is no answer of the engine."""
     engines.install(tmp_path, "hangs-at-version")
-    noted: list[Sight] = []
+    noted: list[Observation] = []
     played = replace(played, note=noted.append)
     os.mkfifo(tmp_path / "meeting")
     with ThreadPoolExecutor() as pool:
@@ -173,7 +173,7 @@ class Waiting(Interrupt):
         self.waited.append(seconds)
 
 
-def test_a_later_minute_begins_after_the_next_full_one(played: Lab) -> None:
+def test_a_later_minute_begins_after_the_next_full_one(played: EngineDriver) -> None:
     """It waits until a second into the minute after the given time, however much of that has passed."""
     waiting = Waiting()
     played = replace(played, interrupt=waiting)
@@ -186,7 +186,7 @@ def test_a_later_minute_begins_after_the_next_full_one(played: Lab) -> None:
     assert waiting.waited[2] < 0
 
 
-def test_output_that_is_too_much_is_counted(played: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_output_that_is_too_much_is_counted(played: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a turn that prints without end the beginning is kept, and how much was not."""
     monkeypatch.setattr(lab_module, "ProcessRequest", partial(ProcessRequest, max_output=100))
     turn = played.start("first", ask())

@@ -10,10 +10,10 @@ from turngate_probes.harness.resource_usage import (
     ENGINE_MEMORY,
     LEAST_MEMORY,
     WAITING_MEMORY,
-    Peaks,
+    ResourceUsage,
     enough_memory,
     jobs_for,
-    resident,
+    resident_set_bytes,
     waiting_for,
 )
 
@@ -21,7 +21,7 @@ from turngate_probes.harness.resource_usage import (
 def test_the_most_of_all_samples_is_kept() -> None:
     """Later and smaller samples change nothing."""
     sizes = [5, 9, 1]
-    with Peaks(lambda: sizes.pop(0) if sizes else 0) as found:
+    with ResourceUsage(lambda: sizes.pop(0) if sizes else 0) as found:
         found.look()
         found.look()
     assert found.cache_bytes == 9
@@ -30,9 +30,9 @@ def test_the_most_of_all_samples_is_kept() -> None:
 
 def test_processes_below_count() -> None:
     """A child's memory is in the sum, and one that vanished is passed over."""
-    alone = resident()
+    alone = resident_set_bytes()
     with psutil.Popen(("cat",), stdin=-1) as child:
-        assert resident() >= alone
+        assert resident_set_bytes() >= alone
         assert child.stdin
         child.stdin.close()
 

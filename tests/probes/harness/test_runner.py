@@ -11,22 +11,22 @@ from turngate.process import Ended
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness import cases, driver
 from turngate_probes.harness.cases import CASES
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt, Obstacle
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 
 
 @pytest.fixture(name="no_waiting", autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a later minute come at once."""
-    monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
+    monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
 
 
 def test_a_stage_makes_ready_what_threads_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Contracts and catalogue can be converted on many threads from then on."""
     prepared: list[None] = []
     monkeypatch.setattr(load, "prepare", lambda: prepared.append(None))
-    Stage.of(tmp_path, 1, Interrupt())
+    CaseRunner.of(tmp_path, 1, Interrupt())
     assert prepared == [None]
 
 
@@ -141,6 +141,6 @@ def test_a_crash_of_a_case_is_no_result(tmp_path: Path, monkeypatch: pytest.Monk
     def crash(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(Lab, "page", crash)
+    monkeypatch.setattr(EngineDriver, "page", crash)
     with pytest.raises(ZeroDivisionError):
         engines.play(engines.install(tmp_path), tmp_path, "static")

@@ -9,7 +9,7 @@ import pytest
 
 from turngate.contract.structs import Hermetic, SetupFile
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, sandbox, sweep
 
 HERMETIC = Hermetic(
@@ -127,10 +127,10 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     (tmp_path / "live-1").mkdir()
     (tmp_path / "note").write_text("")
     assert orphan.is_dir()
-    Stage.of(tmp_path, 1, Interrupt(), keep=True)
+    CaseRunner.of(tmp_path, 1, Interrupt(), keep=True)
     assert orphan.is_dir()
     with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
-        Stage.of(tmp_path, 1, Interrupt())
+        CaseRunner.of(tmp_path, 1, Interrupt())
         assert {each.name for each in tmp_path.iterdir()} == {box.root.name, held.name, "live-1", "note"}
     assert (held / "left").exists()
     alive.communicate("")

@@ -4,14 +4,14 @@ import json
 from pathlib import Path
 
 from tests.probes import turns as t
-from turngate_probes.harness.sandbox import keep_streams
+from turngate_probes.harness.sandbox import save_streams
 
 
 def test_a_turn_is_kept_whole(tmp_path: Path) -> None:
     """Command, both streams and each request lie in a folder named for the step."""
     requests = (t.exchange(body=b"first"), t.exchange(body=b"second"))
     turn = t.turn("main/first", stderr=b"\xffwarning", requests=requests)
-    keep_streams(turn, tmp_path)
+    save_streams(turn, tmp_path)
     folder = tmp_path / "turns" / "first"
     assert (folder / "stdout").read_bytes() == turn.stdout
     assert (folder / "stderr").read_bytes() == b"\xffwarning"
@@ -22,5 +22,5 @@ def test_a_turn_is_kept_whole(tmp_path: Path) -> None:
 
 def test_a_page_is_kept_without_requests(tmp_path: Path) -> None:
     """A plain command has no requests to keep."""
-    keep_streams(t.page("static/help-1", "usage"), tmp_path)
+    save_streams(t.page("static/help-1", "usage"), tmp_path)
     assert sorted(path.name for path in (tmp_path / "turns/help-1").iterdir()) == ["command.json", "stderr", "stdout"]

@@ -13,7 +13,7 @@ from tests.probes import engines
 from tests.probes.report import samples
 from tests.probes.turns import CODEX, exchange
 from turngate_probes.journal.events import turn_event
-from turngate_probes.journal.tool_access import difference, price, rows, told
+from turngate_probes.journal.tool_access import difference, rows, told, tool_access
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.text import print_report
@@ -22,7 +22,7 @@ from turngate_probes.report.text import print_report
 def asked(*lies: str, folder: Path) -> dict[str, Any]:
     """Play the case of the tool call, and that of mode auto, on a fake engine."""
     seen = engines.play(engines.install(folder, *lies), folder, "main", "auto", "tool-call").seen
-    return price([{"event": "turn", **turn_event(turn, {})} for turn in seen.turns.values()]) or {}
+    return tool_access([{"event": "turn", **turn_event(turn, {})} for turn in seen.turns.values()]) or {}
 
 
 def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def event(step: str = "first", **changes: Any) -> dict[str, Any]:
 )
 def test_what_became_of_a_call(changes: dict[str, Any], outcome: str) -> None:
     """What was done goes before what was said."""
-    found = price([event(**changes)])
+    found = tool_access([event(**changes)])
     assert found
     assert found["interactive"]["call"]["outcome"] == outcome
     assert found["auto"] is None
@@ -81,18 +81,18 @@ def test_what_became_of_a_call(changes: dict[str, Any], outcome: str) -> None:
 
 def test_without_a_call_there_is_no_table() -> None:
     """Nothing is said of a mode that was not seen; an old journal knows nothing of all this."""
-    assert price([]) is None
+    assert tool_access([]) is None
     assert list(rows(None)) == []
-    shown = price([event(requests=[{"reply": "text", "tools": ["a"]}])])
+    shown = tool_access([event(requests=[{"reply": "text", "tools": ["a"]}])])
     assert shown == {"interactive": {"tools": ["a"], "call": None}, "auto": None}
     assert list(rows(shown)) == []
-    assert price([event(requests=None)]) is None
+    assert tool_access([event(requests=None)]) is None
 
 
 def test_what_became_of_a_recorded_call_is_unknown() -> None:
     """Recordings show that the model asked for a tool, and not what the tool did."""
     recorded = {key: value for key, value in event().items() if key not in {"acted", "told"}}
-    assert price([recorded]) == {"interactive": {"tools": ["exec_command"], "call": None}, "auto": None}
+    assert tool_access([recorded]) == {"interactive": {"tools": ["exec_command"], "call": None}, "auto": None}
 
 
 def offered(interactive: list[str] | None, auto: list[str] | None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from turngate.contract.clauses import Result
 from turngate.errors import EnvironmentFailed
-from turngate_probes.matrix.bisection import Answer, Bisection, Change
+from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, ResultChange
 
 MANY = tuple(f"0.{i}.0" for i in range(100, 164))
 
@@ -19,10 +19,10 @@ RESULTS: tuple[Result | None, ...] = (Result.PASS, Result.FAIL, Result.DEVIATES,
 def search(history: Sequence[Result | None]) -> Bisection:
     """Search made-up answers, one for each release; None: it can't answer. No release may be asked twice."""
     left = dict(zip(MANY, history, strict=False))
-    return Bisection(tuple(left), lambda version: Answer(version, left.pop(version), "made up"))
+    return Bisection(tuple(left), lambda version: ClauseAnswer(version, left.pop(version), "made up"))
 
 
-def check(history: Sequence[Result | None], change: Change, newest: int) -> None:
+def check(history: Sequence[Result | None], change: ResultChange, newest: int) -> None:
     """Check a change against the whole history: another result before it, the newest after it, silence in between."""
     assert history[change.after] is history[newest]
     assert history[change.before] not in (None, history[newest])
@@ -56,14 +56,14 @@ def test_one_change_is_found_wherever_releases_are_silent(first: int, silent: se
     old = [at for at in range(first) if at not in silent]
     new = [at for at in range(first, 64) if at not in silent]
     if old and new:
-        assert search(history).search() == Change(old[-1], new[0])
+        assert search(history).search() == ResultChange(old[-1], new[0])
 
 
 @given(st.integers(1, 63))
 def test_few_releases_are_asked(first: int) -> None:
     """As many as it takes to double the distance up to the change, and to halve it again."""
     found = search([Result.FAIL] * first + [Result.PASS] * (64 - first))
-    assert found.search() == Change(first - 1, first)
+    assert found.search() == ResultChange(first - 1, first)
     assert len(found.asked) <= 2 * (64 - first).bit_length() + 1
 
 
@@ -74,13 +74,13 @@ def test_the_last_of_several_changes_is_found(since: int, lasted_longer: int) ->
     last = 64 - since
     first = max(0, last - since - lasted_longer)
     history[first:last] = [Result.FAIL] * (last - first)
-    assert search(history).search() == Change(last - 1, last)
+    assert search(history).search() == ResultChange(last - 1, last)
 
 
 def test_a_row_of_silent_releases_is_left_behind_quickly() -> None:
     """The oldest 30 don't answer, the result changed in the release after the next: few of them are asked."""
     found = search([None] * 30 + [Result.FAIL] * 2 + [Result.PASS] * 32)
-    assert found.search() == Change(31, 32)
+    assert found.search() == ResultChange(31, 32)
     assert sum(answer.result is None for answer in found.asked.values()) <= 2
 
 

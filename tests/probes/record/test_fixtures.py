@@ -19,9 +19,9 @@ from turngate.sanitize import redact
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES, RECORDED
-from turngate_probes.harness.driver import Ask, Lab
+from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.harness.observations import Seen
+from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
 from turngate_probes.record.contract_recordings import BROKEN
 from turngate_probes.record.placeholders import Replacer, fixed_ids
@@ -49,7 +49,7 @@ def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 class Script:
     """Stands for a lab in which each turn reports the session of its recording, and notes what is played in it."""
 
-    def __init__(self, recorded: Seen) -> None:
+    def __init__(self, recorded: Observations) -> None:
         self.contract, self.sandbox = recorded.contract, MagicMock(fill=str)
         self._recorded, self._case, self._steps = recorded.turns, "", list[str]()
 
@@ -58,7 +58,7 @@ class Script:
         for case in RECORDED:
             self._case = case.name
             with suppress(CaseStoppedError):
-                case.play(cast("Lab", self))
+                case.play(cast("EngineDriver", self))
         return self._steps
 
     def start(self, step: str, _: Ask) -> SimpleNamespace:
@@ -86,7 +86,7 @@ class Script:
 
 
 @cache
-def seen(release: str) -> Seen:
+def seen(release: str) -> Observations:
     """Replay all recordings of a release."""
     engine, _, version = release.partition("@")
     return replay.replay(load.contract(engine).at(version))

@@ -44,10 +44,10 @@ def test_the_same_id_has_the_same_placeholder_in_every_text() -> None:
 def test_placeholders_have_the_shape_that_the_contract_demands(engine: str) -> None:
     """A replaced session id is still one to the contract, and not the dead one."""
     contract = load.contract(engine).at()
-    living = contract.handle.dead.replace("00", "a1", 1)
+    living = contract.handle.nonexistent_id.replace("00", "a1", 1)
     assert re.fullmatch(contract.handle.shape, living)
     found = Replacer(contract, "main", {})(living)
-    assert found not in (living, contract.handle.dead)
+    assert found not in (living, contract.handle.nonexistent_id)
     assert re.fullmatch(contract.handle.shape, found)
 
 
@@ -60,7 +60,7 @@ def test_every_case_numbers_its_sessions_apart() -> None:
 def test_ids_that_are_ours_stay() -> None:
     """The dead id and those in scripted text are the same in every run."""
     replacer = Replacer(CODEX, "imitation", {}, fixed_ids(IMITATION))
-    assert replacer(f"{CODEX.handle.dead} {IMITATION}") == f"{CODEX.handle.dead} {IMITATION}"
+    assert replacer(f"{CODEX.handle.nonexistent_id} {IMITATION}") == f"{CODEX.handle.nonexistent_id} {IMITATION}"
     assert FORGED in fixed_ids(IMITATION)
     assert replacer.used == []
 
@@ -98,7 +98,7 @@ def test_the_contract_adds_what_it_calls_volatile() -> None:
 
 def test_a_dead_id_without_room_for_a_number_is_the_contracts_mistake() -> None:
     """Where no number can stand in the dead id, sessions can't be told apart."""
-    contract = replace(CODEX, handle=replace(CODEX.handle, dead="dead"))
+    contract = replace(CODEX, handle=replace(CODEX.handle, nonexistent_id="dead"))
     with pytest.raises(ContractError, match="no number"):
         Replacer(contract, "main", {})
 

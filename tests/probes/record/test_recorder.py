@@ -11,9 +11,9 @@ from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.process import Ended
 from turngate_probes.harness.cases import RECORDED, Case
-from turngate_probes.harness.driver import Lab
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.record import replay
 from turngate_probes.record.recorder import Recorded, record
 from turngate_probes.releases.targets import Release
@@ -26,7 +26,7 @@ QUICK = tuple(case for case in RECORDED if case.name not in ENDLESS)
 @pytest.fixture(name="no_waiting", autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a later minute come at once."""
-    monkeypatch.setattr(Lab, "until_later_minute", lambda *_: None)
+    monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
 
 
 def recorded(
@@ -35,7 +35,7 @@ def recorded(
     """Record cases of the fake engine into `folder/fixtures`."""
     release = Release("codex", "0.169.0", engines.install(folder / "engine", *lies), "path", CODEX, "")
     interrupt = interrupt or Interrupt()
-    stage = Stage.of(folder / "sandboxes", 3, interrupt)
+    stage = CaseRunner.of(folder / "sandboxes", 3, interrupt)
     return record(release, cases, stage, folder / "fixtures", interrupt, note)
 
 
@@ -144,6 +144,6 @@ def test_an_interrupted_recording_changes_nothing(tmp_path: Path) -> None:
 def test_what_has_no_executable_cannot_be_recorded(tmp_path: Path) -> None:
     """Recordings can't be made of recordings."""
     release = Release("codex", "0.169.0", None, "recordings", CODEX, "")
-    stage = Stage.of(tmp_path, 1, Interrupt())
+    stage = CaseRunner.of(tmp_path, 1, Interrupt())
     with pytest.raises(EnvironmentFailed, match="can't be recorded"):
         record(release, [], stage, tmp_path, Interrupt())

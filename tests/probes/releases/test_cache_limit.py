@@ -12,7 +12,7 @@ import pytest
 from turngate.errors import EnvironmentFailed
 from turngate_probes.releases import cache_limit
 from turngate_probes.releases.cache import MARKER, alone, evict, home_of, in_use
-from turngate_probes.releases.cache_limit import Room, bytes_below, parse_size
+from turngate_probes.releases.cache_limit import CacheLimit, bytes_below, parse_size
 
 SIZE = 40_960
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
@@ -39,7 +39,7 @@ def fail(_: float) -> None:
     raise InterruptedError
 
 
-def reserve(place: Room, cache: Path) -> None:
+def reserve(place: CacheLimit, cache: Path) -> None:
     """Ask for room that there is not."""
     with place.reserved(home_of("codex", cache) / "2.0.0", print):
         pytest.fail("there is no room")
@@ -63,7 +63,7 @@ def test_what_is_no_size_is_refused(text: str) -> None:
 def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
     """As many go as must, the oldest first."""
     old, older, new = (entry(tmp_path, v, at) for v, at in (("2.0.0", 2), ("1.0.0", 1), ("3.0.0", 3)))
-    with Room(tmp_path, 3 * SIZE + SIZE // 2, fail).reserved(home_of("codex", tmp_path) / "4.0.0", print):
+    with CacheLimit(tmp_path, 3 * SIZE + SIZE // 2, fail).reserved(home_of("codex", tmp_path) / "4.0.0", print):
         assert [each.exists() for each in (older, old, new)] == [False, True, True]
 
 
@@ -72,7 +72,7 @@ def test_what_is_in_use_stays(tmp_path: Path) -> None:
     old, new = entry(tmp_path, "1.0.0", 1), entry(tmp_path, "2.0.0", 2)
     with in_use(old):
         assert not evict(old)
-        with Room(tmp_path, 2 * SIZE + SIZE // 2, fail).reserved(home_of("codex", tmp_path) / "3.0.0", print):
+        with CacheLimit(tmp_path, 2 * SIZE + SIZE // 2, fail).reserved(home_of("codex", tmp_path) / "3.0.0", print):
             assert (old.exists(), new.exists()) == (True, False)
     assert (old / MARKER).stat().st_mtime > 2
     assert evict(old)
@@ -87,7 +87,7 @@ def test_what_is_ours_is_waited_for(tmp_path: Path) -> None:
     def until_over(_: float) -> None:
         assert over.wait(30)
 
-    place = Room(tmp_path, SIZE, until_over)
+    place = CacheLimit(tmp_path, SIZE, until_over)
 
     def install() -> bool:
         with place.reserved(home_of("codex", tmp_path) / "2.0.0", lambda _: waits.set()):
@@ -104,7 +104,7 @@ def test_what_is_ours_is_waited_for(tmp_path: Path) -> None:
 def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
     """What waits for room ends when the wait is told to."""
     first = entry(tmp_path, "1.0.0", 1)
-    place = Room(tmp_path, SIZE, fail)
+    place = CacheLimit(tmp_path, SIZE, fail)
     with in_use(first), place.held(first), pytest.raises(InterruptedError):
         reserve(place, tmp_path)
 
@@ -113,14 +113,14 @@ def test_a_limit_that_no_release_fits_is_told(tmp_path: Path) -> None:
     """Where others use what is there, and nothing of ours could end, waiting is of no use."""
     first = entry(tmp_path, "1.0.0", 1)
     with in_use(first), pytest.raises(EnvironmentFailed, match="has no room") as failed:
-        reserve(Room(tmp_path, SIZE, fail), tmp_path)
+        reserve(CacheLimit(tmp_path, SIZE, fail), tmp_path)
     assert "--cache-limit" in failed.value.hint
 
 
 def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """However high the limit, the disk bounds it."""
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 1000))
-    place = Room(tmp_path, 10**12, fail)
+    place = CacheLimit(tmp_path, 10**12, fail)
     with pytest.raises(EnvironmentFailed, match="the disk is full"):
         place.check_disk()
     with pytest.raises(EnvironmentFailed, match="the disk is full"):
@@ -135,9 +135,9 @@ def test_half_installed_releases_count(tmp_path: Path) -> None:
     (partial / "a").write_bytes(bytes(4096))
     (partial / "b").hardlink_to(partial / "a")
     with alone(root.parent / ".2.0.0.lock", fail_waiting):
-        assert Room(tmp_path, SIZE, fail).used() == SIZE + 4096
+        assert CacheLimit(tmp_path, SIZE, fail).used() == SIZE + 4096
     # nobody installs it any more: it was left by a kill
-    assert Room(tmp_path, SIZE, fail).used() == SIZE
+    assert CacheLimit(tmp_path, SIZE, fail).used() == SIZE
     assert cache_limit.bytes_below(tmp_path / "nowhere") == 0
 
 
@@ -145,5 +145,5 @@ def test_what_lies_beyond_the_limit_is_let_go(tmp_path: Path) -> None:
     """The least recently used goes, and one in use stays, however large."""
     used, old, new = (entry(tmp_path, v, at) for v, at in (("1.0.0", 1), ("2.0.0", 2), ("3.0.0", 3)))
     with in_use(used):
-        Room(tmp_path, 2 * SIZE, fail).trim()
+        CacheLimit(tmp_path, 2 * SIZE, fail).trim()
     assert [each.exists() for each in (used, old, new)] == [True, False, True]

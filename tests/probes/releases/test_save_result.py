@@ -14,9 +14,9 @@ from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.files import default_cache
 from turngate.process.probe_results import ProbeResult, last_result
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal
-from turngate_probes.probe import Probe, ReleaseProbe, Settings
+from turngate_probes.probe import Probe, ProbeSettings, ReleaseProbe
 from turngate_probes.releases.targets import parse_target
 
 Play = Callable[..., None]
@@ -33,7 +33,7 @@ def judging(**other: Result) -> Play:
     """Play nothing, and have every clause pass but these (`_` and `__` stand for dash and dot)."""
     told = {name.replace("__", ".").replace("_", "-"): result for name, result in other.items()}
 
-    def play(_stage: Stage, _contract: Any, _executable: Path, _cases: Any, watcher: ReleaseProbe) -> None:
+    def play(_stage: CaseRunner, _contract: Any, _executable: Path, _cases: Any, watcher: ReleaseProbe) -> None:
         for clause in load.catalogue().at_level("static", "hermetic"):
             result = told.get(clause.id, Result.PASS)
             watcher.results[clause.id] = ClauseResult(clause, result, "as seen")
@@ -50,10 +50,10 @@ def left(
     clauses: tuple[str, ...] = (),
 ) -> ProbeResult | None:
     """Probe the executable, and read what that left."""
-    monkeypatch.setattr(Stage, "play", play)
+    monkeypatch.setattr(CaseRunner, "play", play)
     folder = executable.parent
     with closing(Journal(folder / "probe.ndjson")) as journal:
-        settings = Settings(level, 2, folder / "boxes", keep=False, strict=False, clauses=clauses)
+        settings = ProbeSettings(level, 2, folder / "boxes", keep=False, strict=False, clauses=clauses)
         Probe(settings, journal).run([parse_target(f"codex={executable}")])
     return last_result("codex", executable, default_cache())
 
@@ -98,7 +98,7 @@ def test_a_probe_of_a_part_leaves_nothing(executable: Path, monkeypatch: pytest.
 def test_an_interrupted_probe_leaves_nothing(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was not asked to the end is no verdict, even where it looks like one."""
 
-    def play(stage: Stage, contract: Any, path: Path, cases: Any, watcher: ReleaseProbe) -> None:
+    def play(stage: CaseRunner, contract: Any, path: Path, cases: Any, watcher: ReleaseProbe) -> None:
         judging(resume__repeated=Result.FAIL)(stage, contract, path, cases, watcher)
         watcher.probe.interrupt.set()
 
@@ -108,7 +108,7 @@ def test_an_interrupted_probe_leaves_nothing(executable: Path, monkeypatch: pyte
 def test_the_verdict_is_about_what_was_there_before(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An executable that was replaced while it was probed has no verdict."""
 
-    def play(stage: Stage, contract: Any, path: Path, cases: Any, watcher: ReleaseProbe) -> None:
+    def play(stage: CaseRunner, contract: Any, path: Path, cases: Any, watcher: ReleaseProbe) -> None:
         judging()(stage, contract, path, cases, watcher)
         shutil.copy2(path, path.with_name("copy"))
         path.with_name("copy").replace(path)
@@ -122,5 +122,5 @@ def test_a_replay_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TURNGATE_FIXTURES", str(Path(__file__).parents[3] / "fixtures"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with closing(Journal(tmp_path / "probe.ndjson")) as journal:
-        Probe(Settings("hermetic", 2, tmp_path, keep=False, strict=False), journal).run([parse_target("iflow")])
+        Probe(ProbeSettings("hermetic", 2, tmp_path, keep=False, strict=False), journal).run([parse_target("iflow")])
         assert not list((tmp_path / "cache").glob("verdicts/*"))

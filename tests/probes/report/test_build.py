@@ -72,18 +72,18 @@ def test_the_static_level_plans_static_clauses_alone() -> None:
     assert [c["id"] for c in release["clauses"]] == ["version.readable", "help.surface"]
 
 
-def test_the_orchestrated_level_plans_its_own_clauses_alone() -> None:
+def test_the_server_level_plans_its_own_clauses_alone() -> None:
     """What the lower levels ask is not missed."""
-    release = only_release(j.started(level="orchestrated"), j.planned())
-    assert [c["id"] for c in release["clauses"]] == [c.id for c in catalogue().at_level("orchestrated")]
+    release = only_release(j.started(level="server"), j.planned())
+    assert [c["id"] for c in release["clauses"]] == [c.id for c in catalogue().at_level("server")]
 
 
 def test_a_call_is_evidence_with_its_answer() -> None:
     """What was sent to the reference server and what came back stands beside the turns."""
-    missed = j.clause("orchestrated.waits", "fail", evidence=["loop/asked", "loop/turn-1", "loop/lost"])
+    missed = j.clause("server.waits", "fail", evidence=["loop/asked", "loop/turn-1", "loop/lost"])
     events = (j.call(), j.turn(case="loop", step="turn-1"), missed)
-    release = only_release(j.started(level="orchestrated"), j.planned(), *events)
-    call, turn, lost = next(c for c in release["clauses"] if c["id"] == "orchestrated.waits")["evidence"]
+    release = only_release(j.started(level="server"), j.planned(), *events)
+    call, turn, lost = next(c for c in release["clauses"] if c["id"] == "server.waits")["evidence"]
     assert call == {
         "call": "loop/asked", "method": "GET", "path": "/v1/runs/1", "status": 200, "sent": None,
         "answer": '{"state": "failed"}',

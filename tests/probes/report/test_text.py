@@ -44,7 +44,7 @@ def degraded(release: str = "gemini@0.61.0") -> list[Event]:
     return [
         plan,
         *j.clauses(release, **changed),
-        j.finished(release, "degraded", unverified=["store", "resident"]),
+        j.finished(release, "degraded", unverified=["store", "sticky"]),
     ]
 
 

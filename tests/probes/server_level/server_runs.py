@@ -5,7 +5,7 @@ from typing import Any
 
 from tests.probes import turns as t
 from turngate_probes.harness.cases import ANSWER, QUESTION
-from turngate_probes.harness.observations import Call, Sight, Turn
+from turngate_probes.harness.observations import Call, Observation, Turn
 from turngate_probes.server_level.cases import MALFORMED, RACERS, REPEATS
 from turngate_probes.stub_model import Exchange
 
@@ -60,7 +60,7 @@ def refusing(name: str) -> tuple[Exchange, ...]:
     return (t.exchange(t.nonce(name), reply="refuse 401"),)
 
 
-def loop() -> list[Sight]:
+def loop() -> list[Observation]:
     """The good way."""
     return [
         asked("loop/asked"), question("loop/question"), asked("loop/restarted"), question("loop/question-again"),
@@ -70,7 +70,7 @@ def loop() -> list[Sight]:
     ]  # fmt: skip
 
 
-def one_reply() -> list[Sight]:
+def one_reply() -> list[Observation]:
     """Ten replies at once, then one three times; the turns carry the nonces of those that were taken."""
     raced = [reply(f"one-reply/reply-{i}", 202 if i == 1 else 409) for i in range(1, RACERS + 1)]
     turns = [{"turn_index": i} for i in (1, 2, 3)]
@@ -82,7 +82,7 @@ def one_reply() -> list[Sight]:
     ]  # fmt: skip
 
 
-def bad_ways() -> list[Sight]:
+def bad_ways() -> list[Observation]:
     """Everything that must fail, failed as it should."""
     resume, failure = "SESSION_RESUME_FAILED", "engine-failure/turn-1"
     return [
@@ -94,7 +94,7 @@ def bad_ways() -> list[Sight]:
     ]  # fmt: skip
 
 
-def good(*spoilt: Sight) -> list[Sight]:
+def good(*spoilt: Observation) -> list[Observation]:
     """All of it, with some replaced by others of their names."""
     instead = {each.name: each for each in spoilt}
     return [instead.get(each.name, each) for each in (*loop(), *one_reply(), *bad_ways())]

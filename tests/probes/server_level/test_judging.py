@@ -9,14 +9,14 @@ from turngate.contract.load import catalogue
 from turngate_probes.clauses import CHECKS
 from turngate_probes.harness.cases import ANSWER
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.harness.observations import NotSeenError, Sight
+from turngate_probes.harness.observations import NotSeenError, Observation
 from turngate_probes.server_level.cases import ORCHESTRATED, RACERS
 
-CLAUSES = [clause.id for clause in catalogue().at_level("orchestrated") if clause.id.startswith("orchestrated.")]
+CLAUSES = [clause.id for clause in catalogue().at_level("server") if clause.id.startswith("server.")]
 CLAUDE = load.contract("claude").at()
 FRESH = t.printed(t.ANOTHER)
 
-SPOILT: dict[str, tuple[str, Sight]] = {
+SPOILT: dict[str, tuple[str, Observation]] = {
     "the run failed": ("waits", v.ended("loop/asked", "failed", "ENVELOPE_INVALID")),
     "it keeps a process": ("waits", v.asked("loop/asked", interactive_profile={"kind": "sticky_process"})),
     "no session id is shown": ("waits", v.asked("loop/asked", engine_session_handle=None)),
@@ -82,21 +82,21 @@ def test_good_visits_pass(clause: str) -> None:
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
     """One thing that is spoilt fails the clause that is there for it, with evidence."""
     name, sight = SPOILT[spoilt]
-    finding = t.found(f"orchestrated.{name}", *v.good(sight))
+    finding = t.found(f"server.{name}", *v.good(sight))
     assert not finding.ok
     assert finding.evidence
 
 
 def test_every_clause_can_fail() -> None:
     """None of them passes whatever is seen."""
-    assert {f"orchestrated.{name}" for name, _ in SPOILT.values()} == set(CLAUSES)
+    assert {f"server.{name}" for name, _ in SPOILT.values()} == set(CLAUSES)
 
 
 @pytest.mark.parametrize("clause, case, turns", [("final-data", "loop", 2), ("one-reply", "one-reply", 3)])
 def test_a_start_too_many_is_seen(clause: str, case: str, turns: int) -> None:
     """The engine was started once more than the server says."""
     extra = v.turn(f"{case}/turn-{turns + 1}", f"{case}/turn-{turns}", text=ANSWER)
-    finding = t.found(f"orchestrated.{clause}", *v.good(), extra)
+    finding = t.found(f"server.{clause}", *v.good(), extra)
     assert not finding.ok
     assert f"started {turns + 1} times, for {turns} turns" in finding.detail
 
@@ -110,18 +110,18 @@ def test_a_start_too_many_is_seen(clause: str, case: str, turns: int) -> None:
         ("bad-envelope", v.turn("bad-envelope/turn-1", stdout=b""), "gave no answer"),
     ],
 )
-def test_what_was_not_put_to_the_test_is_left_open(clause: str, sight: Sight, why: str) -> None:
+def test_what_was_not_put_to_the_test_is_left_open(clause: str, sight: Observation, why: str) -> None:
     """A right error code proves nothing where the cause of it was not there."""
     with pytest.raises(NotSeenError, match=why):
-        t.found(f"orchestrated.{clause}", *v.good(sight))
+        t.found(f"server.{clause}", *v.good(sight))
 
 
 def test_an_engine_that_hangs_is_to_be_ended_by_the_limit() -> None:
     """Where the contract declares that a refusal hangs, only a timeout is right."""
     told, late = v.good(), v.good(v.ended("engine-failure/ended", "failed", "TURN_TIMEOUT"))
-    assert not t.found("orchestrated.engine-failure", *told, contract=CLAUDE).ok
-    assert t.found("orchestrated.engine-failure", *late, contract=CLAUDE).ok
-    assert not t.found("orchestrated.engine-failure", *late).ok
+    assert not t.found("server.engine-failure", *told, contract=CLAUDE).ok
+    assert t.found("server.engine-failure", *late, contract=CLAUDE).ok
+    assert not t.found("server.engine-failure", *late).ok
 
 
 def test_no_step_of_a_case_is_missed_in_silence() -> None:
@@ -131,7 +131,7 @@ def test_no_step_of_a_case_is_missed_in_silence() -> None:
         asking = [id_ for id_ in CLAUSES if case.name in CHECKS[id_].cases]
         assert asking
         for clause in asking:
-            if clause == "orchestrated.no-auto-flags" and case.name == "one-reply":
+            if clause == "server.no-auto-flags" and case.name == "one-reply":
                 continue
             with pytest.raises(NotSeenError, match="it broke"):
                 t.found(clause, *seen, stopped={case.name: Obstacle("it broke")})

@@ -14,8 +14,8 @@ from turngate.contract.load import catalogue
 from turngate_probes.clauses.registry import CHECKS
 from turngate_probes.harness.cases import ANSWER, QUESTION, Case
 from turngate_probes.harness.interrupt import Interrupt, Obstacle
-from turngate_probes.harness.observations import Sight
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.observations import Observation
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.server_level.cases import ORCHESTRATED, RACERS, REPEATS
 from turngate_probes.server_level.sticky_cases import RESIDENT
@@ -40,7 +40,7 @@ exec '{engine}' "$@"
 @pytest.fixture(name="folder", scope="module")
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A place that all tests here share, since each start of the server costs a second."""
-    return tmp_path_factory.mktemp("orchestrated")
+    return tmp_path_factory.mktemp("server")
 
 
 @pytest.fixture(name="played", scope="module")
@@ -54,9 +54,7 @@ def test_every_clause_passes(played: engines.Spectator) -> None:
     assert played.seen.stopped == {}
     results = played.judged()
     told = {name: (found.result.value, found.detail) for name, found in results.items()}
-    assert set(results) == {
-        clause.id for clause in catalogue().at_level("orchestrated") if clause.id.startswith("orchestrated.")
-    }
+    assert set(results) == {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("server.")}
     assert {result for result, _ in told.values()} == {Result.PASS.value}, told
 
 
@@ -71,7 +69,7 @@ def test_every_clause_of_a_kept_process_passes(engine: str, cases: tuple[Case, .
     assert {name: said for name, said in told.items() if said[0] != Result.PASS.value} == {}
     about = {case.name for case in cases}
     assert set(told) >= {name for name, each in CHECKS.items() if each.cases and about.issuperset(each.cases)}
-    assert "resident.permission-asked" in told
+    assert "sticky.permission-asked" in told
 
 
 def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:
@@ -112,8 +110,8 @@ def test_an_engine_that_forgets_is_caught(folder: Path) -> None:
     loop = [case for case in ORCHESTRATED if case.name == "loop"]
     results = engines.play(launcher, folder / "forgetful", *loop).judged()
     failing = engines.failing(results)
-    assert failing == {"orchestrated.context-carried", "orchestrated.final-data"}
-    assert "SESSION_RESUME_FAILED" in results["orchestrated.final-data"].detail
+    assert failing == {"server.context-carried", "server.final-data"}
+    assert "SESSION_RESUME_FAILED" in results["server.final-data"].detail
 
 
 def test_an_interrupt_in_the_middle_leaves_nothing(folder: Path) -> None:
@@ -121,7 +119,7 @@ def test_an_interrupt_in_the_middle_leaves_nothing(folder: Path) -> None:
     interrupt, began = Interrupt(), list[int]()
 
     class Impatient(engines.Spectator):
-        def saw(self, item: Sight, box: Sandbox) -> None:
+        def saw(self, item: Observation, box: Sandbox) -> None:
             super().saw(item, box)
             if item.name == "cancel/create":
                 box.backend.on_exchange(meet)
@@ -137,7 +135,7 @@ def test_an_interrupt_in_the_middle_leaves_nothing(folder: Path) -> None:
     spectator = Impatient(t.CODEX)
     cancel = [case for case in ORCHESTRATED if case.name == "cancel"]
     executable = install(t.CODEX, folder / "impatient" / "engine")
-    Stage.of(folder / "impatient" / "sandboxes", 1, interrupt).play(t.CODEX, executable, cancel, spectator)
+    CaseRunner.of(folder / "impatient" / "sandboxes", 1, interrupt).play(t.CODEX, executable, cancel, spectator)
     assert began[0]  # the server at least: a walk through a tree that changes may miss the engine below it
     assert not below()
     assert spectator.seen.stopped == {"cancel": Obstacle("interrupted", Reason.INTERRUPTED)}

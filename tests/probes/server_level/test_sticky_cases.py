@@ -15,11 +15,11 @@ from turngate.contract.load import catalogue
 from turngate.process import Leftover
 from turngate_probes.clauses.registry import SkippedError
 from turngate_probes.harness.cases import ANSWER, QUESTION
-from turngate_probes.harness.observations import Sight, Turn
+from turngate_probes.harness.observations import Observation, Turn
 from turngate_probes.server_level.sticky_cases import RESIDENT
 
 SOURCE = Path(__file__).with_name("sticky_codex.py")
-CLAUSES = {clause.id for clause in catalogue().at_level("orchestrated") if clause.id.startswith("resident.")}
+CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
 KEPT, ENDS = RESIDENT
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)
 STICKY = {"kind": "sticky_process", "reason": "the run asked for it", "session_timeout_sec": 120}
@@ -40,41 +40,41 @@ def install(folder: Path, *lies: str) -> Path:
 def turn(name: str, *carries: str, runs: bool = True, text: str = QUESTION, **changes: object) -> Turn:
     """Make a turn of a kept process, which runs then."""
     return v.turn(
-        f"resident/{name}", *(f"resident/{each}" for each in carries), text=text,
+        f"sticky/{name}", *(f"sticky/{each}" for each in carries), text=text,
         **{"argv": ("codex", "app-server"), "leftovers": (PROCESS,) if runs else (), "resumed": None} | changes,
     )  # fmt: skip
 
 
-def permission(**changes: object) -> Sight:
+def permission(**changes: object) -> Observation:
     """Read the question of an engine that asks before it acts."""
-    return v.question("resident/permission", **{"kind": "risk_ack", "options": ["accept", "decline"]} | changes)
+    return v.question("sticky/permission", **{"kind": "risk_ack", "options": ["accept", "decline"]} | changes)
 
 
-def good(*spoilt: Sight) -> list[Sight]:
+def good(*spoilt: Observation) -> list[Observation]:
     """Give all that is seen of good visits, with some replaced by others of their names."""
     ends = ("late", LATE), ("killed", LOST), ("orphan", LOST)
     sights = [
-        v.asked("resident/asked", interactive_profile=STICKY), turn("turn-1"),
-        v.asked("resident/acting", turn_index=2), permission(), v.call("resident/no-option", {}, 422, {"a": 1}),
-        v.asked("resident/unmoved"), v.reply("resident/declined"), v.asked("resident/asked-again", turn_index=2),
+        v.asked("sticky/asked", interactive_profile=STICKY), turn("turn-1"),
+        v.asked("sticky/acting", turn_index=2), permission(), v.call("sticky/no-option", {}, 422, {"a": 1}),
+        v.asked("sticky/unmoved"), v.reply("sticky/declined"), v.asked("sticky/asked-again", turn_index=2),
         turn("turn-2", "turn-1"), turn("turn-3", "turn-1", "turn-2", text=ANSWER, runs=False),
-        v.ended("resident/ended", data={"colour": "blue"}),
-        *(v.asked(f"resident-ends/{step}-asked") for step, _ in ends),
-        *(v.ended(f"resident-ends/{step}-ended", "failed", code) for step, code in ends),
-        *(v.turn(f"resident-ends/{step}") for step, _ in ends),
+        v.ended("sticky/ended", data={"colour": "blue"}),
+        *(v.asked(f"sticky-ends/{step}-asked") for step, _ in ends),
+        *(v.ended(f"sticky-ends/{step}-ended", "failed", code) for step, code in ends),
+        *(v.turn(f"sticky-ends/{step}") for step, _ in ends),
     ]  # fmt: skip
     instead = {each.name: each for each in spoilt}
     return [instead.pop(each.name, each) for each in sights] + list(instead.values())
 
 
-SPOILT: dict[str, tuple[str, Sight]] = {
-    "it is resumed": ("one-process", v.asked("resident/asked")),
+SPOILT: dict[str, tuple[str, Observation]] = {
+    "it is resumed": ("one-process", v.asked("sticky/asked")),
     "it is started again": ("one-process", turn("start-2")),
     "it is another process": ("one-process", turn("turn-2", leftovers=(t.leftover("codex"),))),
     "it is gone after a turn": ("one-process", turn("turn-1", runs=False)),
     "it was passed a flag": ("one-process", turn("turn-1", argv=("codex", "app-server", "--yolo"))),
-    "its run fails": ("one-process", v.ended("resident/ended", "failed", LOST)),
-    "its data is another": ("one-process", v.ended("resident/ended", data={"colour": "red"})),
+    "its run fails": ("one-process", v.ended("sticky/ended", "failed", LOST)),
+    "its data is another": ("one-process", v.ended("sticky/ended", data={"colour": "red"})),
     "it outlives its run": ("one-process", turn("turn-3", "turn-1", "turn-2")),
     "it forgets": ("context-carried", turn("turn-3", "turn-2")),
     "it prints a banner": ("framing", turn("turn-3", "turn-1", text=ANSWER, runs=False, stdout=b"{}\nWelcome!\n")),
@@ -83,17 +83,17 @@ SPOILT: dict[str, tuple[str, Sight]] = {
     "it acts unasked": ("permission-asked", permission(kind="choose_one")),
     "it offers more than once": ("permission-asked", permission(options=["accept", "acceptForSession"])),
     "it offers nothing": ("permission-asked", permission(options=[])),
-    "any word is taken": ("permission-asked", v.call("resident/no-option", {}, 202, {"a": 1})),
-    "a wrong word moves it": ("permission-asked", v.ended("resident/unmoved", "failed", LOST)),
-    "it can't be declined": ("permission-asked", v.reply("resident/declined", 409)),
-    "the decision begins a turn": ("permission-asked", v.asked("resident/asked-again", turn_index=3)),
-    "it waits for ever": ("wait-timeout", v.asked("resident-ends/late-ended")),
-    "its timeout is a loss": ("wait-timeout", v.ended("resident-ends/late-ended", "failed", LOST)),
-    "it outlives its timeout": ("wait-timeout", v.turn("resident-ends/late", leftovers=(PROCESS,))),
-    "its death is a timeout": ("process-lost", v.ended("resident-ends/killed-ended", "failed", LATE)),
-    "a part of it lives on": ("process-lost", v.turn("resident-ends/killed", leftovers=(PROCESS,))),
-    "it waits after the restart": ("restart", v.asked("resident-ends/orphan-ended")),
-    "the orphan lives on": ("restart", v.turn("resident-ends/orphan", leftovers=(PROCESS,))),
+    "any word is taken": ("permission-asked", v.call("sticky/no-option", {}, 202, {"a": 1})),
+    "a wrong word moves it": ("permission-asked", v.ended("sticky/unmoved", "failed", LOST)),
+    "it can't be declined": ("permission-asked", v.reply("sticky/declined", 409)),
+    "the decision begins a turn": ("permission-asked", v.asked("sticky/asked-again", turn_index=3)),
+    "it waits for ever": ("wait-timeout", v.asked("sticky-ends/late-ended")),
+    "its timeout is a loss": ("wait-timeout", v.ended("sticky-ends/late-ended", "failed", LOST)),
+    "it outlives its timeout": ("wait-timeout", v.turn("sticky-ends/late", leftovers=(PROCESS,))),
+    "its death is a timeout": ("process-lost", v.ended("sticky-ends/killed-ended", "failed", LATE)),
+    "a part of it lives on": ("process-lost", v.turn("sticky-ends/killed", leftovers=(PROCESS,))),
+    "it waits after the restart": ("restart", v.asked("sticky-ends/orphan-ended")),
+    "the orphan lives on": ("restart", v.turn("sticky-ends/orphan", leftovers=(PROCESS,))),
 }
 
 
@@ -104,14 +104,14 @@ def test_every_clause_passes_through_the_server(tmp_path: Path) -> None:
     results = played.judged()
     assert {name: found.result.value for name, found in results.items()} == dict.fromkeys(CLAUSES, "pass")
     left = {name for name, seen in played.seen.turns.items() if seen.leftovers}
-    assert left == {"resident/turn-1", "resident/turn-2"}
+    assert left == {"sticky/turn-1", "sticky/turn-2"}
 
 
 def test_a_process_that_does_not_obey_is_ended_all_the_same(tmp_path: Path) -> None:
     """It must be killed, which its clause tells; each of its ends comes out well."""
     played = engines.play(install(tmp_path / "engine", "stays"), tmp_path, KEPT, ENDS)
     results = played.judged()
-    assert engines.failing(results) == {"resident.ends-when-told"}
+    assert engines.failing(results) == {"sticky.ends-when-told"}
     assert {name for name, found in results.items() if found.result is Result.PASS} == CLAUSES - engines.failing(
         results
     )
@@ -125,7 +125,7 @@ def test_a_process_that_does_not_obey_is_ended_all_the_same(tmp_path: Path) -> N
 def test_an_engine_that_lies_is_caught(tmp_path: Path, lie: str, caught: set[str]) -> None:
     """Through the whole server, each lie fails the clause that is there for it."""
     results = engines.play(install(tmp_path / "engine", lie), tmp_path, KEPT).judged()
-    assert engines.failing(results) == {f"resident.{name}" for name in caught}
+    assert engines.failing(results) == {f"sticky.{name}" for name in caught}
 
 
 @pytest.mark.parametrize("clause", sorted(CLAUSES))
@@ -140,14 +140,14 @@ def test_good_visits_pass(clause: str) -> None:
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
     """One thing that is spoilt fails the clause that is there for it, with evidence."""
     name, sight = SPOILT[spoilt]
-    finding = t.found(f"resident.{name}", *good(sight))
+    finding = t.found(f"sticky.{name}", *good(sight))
     assert not finding.ok
     assert finding.evidence
 
 
 def test_every_clause_can_fail() -> None:
     """None of them passes whatever is seen."""
-    assert {f"resident.{name}" for name, _ in SPOILT.values()} == CLAUSES
+    assert {f"sticky.{name}" for name, _ in SPOILT.values()} == CLAUSES
 
 
 def test_without_a_tool_call_asking_is_left_open() -> None:
@@ -155,4 +155,4 @@ def test_without_a_tool_call_asking_is_left_open() -> None:
     known = load.contract("codex").at("0.169.0")
     without = replace(known, hermetic=replace(known.hermetic, tool_call=None))
     with pytest.raises(SkippedError, match="names no tool"):
-        t.found("resident.permission-asked", *good(), contract=without)
+        t.found("sticky.permission-asked", *good(), contract=without)

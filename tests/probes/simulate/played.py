@@ -13,7 +13,7 @@ from turngate.model import Ended, Mode
 from turngate.turn.read import TurnReading, read_turn
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.install import pinned_version
-from turngate_probes.simulate.backend import Answer, Input, Request, Said, World
+from turngate_probes.simulate.backend import Answer, Input, ModelRequest, ModelText, World
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run
 
@@ -29,7 +29,7 @@ class Played:
     exit_code: int | None
     stdout: bytes
     stderr: bytes
-    requests: tuple[Request, ...]
+    requests: tuple[ModelRequest, ...]
 
     def reading(self, contract: EngineContract, mode: Mode = Mode.AUTO, resumed: str | None = None) -> TurnReading:
         """Read the turn as an orchestrator would."""
@@ -58,7 +58,7 @@ class Machine:
     now: float = 1_000_000_000.0
     work: str = "work"
     answers: Iterable[Answer | Callable[[], NoReturn]] = ()
-    _requests: list[Request] = field(default_factory=list)
+    _requests: list[ModelRequest] = field(default_factory=list)
 
     def start(self, contract: EngineContract, prompt: str = "first", mode: Mode = Mode.INTERACTIVE) -> Played:
         """Run a first turn."""
@@ -75,9 +75,9 @@ class Machine:
         answers, before = iter(self.answers), len(self._requests)
         out = {"stdout": bytearray(), "stderr": bytearray()}
 
-        def backend(request: Request) -> Answer:
-            self._requests.append(Request(request.model, tuple(request.messages), request.tools))
-            answer = next(answers, Said("ok"))
+        def backend(request: ModelRequest) -> Answer:
+            self._requests.append(ModelRequest(request.model, tuple(request.messages), request.tools))
+            answer = next(answers, ModelText("ok"))
             return answer() if callable(answer) else answer
 
         read = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin

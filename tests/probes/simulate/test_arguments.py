@@ -23,7 +23,7 @@ def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode
 
 def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
     """What `argv.resume` builds is read back with its session id, even one that has not the right shape."""
-    for handle in (contract.handle.dead, "not-a-session-id"):
+    for handle in (contract.handle.nonexistent_id, "not-a-session-id"):
         built = build.resume(contract, "blue", Mode.INTERACTIVE, handle, options=["--model=m"], check_shape=False)
         asked = read(contract, built.arguments)
         assert (asked.handle, asked.model, asked.auto) == (handle, "m", False)

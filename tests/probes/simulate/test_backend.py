@@ -3,10 +3,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from turngate_probes.simulate.backend import Called, Failed, Request, Said, alone, ask, backend
+from turngate_probes.simulate.backend import Called, Failed, ModelRequest, ModelText, alone, ask, backend
 from turngate_probes.stub_model import Cut, Refuse, Rule, StubBackend, Text, ToolCall, refused_port
 
-HELLO = Request("some/model", [{"role": "user", "content": "hello"}], ["read_file"])
+HELLO = ModelRequest("some/model", [{"role": "user", "content": "hello"}], ["read_file"])
 
 
 @pytest.fixture(name="stub")
@@ -18,7 +18,7 @@ def _stub() -> Iterator[StubBackend]:
 def test_the_backend_sees_model_history_and_tools(stub: StubBackend) -> None:
     """A request carries the whole conversation, the model's name and the tools on offer, and its text comes back."""
     stub.script(Rule(Text("an answer")))
-    assert ask(stub.url, HELLO) == Said("an answer")
+    assert ask(stub.url, HELLO) == ModelText("an answer")
     (seen,) = stub.exchanges()
     assert (seen.protocol, seen.model, seen.user_texts, seen.tools) == (
         "openai.chat", "some/model", ("hello",), ("read_file",),
@@ -54,14 +54,14 @@ def test_a_tool_call_comes_with_the_message_that_history_keeps(stub: StubBackend
 
 def test_without_a_backend_it_asks_first_and_ends_then() -> None:
     """The first turn asks the user, a later one is final, and a reply of the user's choice replaces both."""
-    later = Request("m", [*HELLO.messages, {"role": "assistant", "content": ""}, *HELLO.messages], [])
+    later = ModelRequest("m", [*HELLO.messages, {"role": "assistant", "content": ""}, *HELLO.messages], [])
     outcomes = [json.loads(alone(each, None).text)["outcome"] for each in (HELLO, later)]  # type: ignore[union-attr]
     assert outcomes == ["ask_user", "final"]
-    assert alone(HELLO, "mine") == Said("mine")
-    assert backend({"TURNGATE_SIMULATE_REPLY": "mine"})(HELLO) == Said("mine")
+    assert alone(HELLO, "mine") == ModelText("mine")
+    assert backend({"TURNGATE_SIMULATE_REPLY": "mine"})(HELLO) == ModelText("mine")
 
 
 def test_the_environment_names_the_backend(stub: StubBackend) -> None:
     """With the variable that a sandbox sets the backend is asked."""
-    assert backend({"TURNGATE_SIMULATE_URL": stub.url})(HELLO) == Said("ok")
+    assert backend({"TURNGATE_SIMULATE_URL": stub.url})(HELLO) == ModelText("ok")
     assert len(stub.exchanges()) == 1

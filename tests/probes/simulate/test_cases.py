@@ -15,7 +15,7 @@ from turngate.contract.structs import EngineContract
 from turngate_probes.harness import cases, driver
 from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.runner import Stage
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.simulate.process import install
 
 Played = dict[str, Future[Spectator]]
@@ -47,7 +47,7 @@ def _asks_for_play(item: pytest.Item) -> TypeGuard[pytest.Function]:
 
 def _play(contract: EngineContract, folder: Path) -> Spectator:
     spectator = Spectator(contract)
-    stage = Stage.of(folder / "sandboxes", 3, Interrupt())
+    stage = CaseRunner.of(folder / "sandboxes", 3, Interrupt())
     stage.play(contract, install(contract, folder / "bin"), PLAYED, spectator)
     return spectator
 

@@ -21,7 +21,7 @@ from turngate_probes.harness.cases import MALFORMED
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
-from turngate_probes.simulate.backend import Answer, Called, Failed, Said
+from turngate_probes.simulate.backend import Answer, Called, Failed, ModelText
 from turngate_probes.simulate.described import simulation
 
 MINUTE = 60.0
@@ -163,7 +163,7 @@ def _before(contract: EngineContract, turn: Turn, machine: Machine) -> str:
         machine.start(contract)
     if step == "elsewhere":
         machine.work = "elsewhere"
-    return str(turn.resumed) if turn.resumed in {contract.handle.dead, MALFORMED} else handle
+    return str(turn.resumed) if turn.resumed in {contract.handle.nonexistent_id, MALFORMED} else handle
 
 
 def _answers(turn: Turn) -> list[Answer | Callable[[], NoReturn]]:
@@ -175,4 +175,4 @@ def _answers(turn: Turn) -> list[Answer | Callable[[], NoReturn]]:
     if case != kind:
         return [Failed(kind, "refused as scripted", int(kind) if kind.isdigit() else 1)]
     called = Called("touch", "call_1", {"role": "assistant", "content": None})
-    return [*([called] if case == "tool-call" else []), Said(turn.scripted)]
+    return [*([called] if case == "tool-call" else []), ModelText(turn.scripted)]

@@ -42,7 +42,7 @@ def test_every_id_has_the_shape_that_the_contract_asks_for(contract: EngineContr
     for _ in range(50):
         made = str(fill(described.handle, {}))
         assert re.fullmatch(contract.handle.shape, made)
-        assert made != contract.handle.dead
+        assert made != contract.handle.nonexistent_id
 
 
 def test_a_record_of_ndjson_is_one_line_whatever_the_model_says() -> None:

@@ -19,7 +19,7 @@ def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract
     if contract.store is None:
         return
     assert _is_there(contract, machine, session)
-    assert _is_there(contract, machine, contract.handle.dead) is False
+    assert _is_there(contract, machine, contract.handle.nonexistent_id) is False
 
 
 def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -> None:
@@ -27,11 +27,14 @@ def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -
     store = shelf(contract, {"HOME": str(tmp_path)}, "/w")
     one, other = (
         Session(
-            contract.handle.dead.replace("0000", digits), "/w", 1.5, messages=[{"role": "user", "content": "\u2028é"}]
+            contract.handle.nonexistent_id.replace("0000", digits),
+            "/w",
+            1.5,
+            messages=[{"role": "user", "content": "\u2028é"}],
         )
         for digits in ("1111", "2222")
     )
-    elsewhere = Session(contract.handle.dead.replace("0000", "3333"), "/other", 1.5)
+    elsewhere = Session(contract.handle.nonexistent_id.replace("0000", "3333"), "/other", 1.5)
     for each in (one, other, elsewhere):
         shelf(contract, {"HOME": str(tmp_path)}, each.cwd).keep(each)
     assert store.find(one.handle) == one
@@ -44,7 +47,7 @@ def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -
 def test_a_home_may_have_any_name(contract: EngineContract, tmp_path: Path) -> None:
     """Characters that mean something in a wildcard pattern do not hide the sessions of a home."""
     store = shelf(contract, {"HOME": str(tmp_path / "[a]*{b}")}, "/w [x]*")
-    session = Session(contract.handle.dead.replace("0000", "1111"), "/w [x]*", 1.5)
+    session = Session(contract.handle.nonexistent_id.replace("0000", "1111"), "/w [x]*", 1.5)
     store.keep(session)
     assert store.find(session.handle) == session
     assert store.find("*") is None

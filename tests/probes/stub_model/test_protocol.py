@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
-from turngate_probes.stub_model.protocol import Said, Wire, encode
+from turngate_probes.stub_model.protocol import Said, WireProtocol, encode
 
 _WIRES = [openai_responses.WIRE, openai_chat.WIRE, gemini.WIRE, anthropic.WIRE]
 _PLACES = ["input", "messages", "contents", "role", "content", "parts", "text", "type"]
@@ -23,7 +23,7 @@ _VALUES = st.recursive(
 
 @pytest.mark.parametrize("wire", _WIRES, ids=lambda wire: wire.name)
 @given(document=st.dictionaries(_KEYS, _VALUES, max_size=5))
-def test_any_document_is_read(wire: Wire, document: dict[str, Any]) -> None:
+def test_any_document_is_read(wire: WireProtocol, document: dict[str, Any]) -> None:
     """No document, however odd, makes reading fail or yields anything but texts."""
     prompted = wire.read(document)
     assert all(isinstance(each, str) for each in prompted.user_texts + prompted.tools)
@@ -31,7 +31,7 @@ def test_any_document_is_read(wire: Wire, document: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("wire", _WIRES, ids=lambda wire: wire.name)
 @given(text=st.text())
-def test_any_text_is_streamed_whole(wire: Wire, text: str) -> None:
+def test_any_text_is_streamed_whole(wire: WireProtocol, text: str) -> None:
     """Whatever the model says stands in an event's line of JSON, so that no text can end an event early."""
     for event in wire.events(Said("m", text), {}):
         *named, data, empty, end = encode(event).decode().split("\n")

@@ -14,7 +14,7 @@ from tests.reference.cli_env import Desk, Said
 from tests.reference.crash import is_gone
 from tests.reference.server_env import ASK, House, final
 from turngate_reference.conversations import served
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import recovery, replies
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
@@ -76,7 +76,7 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(house: House) 
     assert second["cwd"] == first["cwd"] == str(run.cwd)
     assert second["stdin"].startswith("The user's reply:\n\nblue\n\n")
     assert house.desk.record(handle_of(run_id))["state"] == "answered"
-    with pytest.raises(Refusal, match="NOT_WAITING"):
+    with pytest.raises(ApiError, match="NOT_WAITING"):
         house.reply(run_id, question)
 
 
@@ -237,14 +237,14 @@ def test_one_of_a_terminal_and_http_wins_whoever_it_is(house: House) -> None:
     house.desk.engine("codex", d.codex(ASK))
     run_id, question = house.ask()
     for turn in range(2, 8):
-        refused: list[Refusal] = []
+        refused: list[ApiError] = []
         together = threading.Barrier(2)
 
-        def over_http(pending: Any = question, refused: list[Refusal] = refused, together: Any = together) -> None:
+        def over_http(pending: Any = question, refused: list[ApiError] = refused, together: Any = together) -> None:
             together.wait()
             try:
                 house.reply(run_id, pending, "http")
-            except Refusal as late:
+            except ApiError as late:
                 refused.append(late)
 
         thread = threading.Thread(target=over_http)

@@ -16,11 +16,11 @@ from turngate.errors import EnvironmentFailed
 from turngate.files import overlay, use_overlay
 from turngate.sanitize import visible
 from turngate_probes.gate.accept.ranges import Rewritten, rewrite
-from turngate_probes.gate.accept.targets import LOCK, Place, pin_files, source
+from turngate_probes.gate.accept.targets import LOCK, AcceptTarget, pin_files, source
 from turngate_probes.gate.accept.transaction import Recording, recorded, written
 from turngate_probes.gate.sources import source_of
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.probe import Settings
+from turngate_probes.probe import ProbeSettings
 from turngate_probes.releases.targets import Target
 
 __all__ = ["accept", "place"]
@@ -29,7 +29,12 @@ REVIEW = "review the diff before it is committed"
 
 
 def accept(
-    report: Mapping[str, Any], into: Place, target: Target, settings: Settings, interrupt: Interrupt, console: Console
+    report: Mapping[str, Any],
+    into: AcceptTarget,
+    target: Target,
+    settings: ProbeSettings,
+    interrupt: Interrupt,
+    console: Console,
 ) -> None:
     """Write a release that was gated; EnvironmentFailed, with nothing written, if it can't be written whole."""
     if report["outcome"] not in ("pass", "fail") or report["new"]["failed"]:

@@ -19,7 +19,7 @@ TO_BE_WRITTEN = "(to be written by a person before this is committed)"
 Clauses = Mapping[str, Mapping[str, Any]]
 
 
-class Change(Struct, frozen=True):
+class RangeChange(Struct, frozen=True):
     """A change of the text, in words and as a function; `edit` None: it can't be written into a contract."""
 
     what: str
@@ -53,7 +53,9 @@ def rewrite(text: str, report: Mapping[str, Any], compensations: Mapping[tuple[s
     return Rewritten(text, tuple(done), tuple(left))
 
 
-def _changes(text: str, report: Mapping[str, Any], compensations: Mapping[tuple[str, str], str]) -> Iterator[Change]:
+def _changes(
+    text: str, report: Mapping[str, Any], compensations: Mapping[tuple[str, str], str]
+) -> Iterator[RangeChange]:
     old, new = report["probe"]["releases"]
     names = (old["release"].removesuffix(" (new)"), str(old["version"]), str(new["version"]))
     was, now = ({each["id"]: each for each in release["clauses"]} for release in (old, new))
@@ -63,7 +65,7 @@ def _changes(text: str, report: Mapping[str, Any], compensations: Mapping[tuple[
     yield from _events(text, report["differences"], names)
 
 
-def _gone_deviations(text: str, was: Clauses, now: Clauses, names: tuple[str, ...]) -> Iterator[Change]:
+def _gone_deviations(text: str, was: Clauses, now: Clauses, names: tuple[str, ...]) -> Iterator[RangeChange]:
     """End deviations that the older release shows and the newer one does not."""
     document, (_, older, newer) = edit.parsed(text), names
     for clause_id, clause in now.items():
@@ -76,7 +78,7 @@ def _gone_deviations(text: str, was: Clauses, now: Clauses, names: tuple[str, ..
 
 def _new_deviations(
     was: Clauses, now: Clauses, names: tuple[str, ...], compensations: Mapping[tuple[str, str], str]
-) -> Iterator[Change]:
+) -> Iterator[RangeChange]:
     """Add a deviation for each symptom that only the newer release shows."""
     _, older, newer = names
     for clause_id, clause in now.items():
@@ -85,7 +87,7 @@ def _new_deviations(
         found = SYMPTOMS.search(clause["detail"])
         known = next((each for each in load.catalogue().clauses if each.id == clause_id), None)
         if not found or not known or known.baseline:
-            yield Change(f"{clause_id} fails, and no range can say so: {clause['detail']}", None)
+            yield RangeChange(f"{clause_id} fails, and no range can say so: {clause['detail']}", None)
             continue
         for symptom in found[1].split(", "):
             fields = (
@@ -93,7 +95,7 @@ def _new_deviations(
                 ("compensation", compensations.get((clause_id, symptom), TO_BE_WRITTEN)),
                 ("evidence", [{"observed": _seen(clause, older, newer)}]),
             )  # fmt: skip
-            yield Change(f"deviations: {clause_id} {symptom} begins with {newer}", _adding(fields))
+            yield RangeChange(f"deviations: {clause_id} {symptom} begins with {newer}", _adding(fields))
 
 
 def _seen(clause: Mapping[str, Any], older: str, newer: str) -> str:
@@ -101,7 +103,7 @@ def _seen(clause: Mapping[str, Any], older: str, newer: str) -> str:
     return f"{older} and {newer} on one home" if together else f"{older} does not deviate, {newer} does"
 
 
-def _options(text: str, differences: Iterable[Mapping[str, Any]], names: tuple[str, ...]) -> Iterator[Change]:
+def _options(text: str, differences: Iterable[Mapping[str, Any]], names: tuple[str, ...]) -> Iterator[RangeChange]:
     """End options, and names on help pages, that no page names any more."""
     document, (_, older, newer) = edit.parsed(text), names
     gone = [each["subject"] for each in differences if each["kind"] == "option" and each["after"] is None]
@@ -115,10 +117,10 @@ def _options(text: str, differences: Iterable[Mapping[str, Any]], names: tuple[s
     if pages and (missing := sorted(listed & set(gone))):
         told = observed.format(", ".join(missing))
         what = f"help: {', '.join(missing)} not looked for from {newer} on"
-        yield Change(what, _splitting_help(pages, newer, told, missing))
+        yield RangeChange(what, _splitting_help(pages, newer, told, missing))
 
 
-def _events(text: str, differences: Iterable[Mapping[str, Any]], names: tuple[str, ...]) -> Iterator[Change]:
+def _events(text: str, differences: Iterable[Mapping[str, Any]], names: tuple[str, ...]) -> Iterator[RangeChange]:
     """Add kinds of records that are new to the list of those that are known; it promises none, so it has no range."""
     document, (_, _, newer) = edit.parsed(text), names
     claim = _claim(document, "events", newer)
@@ -126,14 +128,14 @@ def _events(text: str, differences: Iterable[Mapping[str, Any]], names: tuple[st
     for each in differences:
         if claim and each["kind"] == "event" and each["before"] is None and each["after"] not in known:
             where = (*claim, "names")
-            yield Change(f"events: {each['after']} is known", _adding_item(where, str(each["after"])))
+            yield RangeChange(f"events: {each['after']} is known", _adding_item(where, str(each["after"])))
 
 
-def _closing(claim: Path_ | None, document: Document, version: str, observed: str, what: str) -> Change:
+def _closing(claim: Path_ | None, document: Document, version: str, observed: str, what: str) -> RangeChange:
     since = document.data[claim[0]][claim[1]].get("since") if claim else None
     if claim is None or (since and parse(since) >= parse(version)):
-        return Change(f"{what}: its claim begins there, or is not found", None)
-    return Change(what, lambda text: edit.close(text, _again(text, document, claim), version, observed))
+        return RangeChange(f"{what}: its claim begins there, or is not found", None)
+    return RangeChange(what, lambda text: edit.close(text, _again(text, document, claim), version, observed))
 
 
 def _again(text: str, document: Document, claim: Path_) -> Path_:

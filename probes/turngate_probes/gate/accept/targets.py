@@ -17,7 +17,7 @@ from turngate_probes.releases.npm import npm
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AcceptTarget:
     """The folders of contracts, pins and recordings."""
 
     contracts: Path
@@ -33,7 +33,7 @@ class Place:
         return self.pins / engine
 
 
-def place(contracts: Path | None, *, accept: bool) -> Place | None:
+def accept_target(contracts: Path | None, *, accept: bool) -> AcceptTarget | None:
     """Lay the user's contracts over ours, and say where to write if asked to; EnvironmentFailed: there is no place."""
     folder = contracts.absolute() if contracts else overlay()
     if contracts and folder and (mistakes := lay_over(folder)):
@@ -41,12 +41,12 @@ def place(contracts: Path | None, *, accept: bool) -> Place | None:
     if not accept:
         return None
     if folder:
-        return Place(folder / "engines", folder / "pins", folder / "fixtures")
+        return AcceptTarget(folder / "engines", folder / "pins", folder / "fixtures")
     root = checkout()
     if root is None:
         what = "turngate is installed here, and an installed package is never changed"
         raise EnvironmentFailed(what, "give --contracts DIR to keep contracts, pins and recordings of your own there")
-    return Place(root / "contracts/turngate/engines", PINS, root / "fixtures")
+    return AcceptTarget(root / "contracts/turngate/engines", PINS, root / "fixtures")
 
 
 def checkout() -> Path | None:

@@ -12,7 +12,7 @@ class Acp(Rpc):
 
     def __init__(self, engine: StickyEngine, client: Client) -> None:
         super().__init__(engine, client)
-        stances = [each for each in (engine.contract.resident.interactive, engine.contract.resident.auto) if each]
+        stances = [each for each in (engine.contract.sticky.interactive, engine.contract.sticky.auto) if each]
         begins, declared = engine.simulation.sticky.starts_in, [each.mode for each in stances if each.mode]
         self._modes = list(dict.fromkeys([*([begins] if begins else []), *declared]))
         engine.mode = self._modes[0] if self._modes else None
@@ -60,7 +60,7 @@ class Acp(Rpc):
         options = []
         if self._modes and self.engine.simulation.sticky.modes == "option":
             options.append(_option("mode", self.engine.mode, self._modes))
-        if self.engine.contract.resident.model == "session" and not self._answers:
+        if self.engine.contract.sticky.model == "session" and not self._answers:
             options.append(_option("model", self.engine.model, [self.engine.model]))
         return options
 
@@ -94,7 +94,7 @@ class Acp(Rpc):
         self._update({"sessionUpdate": "tool_call", **_call(action), "status": "pending"})
 
     def _permit(self, action: Action, times: int) -> bool:
-        asks, once = self.engine.contract.resident.asks, self.engine.contract.resident.once
+        asks, once = self.engine.contract.sticky.permission_requests, self.engine.contract.sticky.one_time
         if not asks or once is None:
             return False
         options = [

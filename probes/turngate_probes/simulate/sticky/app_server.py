@@ -41,7 +41,7 @@ class AppServer(Rpc):
         session = engine.open(params.get("cwd"))
         thread = {"id": session.handle, "cwd": session.cwd, "status": {"type": "idle"}}
         told: Message = {"thread": thread, "model": engine.model, "cwd": session.cwd}
-        for path, value in engine.stance.holds.items():
+        for path, value in engine.stance.expect.items():
             _put_at(told, path, value)
         self.reply(message, told)
         self.tell("thread/started", {"thread": thread})
@@ -75,7 +75,7 @@ class AppServer(Rpc):
         self._tell("item/started", item=self._item(action, "inProgress"))
 
     def _permit(self, action: Action, times: int) -> bool:
-        asks, once = self.engine.contract.resident.asks, self.engine.contract.resident.once
+        asks, once = self.engine.contract.sticky.permission_requests, self.engine.contract.sticky.one_time
         if not asks or once is None:
             return False
         about = {"itemId": action.call_id, "command": action.text, "cwd": self.engine.session.cwd}
@@ -88,7 +88,7 @@ class AppServer(Rpc):
 
     def _item(self, action: Action, status: str) -> Message:
         # asks names the kind of the item, as in item/commandExecution/requestApproval
-        kind = (self.engine.contract.resident.asks or ("item/commandExecution",))[0].split("/")[1]
+        kind = (self.engine.contract.sticky.permission_requests or ("item/commandExecution",))[0].split("/")[1]
         cwd = self.engine.session.cwd
         return {"type": kind, "id": action.call_id, "command": action.text, "cwd": cwd, "status": status}
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from turngate.contract.simulation import Simulation
-from turngate.contract.sticky import Stance
+from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract
-from turngate_probes.simulate.backend import Called, Failed, Said, World
+from turngate_probes.simulate.backend import Called, Failed, ModelText, World
 from turngate_probes.simulate.model import OFFERED, Acted, Model
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import faults
@@ -97,7 +97,7 @@ class StickyEngine:
             if answer.kind in self.simulation.hangs:
                 self.world.hang()
             return TurnEnd(failure=answer)
-        text = answer.text if isinstance(answer, Said) else ""
+        text = answer.text if isinstance(answer, ModelText) else ""
         session.messages.append({"role": "assistant", "content": text})
         self._keep(session)
         return TurnEnd(text)
@@ -113,7 +113,7 @@ class StickyEngine:
 
         Without the options that name who is asked it refuses.
         """
-        stance = self.contract.resident.interactive
+        stance = self.contract.sticky.interactive
         if stance is None:
             return "act"
         if not _within(stance.options, self.options):
@@ -121,14 +121,14 @@ class StickyEngine:
         return "ask" if self._is_in(stance) else "act"
 
     @property
-    def stance(self) -> Stance:
+    def stance(self) -> PermissionMode:
         """The stance in force: that of mode auto if the session was opened by its fields, else that of interactive."""
-        kept = self.contract.resident
+        kept = self.contract.sticky
         if kept.auto and kept.auto.session and kept.auto.session.items() <= self.fields.items():
             return kept.auto
-        return kept.interactive or Stance()
+        return kept.interactive or PermissionMode()
 
-    def _is_in(self, stance: Stance) -> bool:
+    def _is_in(self, stance: PermissionMode) -> bool:
         by_env = all(self.world.env.get(name) == value for name, value in stance.env.items())
         return by_env and self.mode == stance.mode and self.stance is stance
 
@@ -143,7 +143,7 @@ class StickyEngine:
             allowed = talk.permit(action, 2 if faults.ASKS_TWICE in self.world.faults else 1)
         else:
             allowed = approval != "refuse"
-        failure = self._touch(tool.leaves) if allowed else None
+        failure = self._touch(tool.creates_file) if allowed else None
         talk.acted(action, allowed and failure is None)
         if allowed:
             return Acted(failure or "done")
@@ -158,7 +158,7 @@ class StickyEngine:
         return None
 
     def _keep(self, session: Session) -> None:
-        if self.contract.resident.same_id and not self.contract.resident.own_store:
+        if self.contract.sticky.same_id and not self.contract.sticky.own_store:
             shelf(self.contract, self.world.env, session.cwd).keep(session)
 
     def _die(self, words: str) -> None:

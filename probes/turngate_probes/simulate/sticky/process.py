@@ -36,7 +36,7 @@ def serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...
         UsageProblem: the arguments are not those of such a process.
         EnvironmentFailed: the contract names no protocol.
     """
-    transport = _TRANSPORTS.get(contract.resident.transport)
+    transport = _TRANSPORTS.get(contract.sticky.transport)
     if transport is None:
         raise EnvironmentFailed(f"{contract.engine} can't keep a process", "its contract names no transport")
     asked = arguments.read_sticky(contract, argv)
@@ -51,7 +51,7 @@ def configuration(contract: EngineContract, argv: tuple[str, ...], env: Mapping[
 
     That is what the variables hold by which a process is made to ask, or that it acts without asking.
     """
-    stance = contract.resident.interactive
+    stance = contract.sticky.interactive
     if stance is None or stance.query is None or argv != stance.query.argv:
         return None
     asked = [env[name] for name in stance.env if name in env]

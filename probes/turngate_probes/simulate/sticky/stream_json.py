@@ -18,7 +18,7 @@ class StreamJson:
 
     def __init__(self, engine: StickyEngine, client: Client) -> None:
         self._engine, self._client = engine, client
-        stance = engine.contract.resident.interactive
+        stance = engine.contract.sticky.interactive
         engine.mode = engine.simulation.sticky.starts_in or (stance.mode if stance else None)
 
     def serve(self) -> Never:
@@ -65,11 +65,11 @@ class StreamJson:
         self._put({"type": "assistant", "message": _said("assistant", use)})
 
     def _permit(self, action: Action, times: int) -> bool:
-        kept = self._engine.contract.resident
-        if not kept.asks or kept.once is None:
+        kept = self._engine.contract.sticky
+        if not kept.permission_requests or kept.one_time is None:
             return False
         about = {"tool_name": action.tool, "description": action.text, "input": dict(action.arguments)}
-        request = {"subtype": kept.asks[0], **about}
+        request = {"subtype": kept.permission_requests[0], **about}
         open_ = {str(fill("{uuid}", {})) for _ in range(times)}
         for name in open_:
             self._client.write({"type": "control_request", "request_id": name, "request": request})
@@ -78,7 +78,7 @@ class StreamJson:
             answer = self._client.wait_for(lambda each: _answers(each) in open_)["response"]
             open_.discard(answer["request_id"])
             decided = answer.get("response")
-            granted = granted and isinstance(decided, dict) and decided.get("behavior") == kept.once.allow
+            granted = granted and isinstance(decided, dict) and decided.get("behavior") == kept.one_time.allow
         return granted
 
     def _acted(self, action: Action, done: bool) -> None:  # noqa: FBT001 - a fact of its own

@@ -13,7 +13,7 @@ from turngate.errors import ContractError, EnvironmentFailed, RefusedError
 from turngate.model import Mode, Outcome
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import finish, workspaces
 from turngate_reference.server.orchestrator.decide import Decision, check_output_schema
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
@@ -23,12 +23,12 @@ from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.orchestrator.profiles import STICKY
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.replies import close_question
-from turngate_reference.server.orchestrator.sticky import Sticky
+from turngate_reference.server.orchestrator.sticky import StickyRuns
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.idempotency import Once
-from turngate_reference.server.store.rows import Question, Run
+from turngate_reference.server.store.idempotency import IdempotentRequest
+from turngate_reference.server.store.rows import Run, StoredQuestion
 
 _DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO.value, "engine_options": [], "session_timeout_sec": 1200}
 
@@ -41,12 +41,12 @@ class Commands:
     data: DataDir
     engines: Engines
     dispatcher: Dispatcher
-    sticky: Sticky
+    sticky: StickyRuns
     workspace_root: Path | None
 
     def create(self, request: dict[str, Any], key: str | None) -> dict[str, Any]:
         """Queue a new run; Refusal says why it can't be one."""
-        once = Once("POST /v1/runs", key, request)
+        once = IdempotentRequest("POST /v1/runs", key, request)
         with self.store.writing() as connection:
             if (before := once.answer(connection)) is not None:
                 return before
@@ -70,24 +70,24 @@ class Commands:
             self._discard(handle, directory)
             if isinstance(error, sqlite3.IntegrityError) and "runs.workspace" in str(error):
                 hint = "wait until it has ended, cancel it, or name another directory"
-                raise Refusal("WORKSPACE_BUSY", f"another unfinished run works in {workspace}", hint) from error
+                raise ApiError("WORKSPACE_BUSY", f"another unfinished run works in {workspace}", hint) from error
             raise
         self.dispatcher.kick()
         return answer
 
     def reply(self, run_id: str, request: dict[str, Any], key: str | None) -> dict[str, Any]:
         """Take the user's reply, and queue the run for its next turn; Refusal: nothing has changed."""
-        once = Once(f"POST /v1/runs/{run_id}/interaction/reply", key, request)
+        once = IdempotentRequest(f"POST /v1/runs/{run_id}/interaction/reply", key, request)
         interaction_id, response = request["interaction_id"], request["response"]
         with self.store.writing() as connection:
             if (before := once.answer(connection)) is not None:
                 return before
             run = _existing(connection, run_id)
             if run.state is not State.WAITING_USER:
-                raise Refusal("NOT_WAITING", f"the run is {run.state}, and waits for no reply", "look at its state")
+                raise ApiError("NOT_WAITING", f"the run is {run.state}, and waits for no reply", "look at its state")
             if run.pending_interaction_id != interaction_id:
                 hint = f"read {links(run_id)['interaction']} and reply to what it asks now"
-                raise Refusal("INTERACTION_STALE", f"the open question is not {interaction_id[:100]!r}", hint)
+                raise ApiError("INTERACTION_STALE", f"the open question is not {interaction_id[:100]!r}", hint)
             question = runs.question_in(connection, interaction_id)
             self._check_reply(run, question, response)
             self._answered(connection, run, question, response)
@@ -105,7 +105,7 @@ class Commands:
         with self.store.writing() as connection:
             run = _existing(connection, run_id)
             if run.state in ENDED and run.state is not State.CANCELED:
-                raise Refusal("RUN_ENDED", f"the run has {run.state} already", "there is nothing to cancel")
+                raise ApiError("RUN_ENDED", f"the run has {run.state} already", "there is nothing to cancel")
             if run.state in (State.QUEUED, State.WAITING_USER):
                 ended = finish.end_open_turn(connection, run, Decision(State.CANCELED), seconds)
                 runs.transition(
@@ -122,7 +122,7 @@ class Commands:
         self.sticky.end(run_id)
         return _accepted(run) | {"cancel_requested": run.cancel_requested}
 
-    def _answered(self, connection: sqlite3.Connection, run: Run, question: Question, response: str) -> None:
+    def _answered(self, connection: sqlite3.Connection, run: Run, question: StoredQuestion, response: str) -> None:
         pending, columns = question.interaction_id, {"pending_interaction_id": None, "wait_deadline_at": None}
         close_question(connection, run, response)
         if run.process is None:
@@ -140,41 +140,41 @@ class Commands:
         """Refuse what is known to go wrong before anything is made."""
         if (schema := request.get("output_schema")) is not None and (flaw := check_output_schema(schema)):
             hint = "give a JSON Schema of draft 2020-12 whose references stay inside it"
-            raise Refusal("INVALID_OUTPUT_SCHEMA", flaw, hint)
+            raise ApiError("INVALID_OUTPUT_SCHEMA", flaw, hint)
         engine = self._engine(request["engine"])
         mode, options = Mode(request["execution_mode"]), request["engine_options"]
         if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, engine.contract)):
             detail = f"{widening[0]} lets {engine.contract.engine} act without asking"
             members = {"flag": widening[0]}
-            raise Refusal("AUTO_FLAG_REFUSED", detail, "leave it out, or run in mode auto", members)
+            raise ApiError("AUTO_FLAG_REFUSED", detail, "leave it out, or run in mode auto", members)
         prompt = first_prompt(
             request["prompt"], mode,
             skill=request.get("skill"), artifacts=self.data.runs, output_schema=request.get("output_schema"),
         )  # fmt: skip
         try:
             build.start(engine.contract, prompt, mode, options=options, model=request.get("model"))
-            if request.get("interactive_profile") == STICKY and engine.contract.resident.transport != "none":
-                build.resident(engine.contract, mode, options=options, model=request.get("model"))
+            if request.get("interactive_profile") == STICKY and engine.contract.sticky.transport != "none":
+                build.sticky(engine.contract, mode, options=options, model=request.get("model"))
         except RefusedError as refused:
             code = "OPTION_REFUSED" if refused.subject else "PROMPT_REFUSED"
-            raise Refusal(code, refused.what, refused.hint) from refused
+            raise ApiError(code, refused.what, refused.hint) from refused
 
     def _engine(self, name: str) -> InstalledEngine:
         if name not in load.engines():
             hint = f"engines: {', '.join(load.engines())}"
-            raise Refusal("UNKNOWN_ENGINE", f"there is no contract for an engine {name[:100]!r}", hint)
+            raise ApiError("UNKNOWN_ENGINE", f"there is no contract for an engine {name[:100]!r}", hint)
         try:
             return self.engines.find(name)
         except EnvironmentFailed as absent:
-            raise Refusal("ENGINE_NOT_INSTALLED", absent.what, absent.hint) from absent
+            raise ApiError("ENGINE_NOT_INSTALLED", absent.what, absent.hint) from absent
         except ContractError as uncovered:
-            raise Refusal("ENGINE_NOT_INSTALLED", str(uncovered), "install a release that it covers") from uncovered
+            raise ApiError("ENGINE_NOT_INSTALLED", str(uncovered), "install a release that it covers") from uncovered
 
-    def _check_reply(self, run: Run, question: Question, response: str) -> None:
+    def _check_reply(self, run: Run, question: StoredQuestion, response: str) -> None:
         """Refuse a reply that the engine can't take; one that is not there any more fails the turn, not the reply."""
         if question.request_id is not None and response not in question.question["options"]:
             hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
-            raise Refusal("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is none of the options", hint)
+            raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is none of the options", hint)
         if run.process is not None:
             return
         try:
@@ -187,7 +187,7 @@ class Commands:
         try:
             build.start(engine.contract, prompt, run.mode)
         except RefusedError as refused:
-            raise Refusal("PROMPT_REFUSED", refused.what, refused.hint) from refused
+            raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
 
     def _discard(self, handle: str, directory: Path) -> None:
         shutil.rmtree(directory, ignore_errors=True)
@@ -199,7 +199,7 @@ def _existing(connection: sqlite3.Connection, run_id: str) -> Run:
     try:
         return runs.get(connection, run_id)
     except KeyError:
-        raise Refusal("RUN_NOT_FOUND", f"there is no run {run_id[:100]!r}", "see GET /v1/runs") from None
+        raise ApiError("RUN_NOT_FOUND", f"there is no run {run_id[:100]!r}", "see GET /v1/runs") from None
 
 
 def _accepted(run: Run) -> dict[str, Any]:

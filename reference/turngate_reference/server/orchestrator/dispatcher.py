@@ -175,7 +175,7 @@ class Dispatcher:
             decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, why)
             self._records.keep(run, decision.state, run.session)
             try:
-                finish.finish(self._store, run, decision, finish.Came(0.0))
+                finish.finish(self._store, run, decision, finish.TurnResult(0.0))
             except sqlite3.Error:
                 self._unstarted.append((run, why))
                 raise

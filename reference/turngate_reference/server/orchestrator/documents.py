@@ -3,7 +3,7 @@
 from typing import Any
 
 from turngate_reference.server.states import State
-from turngate_reference.server.store.rows import Question, Run, Summary, Turn
+from turngate_reference.server.store.rows import Run, StoredQuestion, StoredTurn, Summary
 
 
 def links(run_id: str) -> dict[str, str]:
@@ -52,7 +52,7 @@ def run_document(run: Run) -> dict[str, Any]:
     return run_summary(run) | {"final_data": run.final_data}
 
 
-def interaction_document(run: Run, question: Question | None) -> dict[str, Any]:
+def interaction_document(run: Run, question: StoredQuestion | None) -> dict[str, Any]:
     """Show what a run waits for; `pending` is null unless it waits."""
     waits = run.state is State.WAITING_USER and question is not None
     pending = (
@@ -63,7 +63,7 @@ def interaction_document(run: Run, question: Question | None) -> dict[str, Any]:
     return {"state": run.state.value, "pending": pending}
 
 
-def turn_document(turn: Turn) -> dict[str, Any]:
+def turn_document(turn: StoredTurn) -> dict[str, Any]:
     """Show a turn."""
     return {
         "turn_index": turn.turn_index,

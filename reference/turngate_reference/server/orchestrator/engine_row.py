@@ -36,7 +36,7 @@ def describe(
         "verified": verified and verified.status.value,
         "verified_detail": verified and verified.detail,
         "verified_at": f"{verified.at:{_TIME}}" if verified and verified.at else None,
-        "resident": _resident(contract, simulated=simulated),
+        "sticky": _sticky(contract, simulated=simulated),
         "tools_lost": [{"tool": tool, "detail": each.why} for each in contract.tools_lost for tool in each.tools],
         "help_missing": [*profiles.help_missing(engine)] if engine else [],
         "last_probe": last and {
@@ -46,10 +46,10 @@ def describe(
     }  # fmt: skip
 
 
-def _resident(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
+def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
     """Describe by its contract how one process of an engine can be kept over several turns."""
-    kept = contract.resident
-    asks, verified = kept.interactive is not None, "resident" not in contract.unverified and not simulated
+    kept = contract.sticky
+    asks, verified = kept.interactive is not None, "sticky" not in contract.unverified and not simulated
     supported = kept.transport != "none" and asks
     if kept.transport == "none":
         detail = "the contract names no way to keep a process"

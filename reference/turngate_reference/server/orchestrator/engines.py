@@ -17,7 +17,7 @@ from turngate.process.executable import identity
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine, covering, locate, version_of
 from turngate_reference.server.orchestrator.engine_row import describe
-from turngate_reference.server.orchestrator.memo import Once
+from turngate_reference.server.orchestrator.memo import Memo
 from turngate_reference.server.orchestrator.profiles import Profiles
 
 _FOREVER, _NO_ANSWER_KEPT = float("inf"), 60.0
@@ -46,7 +46,7 @@ class Engines:
         self._data, self._stop, self._profiles, self._environment = data, stop, profiles, environment
         self._settled = settled
         self._paths: dict[str, Path] = {}
-        self._installed: Once[InstalledEngine] = Once(clock)
+        self._installed: Memo[InstalledEngine] = Memo(clock)
         self._looking: set[str] = set()
         self._looks_in_vain: dict[str, int] = {}
         self._news = threading.Condition()

@@ -19,7 +19,7 @@ MAX_CONTEXT = 64 * 2**10
 
 
 @dataclass(frozen=True, slots=True)
-class Came:
+class TurnResult:
     """What a turn came to, apart from what becomes of its run (None: the engine never ran).
 
     `session_seen` says whether the engine's session store held the session right after the turn that made it.
@@ -59,7 +59,7 @@ def note_same_argv(connection: sqlite3.Connection, run_id: str, turn_index: int)
     )
 
 
-def finish(store: Store, run: Run, decision: Decision, came: Came, **columns: Any) -> State:
+def finish(store: Store, run: Run, decision: Decision, came: TurnResult, **columns: Any) -> State:
     """End the running turn of a run; gives the state it went to, which is `canceled` if anybody asked for that.
 
     `columns` are further ones of the run that are written with the transition.
@@ -109,7 +109,7 @@ def end_open_turn(connection: sqlite3.Connection, run: Run, decision: Decision, 
         "SELECT 1 FROM turns WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL", (run.run_id, run.turn_index)
     ).fetchone()
     if is_open:
-        _end_turn(connection, run, decision, Came(seconds))
+        _end_turn(connection, run, decision, TurnResult(seconds))
     return bool(is_open)
 
 
@@ -129,7 +129,7 @@ def _move(connection: sqlite3.Connection, run: Run, to: State, columns: dict[str
         raise RuntimeError(f"{run.run_id} does not run any more")
 
 
-def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, came: Came) -> None:
+def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, came: TurnResult) -> None:
     failure = runs.as_json(decision.error)
     connection.execute(
         "UPDATE turns SET ended_at = ?, seconds = ?, exit_code = ?, outcome = ?, failure_json = ?, repair_level = ?"

@@ -16,7 +16,7 @@ from turngate.errors import EnvironmentFailed, RefusedError
 from turngate.model import EngineSessionHandle, Mode
 from turngate.process import Ended, Stop, session_exists, start_time
 from turngate.turn.read import TurnReader
-from turngate_reference.engine.attempt import Attempt, NoRoom, Terms, attempt, traces
+from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import finish, workspaces
 from turngate_reference.server.orchestrator.decide import Decision, decide, failed
@@ -100,7 +100,7 @@ class HeadlessTurn:
                     runs.change(connection, run.run_id, process=noted)
                     finish.note_argv(connection, run, built.own_arguments)
 
-        terms = Terms(
+        terms = RunOptions(
             run.cwd, self.env, stop,
             timeout=float(run.timeout), tag=(run.process or {}).get("tag", ""), on_start=note_process,
         )  # fmt: skip
@@ -112,7 +112,7 @@ class HeadlessTurn:
             code = RunErrorCode.SESSION_RESUME_FAILED if resumed else RunErrorCode.ENGINE_FAILED
             raise TurnFailed(failed(code, str(lacking))) from lacking
 
-    def came(self, done: Attempt, start: float, stopped: Decision) -> tuple[Decision, finish.Came]:
+    def came(self, done: Attempt, start: float, stopped: Decision) -> tuple[Decision, finish.TurnResult]:
         """Return what becomes of the run; `start` is the turn's of `time.monotonic`, `stopped` is for an interrupt."""
         run, result = self.run, done.reading.result
         decision = decide(
@@ -124,7 +124,7 @@ class HeadlessTurn:
         session = self._kept_session(done.reading.session) if done.reading.session else None
         seen = self._is_seen(session) if session and decision.state is State.WAITING_USER else None
         seconds = time.monotonic() - start
-        return decision, finish.Came(seconds, result.outcome, done.exit_code, result.repair_level, session, seen)
+        return decision, finish.TurnResult(seconds, result.outcome, done.exit_code, result.repair_level, session, seen)
 
     def _given(self) -> dict[str, Any]:
         return {"options": self.run.request["engine_options"], "model": self.run.request.get("model")}
@@ -171,7 +171,9 @@ def failure(run: Run, error: Exception) -> Decision:
     return failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}")
 
 
-def write_end(store: Store, run: Run, decision: Decision, came: finish.Came, wait: Callable[[float], bool]) -> None:
+def write_end(
+    store: Store, run: Run, decision: Decision, came: finish.TurnResult, wait: Callable[[float], bool]
+) -> None:
     """End the turn in the store as soon as it can be written; `wait` waits for seconds, and says whether to give up."""
     while True:
         try:

@@ -9,7 +9,7 @@ from turngate.contract.structs import EngineContract, HelpPage
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate_reference.engine.lookup import InstalledEngine, printed
-from turngate_reference.server.orchestrator.memo import Once
+from turngate_reference.server.orchestrator.memo import Memo
 
 FAILURES_KEPT = 60.0
 
@@ -35,7 +35,7 @@ class HelpSurvey:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stop, self._environment = stop, environment
-        self._surveys: Once[Survey] = Once(clock)
+        self._surveys: Memo[Survey] = Memo(clock)
 
     def of(self, engine: InstalledEngine) -> Survey:
         """Return the survey of an engine; the first call runs its help pages, which may take seconds."""

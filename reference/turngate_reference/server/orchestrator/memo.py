@@ -16,7 +16,7 @@ class _Entry(Generic[T]):
     until: float = float("inf")
 
 
-class Once(Generic[T]):
+class Memo(Generic[T]):
     """Values by key, each found out by the first who asks while all others wait; `clock` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

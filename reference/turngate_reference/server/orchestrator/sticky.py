@@ -20,30 +20,30 @@ from turngate_reference.server.orchestrator import finish
 from turngate_reference.server.orchestrator.decide import Decision, decide, failed
 from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.orchestrator.prompts import reply_prompt
-from turngate_reference.server.orchestrator.sticky_run import REFUSED, Kept, session_record
+from turngate_reference.server.orchestrator.sticky_run import REFUSED, StickyRun, session_record
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.sticky import (
+    AgentText,
     Gone,
     Lost,
     Opened,
     PermissionAsked,
-    ResidentEvent,
-    ResidentHost,
-    ResidentRequest,
-    Said,
+    StickyEvent,
+    StickyHost,
+    StickyRequest,
     TurnEnded,
 )
 from turngate_reference.server.sticky.deadlines import Deadlines
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Question, Run
+from turngate_reference.server.store.rows import Run, StoredQuestion
 
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
 
 
-class Sticky:
+class StickyRuns:
     """Keeps the processes of sticky runs; `release` frees a run's slot, `observe` hears of each turn.
 
     `clock` gives seconds that no change of the wall clock touches.
@@ -53,29 +53,29 @@ class Sticky:
         self,
         store: Store,
         records: Records,
-        host: ResidentHost,
+        host: StickyHost,
         release: Callable[[Run], None],
         observe: Callable[[str, str, float], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._records, self._host = store, records, host
         self._release, self.observe, self._clock = release, observe, clock
-        self._kept: dict[str, Kept] = {}
+        self._kept: dict[str, StickyRun] = {}
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._due = Deadlines(clock)
         self._thread = threading.Thread(target=self._loop, name="turngate-sticky", daemon=True)
         self._thread.start()
 
-    def begin(self, kept: Kept, request: ResidentRequest) -> None:
+    def begin(self, kept: StickyRun, request: StickyRequest) -> None:
         """Start the process of a run that was claimed, and run its first turn in it."""
 
-        def listener(event: ResidentEvent) -> None:
+        def listener(event: StickyEvent) -> None:
             self._inbox.put(lambda: self._on(kept, event))
 
         def start() -> None:
             if self._is_canceled(kept):
                 decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled")
-                finish.finish(self._store, kept.run, decision, finish.Came(0.0))
+                finish.finish(self._store, kept.run, decision, finish.TurnResult(0.0))
                 self._release(kept.claimed)
                 return
             self._kept[kept.run.run_id], kept.turn_began = kept, self._clock()
@@ -88,7 +88,7 @@ class Sticky:
 
         self._inbox.put(start)
 
-    def replied(self, run_id: str, question: Question, response: str) -> None:
+    def replied(self, run_id: str, question: StoredQuestion, response: str) -> None:
         """Deliver a reply that was taken: the run is `running` again."""
         self._inbox.put(lambda: self._deliver(run_id, question, response))
 
@@ -128,11 +128,11 @@ class Sticky:
         except Exception:
             log.exception("a sticky run failed in turngate itself")
 
-    def _on(self, kept: Kept, event: ResidentEvent) -> None:
+    def _on(self, kept: StickyRun, event: StickyEvent) -> None:
         match event:
             case Opened():
                 self._opened(kept, event)
-            case Said():
+            case AgentText():
                 kept.texts(event.text)
             case TurnEnded():
                 self._turn_ended(kept, event)
@@ -149,7 +149,7 @@ class Sticky:
                     finish.end_process(connection, kept.run.run_id, event.exit_code)
                 self._release(kept.claimed)
 
-    def _opened(self, kept: Kept, event: Opened) -> None:
+    def _opened(self, kept: StickyRun, event: Opened) -> None:
         kept.process = (kept.run.process or {}) | {
             "pid": event.pid, "started_at": event.started_at, "transport_session_id": event.session_id
         }  # fmt: skip
@@ -158,7 +158,7 @@ class Sticky:
             finish.note_argv(connection, kept.run, event.argv)
         self._host.prompt(kept.run.run_id, kept.prompt)
 
-    def _turn_ended(self, kept: Kept, event: TurnEnded) -> None:
+    def _turn_ended(self, kept: StickyRun, event: TurnEnded) -> None:
         if self._is(kept, State.WAITING_USER):
             finish.drop_request(self._store, kept.run.run_id)
         if not self._is(kept, State.RUNNING):
@@ -166,7 +166,7 @@ class Sticky:
         kept.clock_count += 1
         kept.process["transport_session_id"] = event.session_id
         decision, outcome, repair = self._decided(kept, event)
-        came = finish.Came(
+        came = finish.TurnResult(
             self._clock() - kept.turn_began, outcome, None, repair, session_record(kept, event.session_id)
         )
         until = self._limit_wait(kept) if decision.state is State.WAITING_USER else None
@@ -177,7 +177,7 @@ class Sticky:
         if state is not State.WAITING_USER:
             self._host.end(kept.run.run_id)
 
-    def _decided(self, kept: Kept, event: TurnEnded) -> tuple[Decision, str, str | None]:
+    def _decided(self, kept: StickyRun, event: TurnEnded) -> tuple[Decision, str, str | None]:
         if event.failure is not None or (event.final_text is None and not event.declined):
             detail = event.failure or "the engine gave no answer"
             return failed(RunErrorCode.ENGINE_FAILED, detail), Outcome.ERROR, None
@@ -188,7 +188,7 @@ class Sticky:
         decision = decide(result, kept.run.mode, canceled=False, can_wait=True, output_schema=schema)
         return decision, result.outcome, result.repair_level
 
-    def _asked(self, kept: Kept, event: PermissionAsked) -> None:
+    def _asked(self, kept: StickyRun, event: PermissionAsked) -> None:
         if not self._is(kept, State.RUNNING):
             return
         asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
@@ -196,7 +196,7 @@ class Sticky:
         if not finish.pause(self._store, kept.run, asked, event.request_id, **columns):
             self._host.end(kept.run.run_id)
 
-    def _deliver(self, run_id: str, question: Question, response: str) -> None:
+    def _deliver(self, run_id: str, question: StoredQuestion, response: str) -> None:
         kept, run = self._kept.get(run_id), runs.find(self._store, run_id)
         if kept is None or run is None or run.state is not State.RUNNING:
             return
@@ -211,7 +211,7 @@ class Sticky:
         )
         self._host.prompt(run_id, prompt)
 
-    def _limit_turn(self, kept: Kept) -> None:
+    def _limit_turn(self, kept: StickyRun) -> None:
         """Bound the turn afresh: from its start, or from the user's answer to an action."""
 
         def too_late() -> None:
@@ -221,7 +221,7 @@ class Sticky:
 
         self._limit(kept, too_late)
 
-    def _limit_wait(self, kept: Kept) -> str:
+    def _limit_wait(self, kept: StickyRun) -> str:
         """Bound the wait for the user; gives when it ends, by the wall clock."""
 
         def too_late() -> None:
@@ -233,7 +233,7 @@ class Sticky:
         self._limit(kept, too_late)
         return (datetime.now(UTC) + timedelta(seconds=kept.run.timeout)).isoformat(timespec="milliseconds")
 
-    def _limit(self, kept: Kept, too_late: Callable[[], None]) -> None:
+    def _limit(self, kept: StickyRun, too_late: Callable[[], None]) -> None:
         """Set the one deadline of a run; the one before is void."""
         kept.clock_count += 1
         clock = kept.clock_count
@@ -248,7 +248,7 @@ class Sticky:
 
         self._due.after(kept.run.timeout, unless_void, is_void)
 
-    def _settle_lost(self, kept: Kept) -> None:
+    def _settle_lost(self, kept: StickyRun) -> None:
         """Fail a run whose process is lost, unless it has ended before."""
         detail = kept.lost.detail if kept.lost else "the server ended, and with it the process that waited"
         if self._fail_waiting(kept, RunErrorCode.INTERACTION_PROCESS_LOST, detail) or not self._is(kept, State.RUNNING):
@@ -265,15 +265,15 @@ class Sticky:
             code = RunErrorCode.ORCHESTRATOR_ERROR
         self._fail_running(kept, code, detail)
 
-    def _fail_running(self, kept: Kept, code: RunErrorCode, detail: str) -> None:
+    def _fail_running(self, kept: StickyRun, code: RunErrorCode, detail: str) -> None:
         """Fail a run that is `running`; nobody but this thread takes it out of that state."""
         run, decision = runs.find(self._store, kept.run.run_id) or kept.run, failed(code, detail)
-        came = finish.Came(self._clock() - kept.turn_began)
+        came = finish.TurnResult(self._clock() - kept.turn_began)
         self._record(kept, decision)
         finish.finish(self._store, run, decision, came, process=run.process)
         self.observe(run.engine, came.outcome, came.seconds)
 
-    def _fail_waiting(self, kept: Kept, code: RunErrorCode, detail: str) -> bool:
+    def _fail_waiting(self, kept: StickyRun, code: RunErrorCode, detail: str) -> bool:
         """Fail a run if it waits; False: it does not (any more)."""
         decision, seconds = failed(code, detail), self._clock() - kept.turn_began
         with self._store.writing() as connection:
@@ -292,14 +292,14 @@ class Sticky:
         self._inbox.put(lambda: self._record(kept, decision))
         return True
 
-    def _is(self, kept: Kept, state: State) -> bool:
+    def _is(self, kept: StickyRun, state: State) -> bool:
         run = runs.find(self._store, kept.run.run_id)
         return run is not None and run.state is state
 
-    def _is_canceled(self, kept: Kept) -> bool:
+    def _is_canceled(self, kept: StickyRun) -> bool:
         run = runs.find(self._store, kept.run.run_id)
         return run is not None and run.cancel_requested
 
-    def _record(self, kept: Kept, decision: Decision, session: dict[str, Any] | None = None) -> None:
+    def _record(self, kept: StickyRun, decision: Decision, session: dict[str, Any] | None = None) -> None:
         run = runs.find(self._store, kept.run.run_id) or kept.run
         self._records.keep(run, decision.state, session or run.session)

@@ -14,7 +14,7 @@ REFUSED = Interaction("open_text", "The engine ended its turn after an action wa
 
 
 @dataclass(slots=True)
-class Kept:
+class StickyRun:
     """A run with a process: `claimed` as it got its slot, `run` as of its turn.
 
     `turn_began` is in seconds of the clock. A deadline that was set under another value of `clock_count` is void.
@@ -36,10 +36,10 @@ class Kept:
         self.run = self.claimed
 
 
-def session_record(kept: Kept, session_id: str | None) -> dict[str, Any] | None:
+def session_record(kept: StickyRun, session_id: str | None) -> dict[str, Any] | None:
     """Give the session's handle, if a headless resume would take the transport's id too."""
     contract = kept.engine.contract
-    known = kept.run.session is not None or session_id is None or not contract.resident.same_id
+    known = kept.run.session is not None or session_id is None or not contract.sticky.same_id
     if known or not re.fullmatch(contract.handle.shape, session_id or ""):
         return None
     return asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id or "", 1))

@@ -18,10 +18,10 @@ from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TextEvents, TurnFailed, opening_prompt
 from turngate_reference.server.orchestrator.profiles import Profiles
-from turngate_reference.server.orchestrator.sticky import Sticky
-from turngate_reference.server.orchestrator.sticky_run import Kept
+from turngate_reference.server.orchestrator.sticky import StickyRuns
+from turngate_reference.server.orchestrator.sticky_run import StickyRun
 from turngate_reference.server.states import RunErrorCode
-from turngate_reference.server.sticky import ResidentRequest
+from turngate_reference.server.sticky import StickyRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import Run
@@ -38,7 +38,7 @@ class TurnRunner:
     records: Records
     engines: Engines
     profiles: Profiles
-    sticky: Sticky
+    sticky: StickyRuns
     server_env: Mapping[str, str]
     pass_env: tuple[str, ...] = ()
     observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
@@ -50,12 +50,12 @@ class TurnRunner:
         try:
             engine = self._engine(run)
             run = self._prepared(run, engine)
-            if run.is_sticky and engine.contract.resident.transport != "none":
+            if run.is_sticky and engine.contract.sticky.transport != "none":
                 self._keep(run, engine)
                 return False
             decision, came = self._turn(run, engine, stop, start)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code and frees its slot
-            decision, came = headless.failure(run, error), finish.Came(time.monotonic() - start)
+            decision, came = headless.failure(run, error), finish.TurnResult(time.monotonic() - start)
         # before the state is told: who sees it finds the record, and the next turn can't have begun
         self.records.keep(run, decision.state, came.session or run.session)
         headless.write_end(self.store, run, decision, came, self.closing.wait)
@@ -72,14 +72,14 @@ class TurnRunner:
         """Hand a run over to those whose process is kept between turns."""
         folder = traces(run.run_directory, run.turn_index)
         folder.mkdir(parents=True, exist_ok=True)
-        request = ResidentRequest(
+        request = StickyRequest(
             engine.executable, engine.contract, run.cwd, self._env(engine, run.locations) | {"PWD": str(run.cwd)},
             run.mode, (run.process or {})["tag"], folder, run.request.get("model"),
             tuple(run.request["engine_options"]),
         )  # fmt: skip
-        self.sticky.begin(Kept(run, engine, opening_prompt(run), TextEvents(self.store, run)), request)
+        self.sticky.begin(StickyRun(run, engine, opening_prompt(run), TextEvents(self.store, run)), request)
 
-    def _turn(self, run: Run, engine: InstalledEngine, stop: Stop, start: float) -> tuple[Decision, finish.Came]:
+    def _turn(self, run: Run, engine: InstalledEngine, stop: Stop, start: float) -> tuple[Decision, finish.TurnResult]:
         turn = HeadlessTurn(self.store, run, engine, self._env(engine, run.locations), TextEvents(self.store, run))
         resumed = turn.session() if run.turn_index > 1 else None
         if resumed is None:

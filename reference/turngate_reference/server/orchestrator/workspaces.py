@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.store.rows import Run
 
 
@@ -12,21 +12,23 @@ def resolve(asked: str, root: Path | None) -> Path:
     A relative path counts from the root.
     """
     if root is None:
-        raise Refusal("WORKSPACE_REFUSED", "this server has no workspaces", "start it with --workspace-root DIR")
+        raise ApiError("WORKSPACE_REFUSED", "this server has no workspaces", "start it with --workspace-root DIR")
     try:
         real_root = root.resolve(strict=True)
         found = (real_root / asked).resolve(strict=True)
     except (OSError, ValueError, RuntimeError) as error:
-        raise Refusal("WORKSPACE_REFUSED", f"there is no directory {asked[:200]!r}", "make it first") from error
+        raise ApiError("WORKSPACE_REFUSED", f"there is no directory {asked[:200]!r}", "make it first") from error
     if not found.is_relative_to(real_root) or found == real_root:
-        raise Refusal("WORKSPACE_REFUSED", f"{asked[:200]!r} is not below the workspace root", "name a directory in it")
+        raise ApiError(
+            "WORKSPACE_REFUSED", f"{asked[:200]!r} is not below the workspace root", "name a directory in it"
+        )
     if not found.is_dir():
-        raise Refusal("WORKSPACE_REFUSED", f"{asked[:200]!r} is no directory", "name a directory")
+        raise ApiError("WORKSPACE_REFUSED", f"{asked[:200]!r} is no directory", "name a directory")
     try:
         str(found).encode()
     except UnicodeEncodeError as odd:
         detail = f"the path of {asked[:200]!r}, links followed, is no UTF-8"
-        raise Refusal("WORKSPACE_REFUSED", detail, "rename what is not") from odd
+        raise ApiError("WORKSPACE_REFUSED", detail, "rename what is not") from odd
     return found
 
 

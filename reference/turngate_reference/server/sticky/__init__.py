@@ -1,25 +1,25 @@
 """Keeps engine processes alive over several turns, on the protocols that the engines speak."""
 
 from turngate_reference.server.sticky.events import (
+    AgentText,
     Gone,
     Lost,
     Opened,
     PermissionAsked,
-    ResidentEvent,
-    ResidentRequest,
-    Said,
+    StickyEvent,
+    StickyRequest,
     TurnEnded,
 )
-from turngate_reference.server.sticky.host import ResidentHost
+from turngate_reference.server.sticky.host import StickyHost
 
 __all__ = [
+    "AgentText",
     "Gone",
     "Lost",
     "Opened",
     "PermissionAsked",
-    "ResidentEvent",
-    "ResidentHost",
-    "ResidentRequest",
-    "Said",
+    "StickyEvent",
+    "StickyHost",
+    "StickyRequest",
     "TurnEnded",
 ]

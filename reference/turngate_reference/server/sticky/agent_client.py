@@ -7,7 +7,7 @@ from typing import Any
 from acp.meta import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION
 
 from turngate_reference.server.sticky.rpc import Message, Rpc
-from turngate_reference.server.sticky.transport import Permission, SpeechError, Surroundings, Texts, TurnEnd
+from turngate_reference.server.sticky.transport import Permission, Texts, TransportContext, TransportError, TurnEnd
 
 _NOTHING_OFFERED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 _CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
@@ -19,7 +19,7 @@ CONFIRM_SECONDS = 2.0
 class AgentClient:
     """A `Speaker` of ACP version 1."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: TransportContext) -> None:
         self.session_id: str | None = None
         self._around = around
         self._rpc = Rpc(around.wire, self._request, self._notification)
@@ -36,11 +36,11 @@ class AgentClient:
         asked = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": _NOTHING_OFFERED}
         told = await self._rpc.call(AGENT_METHODS["initialize"], asked)
         if told.get("protocolVersion") != PROTOCOL_VERSION:
-            raise SpeechError(f"it speaks version {told.get('protocolVersion')} of the protocol")
+            raise TransportError(f"it speaks version {told.get('protocolVersion')} of the protocol")
         where = {"cwd": str(self._around.request.cwd), "mcpServers": []}
         session = await self._rpc.call(AGENT_METHODS["session_new"], where)
         if not isinstance(session.get("sessionId"), str):
-            raise SpeechError("it opened a session without an id")
+            raise TransportError("it opened a session without an id")
         self.session_id = session["sessionId"]
         model = self._around.session_model
         if model is not None and not await self._choose(session, "model", model):
@@ -54,7 +54,7 @@ class AgentClient:
         prompt = {"sessionId": self.session_id, "prompt": [{"type": "text", "text": text}]}
         try:
             ended = await self._rpc.call(AGENT_METHODS["session_prompt"], prompt)
-        except SpeechError as failed:
+        except TransportError as failed:
             return TurnEnd(texts.final, str(failed))
         finally:
             self._texts = None
@@ -76,17 +76,17 @@ class AgentClient:
         told = await self._rpc.call(AGENT_METHODS["session_set_config_option"], chosen)
         in_force = (_option(told, category) or {}).get("currentValue")
         if in_force != value:
-            raise SpeechError(f"asked for {category} {value}, {in_force} is in force")
+            raise TransportError(f"asked for {category} {value}, {in_force} is in force")
         return True
 
     async def _set_model(self, model: str) -> None:
         """Set a model for which there is no option: an agent may know a request of its own, which must confirm it."""
         try:
             told = await self._rpc.call(_SET_MODEL, {"sessionId": self.session_id, "modelId": model})
-        except SpeechError:
-            raise SpeechError(f"asked for model {model}, it offers no choice of a model") from None
+        except TransportError:
+            raise TransportError(f"asked for model {model}, it offers no choice of a model") from None
         if told.get("currentModelId") != model:
-            raise SpeechError(f"asked for model {model}, it can't be confirmed that it is in force")
+            raise TransportError(f"asked for model {model}, it can't be confirmed that it is in force")
 
     async def _set_mode(self, session: Message, mode: str) -> None:
         """Set the mode unless it is in force, since one engine tells of a change in the agent's own voice."""
@@ -97,13 +97,13 @@ class AgentClient:
             if not await self._choose(session, "mode", mode):
                 await self._set_told_mode(modes, mode)
         if self._told not in (None, mode):
-            raise SpeechError(f"asked for mode {mode}, {self._told} is in force")
+            raise TransportError(f"asked for mode {mode}, {self._told} is in force")
         self._mode = mode
 
     async def _set_told_mode(self, modes: Message, mode: str) -> None:
         """Set a mode for which there is no option: the agent must tell of the change, in its answer or after it."""
         if mode not in [each.get("id") for each in modes.get("availableModes", ())]:
-            raise SpeechError(f"it offers no mode {mode}")
+            raise TransportError(f"it offers no mode {mode}")
         asked = {"sessionId": self.session_id, "modeId": mode}
         told = await self._rpc.call(AGENT_METHODS["session_set_mode"], asked)
         self._told = told.get("currentModeId", self._told)
@@ -111,7 +111,7 @@ class AgentClient:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._tells.wait(), CONFIRM_SECONDS)
         if self._told is None:
-            raise SpeechError(f"asked for mode {mode}, it can't be confirmed that it is in force")
+            raise TransportError(f"asked for mode {mode}, it can't be confirmed that it is in force")
 
     def _notification(self, method: str, params: Message) -> None:
         update = params.get("update")
@@ -135,7 +135,7 @@ class AgentClient:
             self._around.say(text)
 
     async def _request(self, method: str, params: Message) -> Message | None:
-        if method not in self._around.contract.resident.asks:
+        if method not in self._around.contract.sticky.permission_requests:
             return None
         answer = await self._around.ask(self._permission(params))
         return _CANCELLED if answer is None else answer
@@ -143,7 +143,7 @@ class AgentClient:
     def _permission(self, params: Message) -> Permission:
         call = params.get("toolCall")
         call = call if isinstance(call, dict) else {}
-        once = self._around.contract.resident.once
+        once = self._around.contract.sticky.one_time
         kinds = (once.allow, once.deny) if once else ()
         options = [each for each in params.get("options", ()) if isinstance(each, dict) and each.get("kind") in kinds]
         names = [str(each.get("name")) for each in options]

@@ -5,7 +5,7 @@ from typing import Any
 
 from turngate.turn.records import value_at
 from turngate_reference.server.sticky.rpc import Message, Rpc
-from turngate_reference.server.sticky.transport import Permission, SpeechError, Surroundings, Texts, TurnEnd
+from turngate_reference.server.sticky.transport import Permission, Texts, TransportContext, TransportError, TurnEnd
 
 _CLIENT = {"clientInfo": {"name": "turngate", "title": "turngate", "version": "1"}}
 _WELL = "completed"
@@ -15,7 +15,7 @@ MOST_ELSEWHERE = 1000
 class AppServer:
     """A `Speaker` of the app server's protocol."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: TransportContext) -> None:
         self.session_id: str | None = None
         self._around = around
         self._rpc = Rpc(around.wire, self._request, self._notification)
@@ -35,12 +35,12 @@ class AppServer:
         if self._around.session_model is not None:
             asked["model"] = self._around.session_model
         told = await self._rpc.call("thread/start", asked)
-        for path, wanted in stance.holds.items():
+        for path, wanted in stance.expect.items():
             if (in_force := value_at(told, path)) != wanted:
-                raise SpeechError(f"asked for {path} {wanted}, {in_force} is in force")
+                raise TransportError(f"asked for {path} {wanted}, {in_force} is in force")
         session_id = value_at(told, "thread.id")
         if not isinstance(session_id, str):
-            raise SpeechError("it started a thread without an id")
+            raise TransportError("it started a thread without an id")
         self.session_id = session_id
 
     async def turn(self, text: str) -> TurnEnd:
@@ -51,7 +51,7 @@ class AppServer:
         asked = {"threadId": self.session_id, "input": [{"type": "text", "text": text}]}
         try:
             started = await self._rpc.call("turn/start", asked)
-        except SpeechError as failed:
+        except TransportError as failed:
             return TurnEnd(None, str(failed))
         turn_id = value_at(started, "turn.id")
         self._turn_id = turn_id if isinstance(turn_id, str) else None
@@ -92,10 +92,10 @@ class AppServer:
             self._ended.set_result({"error": {"message": f"it left session {self.session_id} for {thread}"}})
 
     async def _request(self, method: str, params: Message) -> Message | None:
-        resident = self._around.contract.resident
-        if method not in resident.asks or resident.once is None:
+        sticky = self._around.contract.sticky
+        if method not in sticky.permission_requests or sticky.one_time is None:
             return None
-        once = resident.once
+        once = sticky.one_time
         answers = {word: {"decision": word} for word in (once.allow, once.deny)}
         action = self._action(params)
         prompt = f"Allow this action? {_told(action)}".strip()

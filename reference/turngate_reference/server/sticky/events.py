@@ -1,4 +1,4 @@
-"""What is asked of a resident process, and what is told of it."""
+"""What is asked of a sticky process, and what is told of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,11 +10,11 @@ from turngate.model import Mode
 
 
 @dataclass(frozen=True, slots=True)
-class ResidentRequest:
+class StickyRequest:
     """A process to keep: `env` is complete, `tag` marks its whole tree, `traces` is the folder of its traces.
 
     No two processes may have the same `tag`, since all that carry it are ended together. `options` are the caller's,
-    as for a headless turn; those that the contract does not name for a resident process are refused. `traces`
+    as for a headless turn; those that the contract does not name for a sticky process are refused. `traces`
     gets `stderr`, and as `protocol` all lines in both directions, both bounded.
     """
 
@@ -44,7 +44,7 @@ class Opened:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class AgentText:
     """The agent said something; texts of a turn come in order, whole or in pieces."""
 
     text: str
@@ -95,4 +95,4 @@ class Gone:
     exit_code: int | None
 
 
-ResidentEvent: TypeAlias = Opened | Said | TurnEnded | PermissionAsked | Lost | Gone
+StickyEvent: TypeAlias = Opened | AgentText | TurnEnded | PermissionAsked | Lost | Gone

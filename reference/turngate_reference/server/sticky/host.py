@@ -1,4 +1,4 @@
-"""The facade: every resident process of a server, on one event loop in one thread."""
+"""The facade: every sticky process of a server, on one event loop in one thread."""
 
 import asyncio
 import logging
@@ -6,17 +6,17 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from turngate_reference.server.sticky.events import Gone, ResidentEvent, ResidentRequest
-from turngate_reference.server.sticky.session import Keeper
+from turngate_reference.server.sticky.events import Gone, StickyEvent, StickyRequest
+from turngate_reference.server.sticky.session import StickySession
 
 # threads that start and end processes, however many of these there are; more would keep the others from running
 WORKERS = 2
 
-Listener = Callable[[ResidentEvent], None]
+Listener = Callable[[StickyEvent], None]
 _logger = logging.getLogger(__name__)
 
 
-class ResidentHost:
+class StickyHost:
     """Keeps processes by the id of their run. Every method may be called from any thread, and only `close` blocks.
 
     What comes of a call is told to the listener of the run, on the thread of the loop: it must not block. The events
@@ -26,17 +26,17 @@ class ResidentHost:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._executor = ThreadPoolExecutor(WORKERS, "turngate-resident-worker")
+        self._executor = ThreadPoolExecutor(WORKERS, "turngate-sticky-worker")
         self._lock = threading.Lock()
-        self._keepers: dict[str, Keeper] = {}
+        self._keepers: dict[str, StickySession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-resident", daemon=True)
+        self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-sticky", daemon=True)
         self._thread.start()
 
-    def open(self, run_id: str, request: ResidentRequest, listener: Listener) -> None:
+    def open(self, run_id: str, request: StickyRequest, listener: Listener) -> None:
         """Start a process for a run; ValueError if the run has one already, or the host is closed."""
-        keeper = Keeper(request, lambda event: self._tell(run_id, event, listener), self._executor)
+        keeper = StickySession(request, lambda event: self._tell(run_id, event, listener), self._executor)
         with self._lock:
             if self._closed or run_id in self._keepers:
                 raise ValueError("the host is closed" if self._closed else f"{run_id} has a process already")
@@ -53,7 +53,7 @@ class ResidentHost:
 
     def end(self, run_id: str) -> None:
         """End the whole tree of a run's process; `Gone` tells when it is."""
-        self._call(run_id, Keeper.end)
+        self._call(run_id, StickySession.end)
 
     def close(self) -> None:
         """End every process, and return when all are gone; not to be called on the thread of the loop."""
@@ -66,17 +66,17 @@ class ResidentHost:
             self._executor.shutdown()
             self._loop.close()
 
-    def _call(self, run_id: str, what: Callable[[Keeper], None]) -> None:
+    def _call(self, run_id: str, what: Callable[[StickySession], None]) -> None:
         with self._lock:
             if keeper := self._keepers.get(run_id):
                 self._loop.call_soon_threadsafe(what, keeper)
 
-    def _begin(self, keeper: Keeper) -> None:
+    def _begin(self, keeper: StickySession) -> None:
         task = self._loop.create_task(keeper.run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _tell(self, run_id: str, event: ResidentEvent, listener: Listener) -> None:
+    def _tell(self, run_id: str, event: StickyEvent, listener: Listener) -> None:
         if isinstance(event, Gone):
             with self._lock:
                 del self._keepers[run_id]

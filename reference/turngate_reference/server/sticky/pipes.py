@@ -24,7 +24,7 @@ _DRAIN = 0.1  # seconds in which the last output may still be read once the proc
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]")
 
 
-class Wire:
+class ProcessPipes:
     """Lines to and from a process, traced; `lost` is done, with the reason, once it can't be talked to any more.
 
     It is lost when the started process exits, whoever else holds its pipes, when a pipe ends, and when it can't

@@ -1,4 +1,4 @@
-"""Starts a resident process and ends its whole tree; both block, and belong on a thread of their own."""
+"""Starts a sticky process and ends its whole tree; both block, and belong on a thread of their own."""
 
 import json
 import logging
@@ -16,8 +16,8 @@ from turngate.argv import build as argv
 from turngate.contract.sticky import ModeQuery
 from turngate.process import TAG, ProcessRequest, ProcessTree, run
 from turngate.process.launch import launch
-from turngate_reference.server.sticky.events import ResidentRequest
-from turngate_reference.server.sticky.transport import SpeechError, stance_of
+from turngate_reference.server.sticky.events import StickyRequest
+from turngate_reference.server.sticky.transport import TransportError, permission_mode_of
 
 _QUERY_TIMEOUT = 60.0
 _logger = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ class Started:
         return self.tree.reap()[0]
 
 
-def start(request: ResidentRequest) -> Started:
+def start(request: StickyRequest) -> Started:
     """Start the process, once its configuration has been seen to ask where the contract says how.
 
     The command is kept among the traces.
@@ -54,8 +54,8 @@ def start(request: ResidentRequest) -> Started:
         OSError: the command can't be kept.
         SpeechError: the configuration in force lets it act without asking.
     """
-    arguments = argv.resident(request.contract, request.mode, options=request.options, model=request.model)
-    stance = stance_of(request.contract, request.mode)
+    arguments = argv.sticky(request.contract, request.mode, options=request.options, model=request.model)
+    stance = permission_mode_of(request.contract, request.mode)
     env = {**request.env, **stance.env}
     if stance.query:
         _query(request, stance.query, env)
@@ -70,20 +70,20 @@ def start(request: ResidentRequest) -> Started:
     return Started(process, tree, psutil.Process(process.pid).create_time(), arguments)
 
 
-def _query(request: ResidentRequest, query: ModeQuery, env: dict[str, str]) -> None:
+def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> None:
     """Have the engine print its configuration, and see that all below the key is among the values."""
     command = (str(request.executable), *query.argv)
     told = run(ProcessRequest(command, request.cwd, env, timeout=_QUERY_TIMEOUT, tag=request.tag))
     try:
         document = orjson.loads(told.stdout)
     except orjson.JSONDecodeError:
-        raise SpeechError(f"its configuration can't be seen: {' '.join(query.argv)} printed no JSON") from None
+        raise TransportError(f"its configuration can't be seen: {' '.join(query.argv)} printed no JSON") from None
     found = list(_below(document, query.key, (), within=False))
     if not found:
-        raise SpeechError(f"its configuration says nothing of {query.key}")
+        raise TransportError(f"its configuration says nothing of {query.key}")
     for place, value in found:
         if value not in query.values:
-            raise SpeechError(f"its configuration lets it act without asking: {place} is {str(value)[:100]}")
+            raise TransportError(f"its configuration lets it act without asking: {place} is {str(value)[:100]}")
 
 
 def _below(value: object, key: str, path: tuple[str, ...], *, within: bool) -> list[tuple[str, object]]:

@@ -8,8 +8,8 @@ import orjson
 from acp import RequestError
 from acp.connection import Connection
 
-from turngate_reference.server.sticky.pipes import Wire
-from turngate_reference.server.sticky.transport import SpeechError
+from turngate_reference.server.sticky.pipes import ProcessPipes
+from turngate_reference.server.sticky.transport import TransportError
 
 Message = dict[str, Any]
 
@@ -23,7 +23,7 @@ class Rpc:
 
     def __init__(
         self,
-        wire: Wire,
+        wire: ProcessPipes,
         on_request: Callable[[str, Message], Awaitable[Message | None]],
         on_notification: Callable[[str, Message], None],
     ) -> None:
@@ -35,7 +35,7 @@ class Rpc:
         try:
             result = await self._connection.send_request(method, dict(params))
         except RequestError as error:
-            raise SpeechError(_words(method, error)) from error
+            raise TransportError(_words(method, error)) from error
         return result if isinstance(result, dict) else {}
 
     async def notify(self, method: str, params: Mapping[str, Any]) -> None:
@@ -60,7 +60,7 @@ class Rpc:
 class _Messages:
     """The wire as the SDK wants it: messages instead of lines."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: ProcessPipes) -> None:
         self._wire = wire
         self._arrived: asyncio.Queue[Message | None] = asyncio.Queue()
         wire.on_line = self._take

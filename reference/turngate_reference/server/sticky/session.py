@@ -1,4 +1,4 @@
-"""Keeps one resident process: opens it, runs its turns, asks for permission, and tells of its end."""
+"""Keeps one sticky process: opens it, runs its turns, asks for permission, and tells of its end."""
 
 import asyncio
 import logging
@@ -13,21 +13,27 @@ from typing import Any
 from turngate.errors import ContractError, RefusedError, TurngateError
 from turngate.model import Mode
 from turngate_reference.server.sticky.events import (
+    AgentText,
     Gone,
     Lost,
     Opened,
     PermissionAsked,
-    ResidentEvent,
-    ResidentRequest,
-    Said,
+    StickyEvent,
+    StickyRequest,
     TurnEnded,
 )
-from turngate_reference.server.sticky.pipes import Wire
+from turngate_reference.server.sticky.pipes import ProcessPipes
 from turngate_reference.server.sticky.process import Started, start
-from turngate_reference.server.sticky.transport import Permission, Speaker, SpeechError, Surroundings, speaker_for
+from turngate_reference.server.sticky.transport import (
+    Permission,
+    Transport,
+    TransportContext,
+    TransportError,
+    speaker_for,
+)
 
 _logger = logging.getLogger(__name__)
-Tell = Callable[[ResidentEvent], None]
+Tell = Callable[[StickyEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +45,10 @@ class _Open:
     decided: asyncio.Future[str | None]
 
 
-class Keeper:
+class StickySession:
     """One process; everything but `run` is called on its loop and returns at once."""
 
-    def __init__(self, request: ResidentRequest, tell: Tell, executor: Executor) -> None:
+    def __init__(self, request: StickyRequest, tell: Tell, executor: Executor) -> None:
         self._request, self._tell, self._executor = request, tell, executor
         self._prompts: asyncio.Queue[str] = asyncio.Queue()
         self._ended = asyncio.Event()
@@ -77,10 +83,10 @@ class Keeper:
                 self._exit_code = await self._off_loop(started.end)
         except (RefusedError, ContractError, OSError) as ours:
             self._lose(f"turngate can't keep the process: {ours}", ours=True)
-        except (TurngateError, SpeechError) as failed:
+        except (TurngateError, TransportError) as failed:
             self._lose(str(failed))
         except Exception as failed:
-            _logger.exception("a resident process could not be kept")
+            _logger.exception("a sticky process could not be kept")
             self._lose(f"turngate failed: {failed!r}", ours=True)
         self._tell(Gone(self._exit_code))
 
@@ -90,7 +96,7 @@ class Keeper:
 
     async def _keep(self, started: Started) -> None:
         """Talk until the process is lost, or is to end; whatever is still being said is dropped then."""
-        wire = Wire(started.process, self._request.traces)
+        wire = ProcessPipes(started.process, self._request.traces)
         await wire.connect()
         talk = asyncio.create_task(self._talk(wire, started))
         ended = asyncio.create_task(self._ended.wait())
@@ -104,9 +110,9 @@ class Keeper:
             await asyncio.gather(talk, ended, return_exceptions=True)
             wire.close()
 
-    async def _talk(self, wire: Wire, started: Started) -> None:
+    async def _talk(self, wire: ProcessPipes, started: Started) -> None:
         make = await self._off_loop(partial(speaker_for, self._request.contract))
-        speaks: Speaker = make(Surroundings(wire, self._request, self._ask, self._say))
+        speaks: Transport = make(TransportContext(wire, self._request, self._ask, self._say))
         try:
             await speaks.open()
             self._tell(Opened(started.process.pid, started.started_at, speaks.session_id, started.argv))
@@ -116,7 +122,7 @@ class Keeper:
             with suppress(Exception):
                 await speaks.close()
 
-    async def _turn(self, speaks: Speaker, text: str) -> None:
+    async def _turn(self, speaks: Transport, text: str) -> None:
         self._declined, self._in_turn = False, True
         end = await speaks.turn(text)
         self._in_turn = False
@@ -164,7 +170,7 @@ class Keeper:
                 asked.decided.set_result(None)
 
     def _say(self, text: str) -> None:
-        self._tell(Said(text))
+        self._tell(AgentText(text))
 
     def _lose(self, why: str, *, ours: bool = False) -> None:
         self._tell(Lost(why, ours))
@@ -177,4 +183,4 @@ class Keeper:
 
 def _why(talk: "asyncio.Task[None]") -> str:
     failed = talk.exception()
-    return str(failed) if isinstance(failed, SpeechError) else f"{type(failed).__name__}: {failed}"
+    return str(failed) if isinstance(failed, TransportError) else f"{type(failed).__name__}: {failed}"

@@ -11,13 +11,13 @@ from turngate.model import Mode
 from turngate.turn.framing import framer
 from turngate.turn.read import TurnReader
 from turngate.turn.records import Record, matches
-from turngate_reference.server.sticky.transport import Permission, SpeechError, Surroundings, TurnEnd
+from turngate_reference.server.sticky.transport import Permission, TransportContext, TransportError, TurnEnd
 
 
-class StreamJson:
+class StdioStreamJson:
     """A `Speaker` of `stream_json`."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: TransportContext) -> None:
         self.session_id: str | None = None
         self._around = around
         self._contract = _as_events(around.contract)
@@ -36,7 +36,7 @@ class StreamJson:
             return
         told = await self._control({"subtype": "set_permission_mode", "mode": mode})
         if told.get("mode") != mode:
-            raise SpeechError(f"asked for mode {mode}, {told.get('mode')} is in force")
+            raise TransportError(f"asked for mode {mode}, {told.get('mode')} is in force")
 
     async def turn(self, text: str) -> TurnEnd:
         """Write the prompt, and read until the contract's end of turn or a failure that the engine tells."""
@@ -89,7 +89,7 @@ class StreamJson:
         self._around.wire.send(orjson.dumps({"type": "control_request", "request_id": name, "request": request}))
         told = await answered
         if told.get("subtype") != "success":
-            raise SpeechError(f"{request['subtype']}: {told.get('error')}")
+            raise TransportError(f"{request['subtype']}: {told.get('error')}")
         response = told.get("response")
         return response if isinstance(response, dict) else {}
 
@@ -99,17 +99,17 @@ class StreamJson:
             waiting.set_result(response)
 
     async def _answer(self, message: dict[str, Any]) -> None:
-        request, resident = message.get("request") or {}, self._around.contract.resident
+        request, sticky = message.get("request") or {}, self._around.contract.sticky
         answer: dict[str, Any] = {"request_id": message.get("request_id")}
-        if request.get("subtype") in resident.asks and resident.once:
+        if request.get("subtype") in sticky.permission_requests and sticky.one_time:
             behaviours = {
-                resident.once.allow: {"behavior": resident.once.allow, "updatedInput": request.get("input") or {}},
-                resident.once.deny: {"behavior": resident.once.deny, "message": "the user refused"},
+                sticky.one_time.allow: {"behavior": sticky.one_time.allow, "updatedInput": request.get("input") or {}},
+                sticky.one_time.deny: {"behavior": sticky.one_time.deny, "message": "the user refused"},
             }
             context = {key: request[key] for key in ("tool_name", "description", "input") if request.get(key)}
             prompt = f"Allow this action? {request.get('tool_name') or ''} {request.get('description') or ''}".strip()
-            chosen = await self._around.ask(Permission(prompt, behaviours, (resident.once.allow,), context))
-            answer |= {"subtype": "success", "response": chosen or behaviours[resident.once.deny]}
+            chosen = await self._around.ask(Permission(prompt, behaviours, (sticky.one_time.allow,), context))
+            answer |= {"subtype": "success", "response": chosen or behaviours[sticky.one_time.deny]}
         else:
             answer |= {"subtype": "error", "error": f"{request.get('subtype')} is not supported"}
         self._around.wire.send(orjson.dumps({"type": "control_response", "response": answer}))

@@ -5,14 +5,14 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias, cast
 
-from turngate.contract.sticky import Stance
+from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
-from turngate_reference.server.sticky.events import ResidentRequest
-from turngate_reference.server.sticky.pipes import Wire
+from turngate_reference.server.sticky.events import StickyRequest
+from turngate_reference.server.sticky.pipes import ProcessPipes
 
 
-class SpeechError(Exception):
+class TransportError(Exception):
     """The engine did not do what its contract says; the text says what."""
 
 
@@ -41,11 +41,11 @@ Ask: TypeAlias = Callable[[Permission], Awaitable[Any]]
 
 
 @dataclass(slots=True)
-class Surroundings:
+class TransportContext:
     """What a speaker is given: the wire, what was asked for, who decides permissions, who hears the agent."""
 
-    wire: Wire
-    request: ResidentRequest
+    wire: ProcessPipes
+    request: StickyRequest
     ask: Ask
     say: Callable[[str], None]
 
@@ -55,17 +55,17 @@ class Surroundings:
         return self.request.contract
 
     @property
-    def stance(self) -> Stance:
+    def stance(self) -> PermissionMode:
         """What the contract says of the mode."""
-        return stance_of(self.contract, self.request.mode)
+        return permission_mode_of(self.contract, self.request.mode)
 
     @property
     def session_model(self) -> str | None:
         """The model, where it is asked for of the session."""
-        return self.request.model if self.contract.resident.model == "session" else None
+        return self.request.model if self.contract.sticky.model == "session" else None
 
 
-class Speaker(Protocol):
+class Transport(Protocol):
     """Speaks one transport; all coroutines run on the loop of the wire and end with it.
 
     Both raise SpeechError if the engine leaves its contract, and never return once the wire is lost.
@@ -102,28 +102,28 @@ class Texts:
         return "".join(self.pieces) or None
 
 
-def stance_of(contract: EngineContract, mode: Mode) -> Stance:
+def permission_mode_of(contract: EngineContract, mode: Mode) -> PermissionMode:
     """Give what the contract says of a mode; SpeechError if nobody knows how asking is switched on."""
     if mode is Mode.AUTO:
-        return contract.resident.auto or Stance()
-    stance = contract.resident.interactive
+        return contract.sticky.auto or PermissionMode()
+    stance = contract.sticky.interactive
     if stance is None:
-        raise SpeechError(f"nobody knows how a kept {contract.engine} is made to ask before it acts")
+        raise TransportError(f"nobody knows how a kept {contract.engine} is made to ask before it acts")
     return stance
 
 
-MakeSpeaker: TypeAlias = Callable[[Surroundings], Speaker]
+MakeSpeaker: TypeAlias = Callable[[TransportContext], Transport]
 
 _SPEAKERS = {
     "acp": ("agent_client", "AgentClient"),
     "app_server": ("app_server", "AppServer"),
-    "stream_json": ("stdio", "StreamJson"),
+    "stream_json": ("stdio", "StdioStreamJson"),
 }
 
 
 def speaker_for(contract: EngineContract) -> MakeSpeaker:
     """Give what makes the speaker of a contract's transport; slow at first use. SpeechError if it names none."""
-    if contract.resident.transport not in _SPEAKERS:
-        raise SpeechError(f"{contract.engine} can't be kept over several turns")
-    module, name = _SPEAKERS[contract.resident.transport]
+    if contract.sticky.transport not in _SPEAKERS:
+        raise TransportError(f"{contract.engine} can't be kept over several turns")
+    module, name = _SPEAKERS[contract.sticky.transport]
     return cast(MakeSpeaker, getattr(import_module(f"turngate_reference.server.sticky.{module}"), name))

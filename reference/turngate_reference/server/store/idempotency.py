@@ -5,10 +5,10 @@ import json
 import sqlite3
 from typing import Any
 
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 
 
-class Once:
+class IdempotentRequest:
     """A request that may have been done before; without a key it never was."""
 
     def __init__(self, scope: str, key: str | None, body: dict[str, Any]) -> None:
@@ -26,7 +26,7 @@ class Once:
             return None
         if row["body_digest"] != self._digest:
             hint = "use a new key for a new request"
-            raise Refusal("IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key came with another body before", hint)
+            raise ApiError("IDEMPOTENCY_KEY_REUSED", "this Idempotency-Key came with another body before", hint)
         answer: dict[str, Any] = json.loads(row["answer_json"])
         return answer
 

@@ -83,7 +83,7 @@ class Waiting:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class StoredQuestion:
     """What a run asks its user: `question` holds kind, prompt, options, required_fields and context.
 
     `request_id` is the engine's own id of a request for approval; `response` None means not answered yet.
@@ -100,7 +100,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class StoredTurn:
     """A turn; `failure` is None or {code, detail}, `argv` lacks the prompt."""
 
     turn_index: int
@@ -115,7 +115,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoredEvent:
     """Something that happened to a run; ids grow, with gaps."""
 
     id: int

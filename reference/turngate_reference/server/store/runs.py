@@ -11,7 +11,7 @@ from typing import Any
 from turngate.model import Mode
 from turngate_reference.server.states import ENDED, TRANSITIONS, State
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Event, Question, Run, Summary, Turn, Waiting
+from turngate_reference.server.store.rows import Run, StoredEvent, StoredQuestion, StoredTurn, Summary, Waiting
 
 MAX_PAGE = 200
 
@@ -156,13 +156,13 @@ def counts(store: Store) -> dict[State, int]:
     return {state: found.get(state, 0) for state in State}
 
 
-def question(store: Store, interaction_id: str) -> Question | None:
+def question(store: Store, interaction_id: str) -> StoredQuestion | None:
     """Read a question."""
     rows = store.read("SELECT * FROM interactions WHERE interaction_id = ?", interaction_id)
     return next(map(_question, rows), None)
 
 
-def question_in(connection: sqlite3.Connection, interaction_id: str) -> Question:
+def question_in(connection: sqlite3.Connection, interaction_id: str) -> StoredQuestion:
     """Read a question inside a transaction; KeyError if there is none."""
     row = connection.execute("SELECT * FROM interactions WHERE interaction_id = ?", (interaction_id,)).fetchone()
     if row is None:
@@ -179,16 +179,16 @@ def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
     return next((row["response"] for row in rows), None)
 
 
-def turns(store: Store, run_id: str) -> list[Turn]:
+def turns(store: Store, run_id: str) -> list[StoredTurn]:
     """Read the turns of a run, the first one first."""
     rows = store.read("SELECT * FROM turns WHERE run_id = ? ORDER BY turn_index", run_id)
-    return [Turn(**{name: value for name, value in _plain(row).items() if name != "run_id"}) for row in rows]
+    return [StoredTurn(**{name: value for name, value in _plain(row).items() if name != "run_id"}) for row in rows]
 
 
-def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[Event]:
+def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[StoredEvent]:
     """Read events of a run that are later than `after`."""
     rows = store.read("SELECT * FROM events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?", run_id, after, limit)
-    return [Event(row["id"], row["type"], json.loads(row["data_json"]), row["at"]) for row in rows]
+    return [StoredEvent(row["id"], row["type"], json.loads(row["data_json"]), row["at"]) for row in rows]
 
 
 def as_json(value: Any) -> str | None:
@@ -248,5 +248,5 @@ def _converted(row: sqlite3.Row) -> dict[str, Any]:
     return found
 
 
-def _question(row: sqlite3.Row) -> Question:
-    return Question(**_plain(row))
+def _question(row: sqlite3.Row) -> StoredQuestion:
+    return StoredQuestion(**_plain(row))

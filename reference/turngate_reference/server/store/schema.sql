@@ -58,7 +58,7 @@ CREATE TABLE interactions (
     run_id TEXT NOT NULL REFERENCES runs (run_id),
     turn_index INTEGER NOT NULL,
     question_json TEXT NOT NULL,             -- kind, prompt, options, required_fields, context
-    request_id TEXT,                         -- of a resident engine that asked before it acts
+    request_id TEXT,                         -- of a sticky engine that asked before it acts
     asked_at TEXT NOT NULL,
     response TEXT,
     answered_at TEXT

@@ -6,12 +6,12 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.web import problems
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.security import Guard
-from turngate_reference.server.web.streams import Streams
+from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.server.web.validation import MAX_BODY
 from turngate_reference.server.web.views import Edge, runs, service
 
 
-def create_app(core: Server, guard: Guard, streams: Streams, metrics: Metrics) -> Flask:
+def create_app(core: Server, guard: Guard, streams: EventStreams, metrics: Metrics) -> Flask:
     """Make the app that answers for `core`."""
     app = Flask("turngate_reference", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY

@@ -12,7 +12,7 @@ from waitress.task import ErrorTask  # type: ignore[import-untyped]
 
 from turngate.errors import EnvironmentFailed
 from turngate_reference.server.web.problems import MEDIA_TYPE, document
-from turngate_reference.server.web.streams import Streams
+from turngate_reference.server.web.streams import EventStreams
 
 MAX_HEADERS = 64 * 2**10
 MAX_TAKEN = 16 * 2**20  # what is larger is cut off; up to here a client can finish, and read that it sent too much
@@ -72,10 +72,10 @@ def url(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-class Listener:
+class WebListener:
     """Serves an app on a bound socket; `run` returns after `stop`, which a signal handler may call."""
 
-    def __init__(self, app: Flask, listening: socket.socket, streams: Streams) -> None:
+    def __init__(self, app: Flask, listening: socket.socket, streams: EventStreams) -> None:
         self._streams = streams
         self._stopping = False
         self._map: dict[int, Any] = {}

@@ -10,7 +10,7 @@ from prometheus_client.registry import Collector
 
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
-from turngate_reference.server.web.streams import Streams
+from turngate_reference.server.web.streams import EventStreams
 
 __all__ = ["CONTENT_TYPE", "Metrics"]
 
@@ -28,7 +28,7 @@ class Metrics:
             "turngate_turn_seconds", "How long turns took.", ("engine",), registry=self._registry, buckets=_BUCKETS
         )
 
-    def watch(self, core: Server, streams: Streams) -> None:
+    def watch(self, core: Server, streams: EventStreams) -> None:
         """Look up what is true of these whenever the figures are asked for."""
         self._registry.register(_Now(core, streams))
 
@@ -45,7 +45,7 @@ class Metrics:
 class _Now(Collector):
     """What is true at the moment it is asked for."""
 
-    def __init__(self, core: Server, streams: Streams) -> None:
+    def __init__(self, core: Server, streams: EventStreams) -> None:
         self._core, self._streams = core, streams
 
     def describe(self) -> Iterable[Metric]:

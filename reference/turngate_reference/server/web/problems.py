@@ -10,7 +10,7 @@ from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
 from turngate.errors import EnvironmentFailed
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web import openapi
 
 MEDIA_TYPE = "application/problem+json"
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 def register(app: Flask) -> None:
     """Have the app answer whatever its views raise."""
-    app.register_error_handler(Refusal, _refused)
+    app.register_error_handler(ApiError, _refused)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(EnvironmentFailed, _environment)
     app.register_error_handler(OSError, _disk)
@@ -47,7 +47,7 @@ def as_bytes(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
-def answer(refusal: Refusal) -> Response:
+def answer(refusal: ApiError) -> Response:
     """Answer a refusal."""
     told = document(refusal.code, refusal.detail, refusal.hint, path=request.path, **refusal.members)
     response = Response(as_bytes(told), int(told["status"]), mimetype=MEDIA_TYPE)
@@ -58,13 +58,13 @@ def answer(refusal: Refusal) -> Response:
     return response
 
 
-def _refused(refusal: Refusal) -> Response:
+def _refused(refusal: ApiError) -> Response:
     return answer(refusal)
 
 
 def _http(error: HTTPException) -> Response:
     code, detail, hint = _BY_STATUS.get(error.code or 400, ("REQUEST_MALFORMED", error.description or "", ""))
-    response = answer(Refusal(code, detail, hint))
+    response = answer(ApiError(code, detail, hint))
     for name, value in error.get_headers():
         if name == "Allow":
             response.headers[name] = value
@@ -73,19 +73,19 @@ def _http(error: HTTPException) -> Response:
 
 def _environment(failed: EnvironmentFailed) -> Response:
     _log.error("%s", failed)
-    return answer(Refusal("STORE_UNAVAILABLE", failed.what, failed.hint))
+    return answer(ApiError("STORE_UNAVAILABLE", failed.what, failed.hint))
 
 
 def _disk(error: OSError) -> Response:
     _log.error("a request could not be done: %s", error, exc_info=error)
-    return answer(Refusal("STORE_UNAVAILABLE", f"the server can't do this now: {error.strerror}", "try again later"))
+    return answer(ApiError("STORE_UNAVAILABLE", f"the server can't do this now: {error.strerror}", "try again later"))
 
 
 def _database(error: sqlite3.Error) -> Response:
     _log.error("a request could not be done: %s", error, exc_info=error)
-    return answer(Refusal("STORE_UNAVAILABLE", f"the database can't be used now: {error}", "try again later"))
+    return answer(ApiError("STORE_UNAVAILABLE", f"the database can't be used now: {error}", "try again later"))
 
 
 def _fault(error: Exception) -> Response:
     _log.error("a request met a fault of ours", exc_info=error)
-    return answer(Refusal("INTERNAL_ERROR", "the server failed; its log says how", "report it"))
+    return answer(ApiError("INTERNAL_ERROR", "the server failed; its log says how", "report it"))

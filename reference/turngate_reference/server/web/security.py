@@ -9,7 +9,7 @@ from flask import Request
 from msgspec import Struct
 
 from turngate.errors import EnvironmentFailed
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 
 MIN_TOKEN = 16
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
@@ -28,18 +28,18 @@ class Guard(Struct, frozen=True):
     hosts: frozenset[str] = LOCAL_NAMES
 
     def check(self, request: Request) -> None:
-        """Let the request pass, or raise Refusal."""
+        """Let the request pass, or raise ApiError."""
         host = request.headers.get("Host", "")
         if self.token is None:
             found = _HOST.fullmatch(host)
             if found is None or found["name"].lower() not in self.hosts:
                 hint = f"use {', '.join(sorted(self.hosts))}, or start the server with --token-file"
-                raise Refusal("HOST_REFUSED", f"{host[:100]!r} is no name of this server", hint)
+                raise ApiError("HOST_REFUSED", f"{host[:100]!r} is no name of this server", hint)
         origin = request.headers.get("Origin")
         if origin is not None and request.method == "POST" and origin.partition("://")[2].lower() != host.lower():
-            raise Refusal("ORIGIN_REFUSED", f"a page of {origin[:100]!r} may not send this", "send it from a program")
+            raise ApiError("ORIGIN_REFUSED", f"a page of {origin[:100]!r} may not send this", "send it from a program")
         if self.token is not None and request.path not in _WITHOUT_TOKEN and not self._carried(request):
-            raise Refusal("UNAUTHORIZED", "the token is missing or wrong", "send Authorization: Bearer TOKEN")
+            raise ApiError("UNAUTHORIZED", "the token is missing or wrong", "send Authorization: Bearer TOKEN")
 
     def _carried(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")

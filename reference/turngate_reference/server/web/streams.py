@@ -6,18 +6,18 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator
 
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import ENDED
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Event
+from turngate_reference.server.store.rows import StoredEvent
 
 PAGE = 100
 
 _log = logging.getLogger(__name__)
 
 
-class Streams:
+class EventStreams:
     """The open streams: `limit` at once, since each holds a thread; `close` ends them all.
 
     A stream looks every `tick` seconds whether its client is still there, and says something every `heartbeat`.
@@ -38,7 +38,7 @@ class Streams:
         """Take a place; Refusal if there is none."""
         with self._lock:
             if self._open >= self.limit or self.closing.is_set():
-                raise Refusal("TOO_MANY_STREAMS", f"{self._open} streams are open", "close one, or try again later")
+                raise ApiError("TOO_MANY_STREAMS", f"{self._open} streams are open", "close one, or try again later")
             self._open += 1
 
     def leave(self) -> None:
@@ -51,10 +51,10 @@ class Streams:
         self.closing.set()
 
 
-class Stream:
+class EventStream:
     """One client's stream of a run; `close` may be called often, and also if nobody has read a line."""
 
-    def __init__(self, streams: Streams, store: Store, run_id: str, gone: Callable[[], bool]) -> None:
+    def __init__(self, streams: EventStreams, store: Store, run_id: str, gone: Callable[[], bool]) -> None:
         streams.enter()
         self._streams, self._store, self._run_id, self._gone = streams, store, run_id, gone
         self._left = threading.Lock()
@@ -88,12 +88,12 @@ class Stream:
         return self._streams.closing.is_set() or self._gone()
 
 
-def as_lines(event: Event) -> bytes:
+def as_lines(event: StoredEvent) -> bytes:
     """Write an event; JSON escapes what could end its line."""
     data = json.dumps(event.data | {"at": event.at})
     return f"id: {event.id}\nevent: {event.type}\ndata: {data}\n\n".encode()
 
 
-def ends(event: Event) -> bool:
+def ends(event: StoredEvent) -> bool:
     """Say whether the event tells the end of its run."""
     return event.type == "state" and event.data["state"] in ENDED

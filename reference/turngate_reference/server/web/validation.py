@@ -12,7 +12,7 @@ from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
 from turngate.contract.load import dotted
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web import openapi
 
 MAX_BODY = 4 * 2**20
@@ -36,7 +36,7 @@ def body(name: str) -> dict[str, Any]:
     """Give the request's body, valid by the schema `name`; Refusal if it is not."""
     if request.mimetype != "application/json":
         hint = "send the header Content-Type: application/json"
-        raise Refusal("UNSUPPORTED_MEDIA_TYPE", f"the body is said to be {request.mimetype or 'nothing'!r}", hint)
+        raise ApiError("UNSUPPORTED_MEDIA_TYPE", f"the body is said to be {request.mimetype or 'nothing'!r}", hint)
     value = parse(request.get_data(cache=False))
     _refuse(_errors(_validator(name), value, "$"))
     found: dict[str, Any] = value
@@ -77,7 +77,7 @@ def parse(data: bytes) -> Any:
         _check_depth_and_text(value)
     except (ValueError, RecursionError) as wrong:
         said = "it is nested too deep" if isinstance(wrong, RecursionError) else str(wrong)[:200]
-        raise Refusal("BAD_JSON", f"the body is no JSON that can be used: {said}", "send JSON in UTF-8") from wrong
+        raise ApiError("BAD_JSON", f"the body is no JSON that can be used: {said}", "send JSON in UTF-8") from wrong
     return value
 
 
@@ -124,7 +124,7 @@ def _refuse(errors: list[tuple[str, str]]) -> None:
         place, message = errors[0]
         told = [{"path": path, "message": message} for path, message in errors[:MAX_ERRORS]]
         hint = "GET /openapi.json says what is taken"
-        raise Refusal("INVALID_REQUEST", f"{place}: {message}", hint, {"errors": told})
+        raise ApiError("INVALID_REQUEST", f"{place}: {message}", hint, {"errors": told})
 
 
 def _errors(validator: Draft202012Validator, value: Any, root: str) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ import pytest
 from turngate.contract import load
 from turngate.errors import ContractError, EnvironmentFailed
 from turngate.files import contract_files, overlay
-from turngate_probes.gate.accept.targets import Place, place
+from turngate_probes.gate.accept.targets import AcceptTarget, accept_target
 from turngate_probes.releases import install
 
 ROOT = Path(__file__).parents[4]
@@ -16,24 +16,26 @@ ROOT = Path(__file__).parents[4]
 
 def test_a_checkout_is_written_to() -> None:
     """The folders are those of the repository."""
-    found = place(None, accept=True)
-    assert found == Place(ROOT / "contracts/turngate/engines", install.PINS, ROOT / "fixtures")
+    found = accept_target(None, accept=True)
+    assert found == AcceptTarget(ROOT / "contracts/turngate/engines", install.PINS, ROOT / "fixtures")
     assert found.contract("codex") == contract_files()["codex"]
-    assert place(None, accept=False) is None
+    assert accept_target(None, accept=False) is None
 
 
 def test_an_installed_package_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Without --contracts it is refused, and says what to do."""
-    monkeypatch.setattr(sys.modules[place.__module__], "PINS", tmp_path / "site-packages/turngate_probes/releases/pins")
+    monkeypatch.setattr(
+        sys.modules[accept_target.__module__], "PINS", tmp_path / "site-packages/turngate_probes/releases/pins"
+    )
     with pytest.raises(EnvironmentFailed, match="installed package is never changed") as told:
-        place(None, accept=True)
+        accept_target(None, accept=True)
     assert "--contracts DIR" in told.value.hint
-    assert place(None, accept=False) is None
+    assert accept_target(None, accept=False) is None
 
 
 def test_a_folder_of_ones_own_goes_before_and_is_written_to(tmp_path: Path) -> None:
     """Its contracts replace ours at once, its pins too; one that is not there yet is empty."""
-    assert place(tmp_path / "own", accept=True) == Place(
+    assert accept_target(tmp_path / "own", accept=True) == AcceptTarget(
         tmp_path / "own/engines", tmp_path / "own/pins", tmp_path / "own/fixtures"
     )
     text = contract_files()["codex"].read_text().replace("title: Codex CLI", "title: My Codex")
@@ -41,7 +43,7 @@ def test_a_folder_of_ones_own_goes_before_and_is_written_to(tmp_path: Path) -> N
     (tmp_path / "own/engines/codex.yaml").write_text(text)
     (tmp_path / "own/pins/codex").mkdir(parents=True)
     (tmp_path / "own/pins/codex/package.json").write_text('{"dependencies": {"@openai/codex": "0.1.2"}}')
-    place(tmp_path / "own", accept=False)
+    accept_target(tmp_path / "own", accept=False)
     assert load.contract("codex").at().title == "My Codex"
     assert install.pinned_version("codex") == "0.1.2"
     assert install.pinned_version("gemini")
@@ -53,5 +55,5 @@ def test_a_wrong_contract_of_ones_own_is_refused(tmp_path: Path) -> None:
     (tmp_path / "engines").mkdir()
     (tmp_path / "engines/codex.yaml").write_text("schema: turngate.engine-contract/1\n")
     with pytest.raises(ContractError, match="required property") as told:
-        place(tmp_path, accept=False)
+        accept_target(tmp_path, accept=False)
     assert told.value.file.endswith("engines/codex.yaml")

@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 from tests.probes.simulate.played import HungError, hang
 from turngate.argv import build
-from turngate.contract.sticky import Stance
+from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract, Stream
 from turngate.model import Mode
-from turngate_probes.simulate.backend import Answer, Called, Request, Said, World
+from turngate_probes.simulate.backend import Answer, Called, ModelRequest, ModelText, World
 from turngate_probes.simulate.engine import run
 
 Message = dict[str, Any]
@@ -41,10 +41,10 @@ class Client:
     prompts: Sequence[str] = ("first", "again")
     allow: bool = True
     faults: Iterable[str] = ()
-    stance: Stance | None = None
+    stance: PermissionMode | None = None
     lines: Sequence[bytes] = ()
     said: list[Message] = field(default_factory=list)
-    asked: list[Request] = field(default_factory=list)
+    asked: list[ModelRequest] = field(default_factory=list)
     stderr: bytes = b""
     noise: int = 0
     at_once: int = 0
@@ -70,17 +70,17 @@ class Client:
         self.work.mkdir(parents=True, exist_ok=True)
         answers = iter(self.answers)
 
-        def backend(request: Request) -> Answer:
-            self.asked.append(Request(request.model, tuple(request.messages), request.tools))
-            return next(answers, Said("ok"))
+        def backend(request: ModelRequest) -> Answer:
+            self.asked.append(ModelRequest(request.model, tuple(request.messages), request.tools))
+            return next(answers, ModelText("ok"))
 
         env = {"HOME": str(self.root / "home"), **self._stance.env}
         world = World(
             env=env, cwd=str(self.work), stdin=_Input(self._script()), write=self._hear, hang=hang,
             clock=lambda: 0.0, backend=backend, faults=frozenset(self.faults),
         )  # fmt: skip
-        built = build.resident(self.contract, Mode.INTERACTIVE)
-        plain = self.contract.resident.interactive or Stance()
+        built = build.sticky(self.contract, Mode.INTERACTIVE)
+        plain = self.contract.sticky.interactive or PermissionMode()
         rest = built[: len(built) - len(plain.options)] if plain.options else built
         try:
             return run(self.contract, (*rest, *self._stance.options, *more), world)
@@ -93,10 +93,10 @@ class Client:
 
     def texts(self) -> list[str]:
         """Return what the agent said, one text a turn."""
-        if self.contract.resident.transport == "app_server":
+        if self.contract.sticky.transport == "app_server":
             items = [e["params"]["item"] for e in self.said if e.get("method") == "item/completed"]
             return [item["text"] for item in items if item["type"] == "agentMessage"]
-        if self.contract.resident.transport == "stream_json":
+        if self.contract.sticky.transport == "stream_json":
             return [each["result"] for each in self.said if each.get("type") == "result"]
         pieces = [each.get("params", {}).get("update", {}) for each in self.said]
         said = "".join(
@@ -106,13 +106,13 @@ class Client:
 
     def ids(self) -> list[str]:
         """Return the session ids by which the engine went, in order."""
-        key = {"acp": "sessionId", "app_server": "threadId"}.get(self.contract.resident.transport)
+        key = {"acp": "sessionId", "app_server": "threadId"}.get(self.contract.sticky.transport)
         places = [each.get("params", {}) if key else each for each in self.said]
         return list(dict.fromkeys(place[key or "session_id"] for place in places if (key or "session_id") in place))
 
     @property
-    def _stance(self) -> Stance:
-        return self.stance or self.contract.resident.interactive or Stance()
+    def _stance(self) -> PermissionMode:
+        return self.stance or self.contract.sticky.interactive or PermissionMode()
 
     def _hear(self, stream: Stream, data: bytes) -> None:
         if stream == "stderr":
@@ -125,20 +125,23 @@ class Client:
                 self.noise += 1
                 continue
             self.said.append(message)
-            if message.get("method") in self.contract.resident.asks or message.get("type") == "control_request":
+            if (
+                message.get("method") in self.contract.sticky.permission_requests
+                or message.get("type") == "control_request"
+            ):
                 self._open.append(message)
                 self.at_once = max(self.at_once, len(self._open))
 
     def _script(self) -> Iterator[bytes]:
         speak = {"acp": self._acp, "app_server": self._app_server, "stream_json": self._stream_json}
         yield from self.lines
-        for message in speak[self.contract.resident.transport]():
+        for message in speak[self.contract.sticky.transport]():
             yield json.dumps(message).encode()
             while self._open:
                 yield json.dumps(self._decide(self._open.pop(0))).encode()
 
     def _decide(self, asked: Message) -> Message:
-        once = self.contract.resident.once
+        once = self.contract.sticky.one_time
         assert once
         word = once.allow if self.allow else once.deny
         if "request_id" in asked:

@@ -7,29 +7,29 @@ import pytest
 
 from tests.probes.simulate.played import Machine, at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, Client, calls
-from turngate.contract.sticky import Stance
-from turngate_probes.simulate.backend import Failed, Said
+from turngate.contract.sticky import PermissionMode
+from turngate_probes.simulate.backend import Failed, ModelText
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.sticky.process import configuration
 
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
-def client(engine: str, root: Path, stance: Stance | None = None) -> Client:
+def client(engine: str, root: Path, stance: PermissionMode | None = None) -> Client:
     """Let the model call its tool in the only turn."""
     contract = at_known_release(engine)
-    return Client(contract, root, (calls(contract), Said("one")), ("first",), stance=stance)
+    return Client(contract, root, (calls(contract), ModelText("one")), ("first",), stance=stance)
 
 
 @pytest.mark.parametrize(
     "engine, stance",
     [
-        ("codex", Stance(session={"approvalPolicy": "never", "sandbox": "workspace-write"})),
-        ("opencode", Stance()),
-        ("qwen", Stance()),
+        ("codex", PermissionMode(session={"approvalPolicy": "never", "sandbox": "workspace-write"})),
+        ("opencode", PermissionMode()),
+        ("qwen", PermissionMode()),
     ],
 )
-def test_what_is_not_made_to_ask_acts(engine: str, stance: Stance, tmp_path: Path) -> None:
+def test_what_is_not_made_to_ask_acts(engine: str, stance: PermissionMode, tmp_path: Path) -> None:
     """By the fields of its session, its environment or the mode that it starts in."""
     run = client(engine, tmp_path, stance)
     assert run.run() == 0
@@ -38,7 +38,7 @@ def test_what_is_not_made_to_ask_acts(engine: str, stance: Stance, tmp_path: Pat
 
 def test_what_has_nobody_to_ask_refuses(tmp_path: Path) -> None:
     """Without the option that names who is asked nothing is done, and the model is told."""
-    run = client("claude", tmp_path, Stance(mode="default"))
+    run = client("claude", tmp_path, PermissionMode(mode="default"))
     assert run.run() == 0
     assert (run.at_once, run.touched) == (0, False)
     assert run.requests[-1][-1] == "the user refused"
@@ -58,7 +58,7 @@ def test_a_refused_action_is_not_done(engine: str, tmp_path: Path) -> None:
 def test_a_tool_that_there_is_none_of_is_not_asked_for(engine: str, tmp_path: Path) -> None:
     """The model is told so."""
     run = client(engine, tmp_path)
-    run.answers = (calls(run.contract, "no_such_tool"), Said("one"))
+    run.answers = (calls(run.contract, "no_such_tool"), ModelText("one"))
     assert run.run() == 0
     assert (run.at_once, run.touched) == (0, False)
     assert run.requests[-1][-1] == "there is no tool no_such_tool"
@@ -74,7 +74,7 @@ def test_an_action_that_fails_is_told(tmp_path: Path) -> None:
     assert run.texts() == ["one"]
 
 
-@pytest.mark.parametrize("engine", [each for each in ENGINES if at_known_release(each).resident.same_id])
+@pytest.mark.parametrize("engine", [each for each in ENGINES if at_known_release(each).sticky.same_id])
 def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> None:
     """Once the process has ended, by the same id and with all that was said."""
     run = client(engine, tmp_path)
@@ -90,7 +90,7 @@ def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> Non
 def test_a_failing_backend_ends_the_turn_alone(engine: str, tmp_path: Path) -> None:
     """The client is told why, and the next turn goes well."""
     run = client(engine, tmp_path)
-    run.answers, run.prompts = (Failed("401", "key refused", 401), Said("two")), ("first", "again")
+    run.answers, run.prompts = (Failed("401", "key refused", 401), ModelText("two")), ("first", "again")
     assert run.run() == 0
     assert "key refused" in json.dumps(run.said)
     assert "".join(run.texts()).endswith("two")
@@ -135,7 +135,7 @@ def test_what_it_does_not_understand_leaves_it_going(engine: str, tmp_path: Path
 def test_the_configuration_is_shown_that_is_in_force() -> None:
     """What the variable holds by which it is made to ask; without it, that it acts."""
     opencode = at_known_release("opencode")
-    stance = opencode.resident.interactive
+    stance = opencode.sticky.interactive
     assert stance
     assert stance.query
     shown = [json.loads(configuration(opencode, stance.query.argv, env) or b"") for env in (stance.env, {})]
@@ -145,6 +145,6 @@ def test_the_configuration_is_shown_that_is_in_force() -> None:
 def test_an_engine_that_keeps_sessions_of_its_own_leaves_none(tmp_path: Path) -> None:
     """A headless turn finds nothing."""
     run = client("iflow", tmp_path)
-    assert run.contract.resident.own_store
+    assert run.contract.sticky.own_store
     assert run.run() == 0
     assert not [file for file in (tmp_path / "home").rglob("*") if file.is_file()]

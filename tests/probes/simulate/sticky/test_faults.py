@@ -7,7 +7,7 @@ import pytest
 from tests.probes.simulate.played import at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, Client, calls
 from turngate import cli
-from turngate_probes.simulate.backend import Said
+from turngate_probes.simulate.backend import ModelText
 from turngate_probes.simulate.sticky import faults
 
 ENDS = {"app_server": "turn/completed", "acp": "answer", "stream_json": "result"}
@@ -17,7 +17,7 @@ every_engine = pytest.mark.parametrize("engine", ENGINES)
 def client(engine: str, root: Path, *faulty: str) -> Client:
     """Let the model call its tool in the first turn."""
     contract = at_known_release(engine)
-    return Client(contract, root, (calls(contract), Said("one"), Said("two")), faults=faulty)
+    return Client(contract, root, (calls(contract), ModelText("one"), ModelText("two")), faults=faulty)
 
 
 @every_engine
@@ -36,7 +36,7 @@ def test_it_dies_after_a_turn(engine: str, tmp_path: Path) -> None:
     """The client is told of the end of the turn first."""
     run = client(engine, tmp_path, faults.DIES_AFTER_TURN)
     assert run.run() == 1
-    assert run.kinds()[-1] == ENDS[run.contract.resident.transport]
+    assert run.kinds()[-1] == ENDS[run.contract.sticky.transport]
     assert "".join(run.texts()) == "one"
     assert b"died after its first turn" in run.stderr
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, House, final
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 
@@ -21,7 +21,7 @@ def test_a_repeated_create_is_one_run(house: House) -> None:
     first, second = house.create(key="k"), house.create(key="k")
     assert first == second
     assert sum(runs.counts(house.server.store).values()) == 1
-    with pytest.raises(Refusal, match="IDEMPOTENCY_KEY_REUSED"):
+    with pytest.raises(ApiError, match="IDEMPOTENCY_KEY_REUSED"):
         house.create("another", key="k")
 
 
@@ -47,7 +47,7 @@ def test_a_repeated_reply_is_one_resume(house: House) -> None:
     assert house.reply(run_id, question, key="k") == first
     house.wait(run_id, State.SUCCEEDED)
     assert house.reply(run_id, question, key="k") == first
-    with pytest.raises(Refusal, match="IDEMPOTENCY_KEY_REUSED"):
+    with pytest.raises(ApiError, match="IDEMPOTENCY_KEY_REUSED"):
         house.reply(run_id, question, "blue", key="k")
     assert len(house.desk.calls()) == 2
 
@@ -62,7 +62,7 @@ def test_of_many_replies_one_is_taken(house: House) -> None:
         gate.wait()
         try:
             house.reply(run_id, question, str(number))
-        except Refusal as refused:
+        except ApiError as refused:
             return refused.code
         return "taken"
 
@@ -77,10 +77,10 @@ def test_a_stale_reply_changes_nothing(house: House) -> None:
     """A wrong interaction id is refused, and the run goes on waiting."""
     house.desk.engine("codex", d.codex(ASK))
     run_id, _ = house.ask()
-    with pytest.raises(Refusal, match="INTERACTION_STALE"):
+    with pytest.raises(ApiError, match="INTERACTION_STALE"):
         house.server.commands.reply(run_id, {"interaction_id": "0", "response": "red"}, None)
     assert house.run(run_id).state is State.WAITING_USER
-    with pytest.raises(Refusal, match="RUN_NOT_FOUND"):
+    with pytest.raises(ApiError, match="RUN_NOT_FOUND"):
         house.server.commands.reply("nobody", {"interaction_id": "0", "response": "red"}, None)
 
 
@@ -101,7 +101,7 @@ def test_cancel_ends_what_waits(house: House) -> None:
     house.desk.engine("codex", d.codex(ASK))
     run_id, question = house.ask()
     assert house.server.commands.cancel(run_id)["state"] == "canceled"
-    with pytest.raises(Refusal, match="NOT_WAITING"):
+    with pytest.raises(ApiError, match="NOT_WAITING"):
         house.reply(run_id, question)
 
 
@@ -110,7 +110,7 @@ def test_cancel_does_not_undo_an_end(house: House) -> None:
     house.desk.engine("codex", d.codex("ok"))
     run_id = house.create()
     house.wait(run_id, State.SUCCEEDED)
-    with pytest.raises(Refusal, match="RUN_ENDED"):
+    with pytest.raises(ApiError, match="RUN_ENDED"):
         house.server.commands.cancel(run_id)
 
 
@@ -140,7 +140,7 @@ def test_a_workspace_has_one_unfinished_run(closed_house: House, tmp_path: Path)
     with closed_house.opened(workspace_root=root):
         run_id, _ = closed_house.ask(workspace="a")
         assert closed_house.desk.calls()[0]["cwd"] == str(root / "a")
-        with pytest.raises(Refusal, match="WORKSPACE_BUSY"):
+        with pytest.raises(ApiError, match="WORKSPACE_BUSY"):
             closed_house.create(workspace=str(root / "link"))
         assert len(list((closed_house.desk.data / "runs").iterdir())) == 1
         closed_house.server.commands.cancel(run_id)
@@ -156,7 +156,7 @@ def test_workspaces_stay_below_their_root(closed_house: House, tmp_path: Path, a
     (root / "out").symlink_to(tmp_path / "outside")
     (root / "file").touch()
     closed_house.desk.engine("codex", d.codex(ASK))
-    with closed_house.opened(workspace_root=root), pytest.raises(Refusal, match="WORKSPACE_REFUSED"):
+    with closed_house.opened(workspace_root=root), pytest.raises(ApiError, match="WORKSPACE_REFUSED"):
         closed_house.create(workspace=asked)
 
 
@@ -179,22 +179,22 @@ def test_a_workspace_that_was_swapped_is_noticed(closed_house: House, tmp_path: 
 def test_without_a_root_there_are_no_workspaces(house: House) -> None:
     """A server that was given no root says so."""
     house.desk.engine("codex", d.codex(ASK))
-    with pytest.raises(Refusal, match="WORKSPACE_REFUSED"):
+    with pytest.raises(ApiError, match="WORKSPACE_REFUSED"):
         house.create(workspace="a")
 
 
 def test_unknown_and_absent_engines_are_told_apart(house: House) -> None:
     """An engine without a contract, and one that is not installed."""
-    with pytest.raises(Refusal, match="UNKNOWN_ENGINE"):
+    with pytest.raises(ApiError, match="UNKNOWN_ENGINE"):
         house.create(engine="/bin/sh")
-    with pytest.raises(Refusal, match="ENGINE_NOT_INSTALLED"):
+    with pytest.raises(ApiError, match="ENGINE_NOT_INSTALLED"):
         house.create(engine="gemini")
 
 
 def test_options_that_nothing_is_known_of_are_refused(house: House) -> None:
     """An option that the contract can't place is named."""
     house.desk.engine("codex", d.codex(ASK))
-    with pytest.raises(Refusal, match=r"OPTION_REFUSED.*--frobnicate"):
+    with pytest.raises(ApiError, match=r"OPTION_REFUSED.*--frobnicate"):
         house.create(engine_options=["--frobnicate"])
     assert not list((house.desk.data / "runs").glob("*"))
 
@@ -205,5 +205,5 @@ def test_options_that_nothing_is_known_of_are_refused(house: House) -> None:
 def test_output_schemas_that_can_not_be_used_are_refused(house: House, schema: dict[str, str]) -> None:
     """A schema that is invalid or refers outside is refused, and nothing is fetched."""
     house.desk.engine("codex", d.codex(ASK))
-    with pytest.raises(Refusal, match="INVALID_OUTPUT_SCHEMA"):
+    with pytest.raises(ApiError, match="INVALID_OUTPUT_SCHEMA"):
         house.create(output_schema=schema)

@@ -63,7 +63,7 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
     house.server.engines.collect()
     written, left = finish.finish, [sqlite3.OperationalError("database is locked")]
 
-    def locked(store: Store, run: Run, decision: Decision, came: finish.Came) -> State:
+    def locked(store: Store, run: Run, decision: Decision, came: finish.TurnResult) -> State:
         if left:
             raise left.pop()
         return written(store, run, decision, came)

@@ -24,7 +24,7 @@ from turngate.files import default_cache
 from turngate.model import EngineResumeCapability
 from turngate.process import Stop
 from turngate.process.executable import identity
-from turngate.process.probe_results import Capability, ProbeResult, keep_result
+from turngate.process.probe_results import Capability, ProbeResult, save_result
 from turngate_probes.simulate.process import install
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.orchestrator.engines import Engines
@@ -179,7 +179,7 @@ def test_every_contracted_engine_is_listed(desk: Desk, engines: Engines) -> None
         contract = load.contract(each["engine"]).at()
         assert each == {
             "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
-            "lifecycle": contract.lifecycle.status, "resident": each["resident"],
+            "lifecycle": contract.lifecycle.status, "sticky": each["sticky"],
             "executable": None, "simulated": False, "version": None, "capability": None, "profile": None,
             "help_missing": [], "last_probe": None, "verified": None, "verified_detail": None, "verified_at": None,
             "tools_lost": [
@@ -191,14 +191,14 @@ def test_every_contracted_engine_is_listed(desk: Desk, engines: Engines) -> None
 def test_how_a_process_is_kept_is_listed(desk: Desk, engines: Engines) -> None:
     """What the contract says of the installed release is told, installed or not, and whether it was seen at work."""
     desk.engine("codex", d.codex("hi"))
-    assert row(engines)["resident"] == {
+    assert row(engines)["sticky"] == {
         "supported": True, "transport": "app_server", "verified": True, "asks": True, "same_id": True,
         "own_store": False, "detail": "driven over app_server; seen at work with this release",
     }  # fmt: skip
     for each in engines.every():
         contract = load.contract(each["engine"]).at(each["version"])
-        told, verified = each["resident"], "resident" not in contract.unverified
-        assert (told["transport"], told["same_id"]) == (contract.resident.transport, contract.resident.same_id)
+        told, verified = each["sticky"], "sticky" not in contract.unverified
+        assert (told["transport"], told["same_id"]) == (contract.sticky.transport, contract.sticky.same_id)
         assert told["verified"] == (told["supported"] and verified)
         assert ("not yet seen" in told["detail"]) == (told["supported"] and not verified)
 
@@ -210,9 +210,9 @@ def test_a_simulated_engine_is_never_verified(desk: Desk, engines: Engines, engi
     told = row(engines, engine)
     assert told["simulated"]
     assert told["version"] == at_known_release(engine).version
-    assert told["resident"]["supported"]
-    assert not told["resident"]["verified"]
-    assert "proves nothing" in told["resident"]["detail"]
+    assert told["sticky"]["supported"]
+    assert not told["sticky"]["verified"]
+    assert "proves nothing" in told["sticky"]["detail"]
     assert told["verified"] == "unproven"
 
 
@@ -291,7 +291,7 @@ def test_the_last_probe_is_listed(desk: Desk, engines: Engines) -> None:
     path = desk.engine("codex", d.codex("hi"))
     assert row(engines)["last_probe"] is None
     able = EngineResumeCapability(supported=True, probe_method="command", detail="")
-    keep_result(
+    save_result(
         ProbeResult(
             engine="codex", executable=os.path.realpath(path), identity=identity(path), version="0.169.0",
             verdict=Verdict.DEGRADED, capability=Capability.of(able), profile="resumable",

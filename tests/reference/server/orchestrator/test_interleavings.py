@@ -23,14 +23,14 @@ from turngate.model import Interaction
 from turngate.process import Stop
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import finish, recovery, replies, sticky, sticky_run
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.decide import Decision, failed
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.states import ENDED, TRANSITIONS, RunErrorCode, State
-from turngate_reference.server.sticky import Gone, Lost, Opened, PermissionAsked, ResidentEvent, TurnEnded
+from turngate_reference.server.sticky import Gone, Lost, Opened, PermissionAsked, StickyEvent, TurnEnded
 from turngate_reference.server.sticky.deadlines import MAX_VOID
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -52,10 +52,10 @@ class Host:
     """Resident processes that do what the test says."""
 
     def __init__(self) -> None:
-        self.listeners: dict[str, Callable[[ResidentEvent], None]] = {}
+        self.listeners: dict[str, Callable[[StickyEvent], None]] = {}
         self.prompts: list[str] = []
 
-    def open(self, run_id: str, _request: object, listener: Callable[[ResidentEvent], None]) -> None:
+    def open(self, run_id: str, _request: object, listener: Callable[[StickyEvent], None]) -> None:
         """Start one."""
         self.listeners[run_id] = listener
         listener(Opened(1, 1.0, "t", ("app-server",)))
@@ -92,7 +92,7 @@ class Headless:
             runs.change(connection, run.run_id, profile={"kind": kind, "reason": "", "session_timeout_sec": TIMEOUT})
             run = runs.get(connection, run.run_id)
         if kind == STICKY:
-            self.world.sticky.begin(sticky_run.Kept(run, ENGINE, "p", lambda _text: None), None)  # type: ignore[arg-type]
+            self.world.sticky.begin(sticky_run.StickyRun(run, ENGINE, "p", lambda _text: None), None)  # type: ignore[arg-type]
             return False
         ended: queue.SimpleQueue[Decision] = queue.SimpleQueue()
         self.ends[run.run_id] = ended
@@ -100,8 +100,8 @@ class Headless:
             decision = None if already else ended.get(timeout=PATIENCE)
         if not isinstance(decision, Decision):
             decision = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "")
-        session = {"handle_value": ENGINE.contract.handle.dead}
-        finish.finish(self.world.store, run, decision, finish.Came(0.0, session=session))
+        session = {"handle_value": ENGINE.contract.handle.nonexistent_id}
+        finish.finish(self.world.store, run, decision, finish.TurnResult(0.0, session=session))
         return True
 
 
@@ -116,7 +116,7 @@ class World:
         recovery.recover(self.store, self.records)
         self.host, self.headless = Host(), Headless(self)
         self.dispatcher = Dispatcher(self.store, self.records, SLOTS)
-        self.sticky = sticky.Sticky(
+        self.sticky = sticky.StickyRuns(
             self.store, self.records, self.host, self.dispatcher.release, lambda *_: None, now  # type: ignore[arg-type]
         )  # fmt: skip
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
@@ -188,7 +188,7 @@ class Interleavings(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Cancel what is left: every run ends, and every slot is free."""
         for run in self._runs():
-            with suppress(Refusal):
+            with suppress(ApiError):
                 self.world.commands.cancel(run.run_id)
             self._until(run.run_id, State.RUNNING)
         assert self.world.dispatcher.wait_until_free(PATIENCE)
@@ -265,7 +265,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 9), how=st.sampled_from(["ask", "final", "fail"]))
     def turn_ends_while_asked(self, index: int, how: str) -> None:
-        """A resident engine ends its turn without the answer that it asked for; between turns that means nothing."""
+        """A sticky engine ends its turn without the answer that it asked for; between turns that means nothing."""
         run = self._one(index, State.WAITING_USER, kind=STICKY)
         if run is None:
             return
@@ -282,7 +282,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 9))
     def engine_asks(self, index: int) -> None:
-        """A resident engine asks before it acts."""
+        """A sticky engine asks before it acts."""
         run = self._one(index, State.RUNNING, kind=STICKY)
         if run and (listener := self.world.host.listeners.get(run.run_id)):
             listener(PermissionAsked("1", "write?", ("accept", "decline"), {}))
@@ -298,7 +298,7 @@ class Interleavings(RuleBasedStateMachine):
         pending = "other" if stale else run.pending_interaction_id
         try:
             self.world.commands.reply(run.run_id, {"interaction_id": pending, "response": "accept"}, None)
-        except Refusal as refused:
+        except ApiError as refused:
             assert stale or late, refused  # noqa: PT017 - it may be refused or not
         else:
             question = runs.question(self.world.store, run.pending_interaction_id or "")
@@ -315,7 +315,7 @@ class Interleavings(RuleBasedStateMachine):
         claimed = replies.claim_at_terminal(store, run, "blue", "tag")
         assert claimed
         assert replies.claim_at_terminal(store, run, "red", "other") is None
-        with pytest.raises(Refusal, match="NOT_WAITING"):
+        with pytest.raises(ApiError, match="NOT_WAITING"):
             self.world.commands.reply(run.run_id, {"interaction_id": run.pending_interaction_id, "response": "r"}, None)
         if how == "die":
             recovery.settle_terminal_turns(store, self.world.records)
@@ -323,7 +323,7 @@ class Interleavings(RuleBasedStateMachine):
             return
         if how == "cancel":
             self.world.commands.cancel(run.run_id)
-        finish.finish(store, claimed, ENDS[how], finish.Came(0.0))
+        finish.finish(store, claimed, ENDS[how], finish.TurnResult(0.0))
         if how == "fail":
             self._fails(run, RunErrorCode.ENGINE_FAILED)
 
@@ -336,7 +336,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @rule(index=st.integers(0, 9))
     def process_dies(self, index: int) -> None:
-        """A resident process dies."""
+        """A sticky process dies."""
         run = self._one(index, State.RUNNING, State.WAITING_USER, kind=STICKY)
         if run and (listener := self.world.host.listeners.pop(run.run_id, None)):
             lost = self._has_asked(run)
@@ -419,7 +419,7 @@ class Interleavings(RuleBasedStateMachine):
 
     @invariant()
     def nothing_is_prompted_twice(self) -> None:
-        """A resident process gets its first prompt and one for each reply that was taken, no more."""
+        """A sticky process gets its first prompt and one for each reply that was taken, no more."""
         for run_id, count in self.accepted.items():
             assert self.world.host.prompts.count(run_id) <= count
 

@@ -14,7 +14,7 @@ from tests.reference.server_env import ASK, PATIENCE, House, final
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.model import Mode
 from turngate_reference.engine import attempt
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
@@ -334,7 +334,7 @@ def test_turns_tell_what_happened(house: House) -> None:
 def test_interactive_refuses_auto_flags(house: House, flag: list[str]) -> None:
     """An auto-approve flag in any spelling is refused by its name before anything is made."""
     house.desk.engine("codex", d.codex(ASK))
-    with pytest.raises(Refusal) as refused:
+    with pytest.raises(ApiError) as refused:
         house.create(execution_mode="interactive", engine_options=flag)
     assert refused.value.code == "AUTO_FLAG_REFUSED"
     assert refused.value.members["flag"].split()[0] == flag[0]

@@ -5,12 +5,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from turngate_reference.server.orchestrator.memo import Once
+from turngate_reference.server.orchestrator.memo import Memo
 
 
 def test_all_who_ask_at_once_wait_for_the_first() -> None:
     """One finds out while the others wait, and all get the same."""
-    once: Once[object] = Once()
+    once: Memo[object] = Memo()
     found: list[object] = []
     go, asking = threading.Event(), threading.Barrier(8)
 
@@ -34,7 +34,7 @@ def test_all_who_ask_at_once_wait_for_the_first() -> None:
 def test_a_value_is_kept_for_its_time() -> None:
     """As long as the finder said, and under its key alone; an old one can still be looked at."""
     now = [0.0]
-    once: Once[int] = Once(lambda: now[0])
+    once: Memo[int] = Memo(lambda: now[0])
     values = iter(range(10))
 
     def find() -> tuple[int, float]:
@@ -51,7 +51,7 @@ def test_a_value_is_kept_for_its_time() -> None:
 
 def test_an_error_is_not_kept() -> None:
     """Who asks next finds out for himself."""
-    once: Once[int] = Once()
+    once: Memo[int] = Memo()
 
     def fail() -> tuple[int, float]:
         raise OSError

@@ -20,12 +20,12 @@ from tests.reference.server_env import ASK, PATIENCE, House, final
 from turngate.contract import load
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.rows import Question, Turn
+from turngate_reference.server.store.rows import StoredQuestion, StoredTurn
 
 HERE = Path(__file__).parents[2]
 ROOT = HERE.parents[1]
@@ -33,7 +33,7 @@ DECIDED = '{"outcome": "final", "final_data": {"decided": "DECISION"}}'
 
 
 def put_engine(house: House) -> None:
-    """Put the resident codex on PATH."""
+    """Put the sticky codex on PATH."""
     words = " ".join(word for page in load.contract("codex").at().help.pages for word in page.names)
     source = (HERE / "sticky_engine.py").read_text()
     source = source.replace("FOLDER", str(ROOT)).replace('"HELP"', repr(words))
@@ -45,7 +45,7 @@ def put_engine(house: House) -> None:
 
 @pytest.fixture(name="house")
 def _house(closed_house: House) -> Iterator[House]:
-    """Open a server with two slots and the resident codex."""
+    """Open a server with two slots and the sticky codex."""
     put_engine(closed_house)
     closed_house.open()
     yield closed_house
@@ -127,7 +127,7 @@ def test_a_wait_has_a_deadline(house: House) -> None:
     question = house.question(run_id)
     process = psutil.Process(pid_of(house, run_id))
     assert house.failed(run_id)["code"] == "INTERACTION_WAIT_TIMEOUT"
-    with pytest.raises(Refusal, match="NOT_WAITING"):
+    with pytest.raises(ApiError, match="NOT_WAITING"):
         house.reply(run_id, question)
     assert slots_are_free(house)
     assert not process.is_running()
@@ -140,7 +140,7 @@ def test_a_reply_and_a_deadline_have_one_outcome(house: House) -> None:
         question = house.question(run_id)
         after = runs.events(house.server.store, run_id, 0, 100)[-1].id
         house.server.store.wait_for_event(run_id, after, 3.98)
-        with contextlib.suppress(Refusal):
+        with contextlib.suppress(ApiError):
             house.reply(run_id, question, f"do: say {final(x=1)}")
         taken = house.run(run_id).turn_index == 2
         run = house.wait(run_id, State.SUCCEEDED if taken else State.FAILED)
@@ -186,7 +186,7 @@ def test_an_action_is_asked_for(house: House, choice: str) -> None:
     assert question.question["kind"] == "risk_ack"
     assert question.question["options"] == ["accept", "decline"]
     assert "write 0" in str(question.question["context"])
-    with pytest.raises(Refusal, match="REPLY_NOT_AN_OPTION"):
+    with pytest.raises(ApiError, match="REPLY_NOT_AN_OPTION"):
         house.reply(run_id, question, "yes please")
     assert house.run(run_id).state is State.WAITING_USER
     house.reply(run_id, question, choice)
@@ -215,7 +215,7 @@ def test_an_action_is_no_question_any_more_when_its_turn_ends(house: House, text
     assert asked["kind"] == "risk_ack"
     void = runs.question(house.server.store, asked["interaction_id"])
     assert void
-    with pytest.raises(Refusal, match=r"INTERACTION_STALE|NOT_WAITING"):
+    with pytest.raises(ApiError, match=r"INTERACTION_STALE|NOT_WAITING"):
         house.reply(run_id, void, "accept")
     if state is State.WAITING_USER:
         house.reply(run_id, house.question(run_id), f"do: say {final(x=1)}")
@@ -231,7 +231,7 @@ def until(house: House, run_id: str, kind: str) -> list[dict[str, Any]]:
     return [each.data for each in told]
 
 
-def turns(house: House, run_id: str) -> list[Turn]:
+def turns(house: House, run_id: str) -> list[StoredTurn]:
     """Read the turns of a run."""
     return runs.turns(house.server.store, run_id)
 
@@ -257,7 +257,7 @@ def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(house: House
     assert [each[:2] for each in heard] == [("codex", "error")]
 
 
-def question_after(house: House, run_id: str, before: Question) -> Question:
+def question_after(house: House, run_id: str, before: StoredQuestion) -> StoredQuestion:
     """Wait for a question that is another one."""
     after = 0
     while house.run(run_id).pending_interaction_id in (None, before.interaction_id):
@@ -295,8 +295,8 @@ def test_without_a_transport_the_first_question_ends_the_run(house: House, monke
 
     def found(name: str) -> InstalledEngine:
         engine = find(name)
-        alone = replace(engine.contract.resident, transport="none")
-        return replace(engine, contract=replace(engine.contract, resident=alone))
+        alone = replace(engine.contract.sticky, transport="none")
+        return replace(engine, contract=replace(engine.contract, sticky=alone))
 
     monkeypatch.setattr(house.server.engines, "find", found)
     run_id = create(house, f"say {ASK}")
@@ -369,7 +369,7 @@ def test_options_that_only_a_headless_turn_takes_fail_as_ours(house: House, monk
     assert slots_are_free(house)
 
 
-def test_options_that_a_resident_process_does_not_take_are_refused(house: House) -> None:
+def test_options_that_a_sticky_process_does_not_take_are_refused(house: House) -> None:
     """They are refused before anything is made, though a headless turn would take them."""
-    with pytest.raises(Refusal, match="OPTION_REFUSED"):
+    with pytest.raises(ApiError, match="OPTION_REFUSED"):
         create(house, f"say {ASK}", engine_options=["--cd", "/tmp"])

@@ -11,7 +11,7 @@ from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, House, final
 from turngate.errors import EnvironmentFailed
 from turngate_reference.data_dir import DataDir, data_dir
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import State
 
 
@@ -121,7 +121,7 @@ def test_a_workspace_whose_path_is_no_text_is_refused(closed_house: House, root:
     (odd / "odd").mkdir()
     closed_house.desk.engine("codex", d.codex(ASK))
     named = {"link": (root, "link"), "odd": (odd, "odd")}[asked]
-    with closed_house.opened(workspace_root=named[0]), pytest.raises(Refusal, match=r"WORKSPACE_REFUSED.*UTF-8"):
+    with closed_house.opened(workspace_root=named[0]), pytest.raises(ApiError, match=r"WORKSPACE_REFUSED.*UTF-8"):
         closed_house.create(workspace=named[1])
     assert not list(closed_house.settings.data.runs.glob("*"))
 

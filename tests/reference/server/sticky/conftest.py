@@ -4,12 +4,12 @@ from pathlib import Path
 import pytest
 
 from tests.reference.server.sticky.stage import Stage
-from turngate_reference.server.sticky import ResidentHost
+from turngate_reference.server.sticky import StickyHost
 
 
 @pytest.fixture(name="stage")
 def _stage(tmp_path: Path) -> Iterator[Stage]:
     """Open a host, and close it at the end."""
-    host = ResidentHost()
+    host = StickyHost()
     yield Stage(host, tmp_path)
     host.close()

@@ -1,4 +1,4 @@
-"""A resident engine that does what each prompt says, on the transport that its first argument names.
+"""A sticky engine that does what each prompt says, on the transport that its first argument names.
 
 `FAKE_FLAWS` holds, separated by blanks, what it does wrong from the start: `banner`, `deaf-to-mode`, `widened`,
 `no-session`, `config-allows`, `no-options` (modes are set, and told, without them), `mute` (they are not told),

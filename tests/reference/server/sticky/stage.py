@@ -14,33 +14,33 @@ import psutil
 from msgspec.structs import replace
 
 from turngate.contract import load
-from turngate.contract.sticky import Stance
+from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
-from turngate_reference.server.sticky import Gone, Opened, ResidentEvent, ResidentHost, ResidentRequest, TurnEnded
+from turngate_reference.server.sticky import Gone, Opened, StickyEvent, StickyHost, StickyRequest, TurnEnded
 
 PATIENCE = 30
 FAKE = Path(__file__).with_name("fake_engine.py")
 ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude"}
-Kind = TypeVar("Kind", bound=ResidentEvent)
+Kind = TypeVar("Kind", bound=StickyEvent)
 
 
-def contract(transport: str, *before: str, stance: Stance | None = None) -> EngineContract:
+def contract(transport: str, *before: str, stance: PermissionMode | None = None) -> EngineContract:
     """Give the contract of an engine that speaks the transport, started as the fake."""
     known = load.contract(ENGINES[transport]).at()
-    kept = replace(known.resident, argv=(*before, transport))
-    return replace(known, resident=replace(kept, interactive=stance) if stance else kept)
+    kept = replace(known.sticky, argv=(*before, transport))
+    return replace(known, sticky=replace(kept, interactive=stance) if stance else kept)
 
 
 @dataclass
 class Heard:
     """What a run's listener was told, in order, with the time of each event."""
 
-    events: "queue.SimpleQueue[tuple[float, ResidentEvent]]" = field(default_factory=queue.SimpleQueue)
-    past: list[ResidentEvent] = field(default_factory=list)
+    events: "queue.SimpleQueue[tuple[float, StickyEvent]]" = field(default_factory=queue.SimpleQueue)
+    past: list[StickyEvent] = field(default_factory=list)
     at: float = 0.0
 
-    def __call__(self, event: ResidentEvent) -> None:
+    def __call__(self, event: StickyEvent) -> None:
         """Listen."""
         self.events.put((time.monotonic(), event))
 
@@ -58,21 +58,21 @@ class Heard:
 class Stage:
     """Where fakes play: a host, and a folder in which each run has its traces."""
 
-    host: ResidentHost
+    host: StickyHost
     folder: Path
 
     def executable(self) -> Path:
         """Give the fake as an executable file."""
         path = self.folder / "fake"
         if not path.exists():
-            path.write_text(f'#!/bin/sh\nPYTHONPATH="{FAKE.parents[3]}" exec "{sys.executable}" "{FAKE}" "$@"\n')
+            path.write_text(f'#!/bin/sh\nPYTHONPATH="{FAKE.parents[4]}" exec "{sys.executable}" "{FAKE}" "$@"\n')
             path.chmod(0o755)
         return path
 
-    def request(self, known: EngineContract, run: str, mode: Mode, env: Mapping[str, str]) -> ResidentRequest:
+    def request(self, known: EngineContract, run: str, mode: Mode, env: Mapping[str, str]) -> StickyRequest:
         """Ask for a process."""
         path = {"PATH": os.environ["PATH"], **env}
-        return ResidentRequest(self.executable(), known, self.folder, path, mode, uuid.uuid4().hex, self.folder / run)
+        return StickyRequest(self.executable(), known, self.folder, path, mode, uuid.uuid4().hex, self.folder / run)
 
     def open(self, known: EngineContract, run: str = "run", mode: Mode = Mode.INTERACTIVE, flaws: str = "") -> Heard:
         """Open a process; what comes of it is heard."""

@@ -5,7 +5,7 @@ import psutil
 
 from tests.reference.server.sticky.stage import Heard, Stage, contract, is_alive
 from turngate.model import Mode
-from turngate_reference.server.sticky import Gone, Opened, ResidentHost, TurnEnded
+from turngate_reference.server.sticky import Gone, Opened, StickyHost, TurnEnded
 from turngate_reference.server.sticky.host import WORKERS
 
 MANY = 100
@@ -24,7 +24,7 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
     """All answer, two turns each; threads do not grow with processes, and none of these, nor a file, is left."""
     us = psutil.Process()
     threads, files = set(threading.enumerate()), us.num_fds()
-    stage = Stage(ResidentHost(), tmp_path)
+    stage = Stage(StickyHost(), tmp_path)
     (tmp_path / "fake").write_text(ANSWER)
     (tmp_path / "fake").chmod(0o755)
     known, runs = contract("stream_json"), [f"run-{number}" for number in range(MANY)]

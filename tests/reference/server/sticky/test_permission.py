@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.reference.server.sticky.stage import PATIENCE, Heard, Stage, contract
-from turngate.contract.sticky import ModeQuery, Stance
+from turngate.contract.sticky import ModeQuery, PermissionMode
 from turngate.model import Mode
 from turngate_reference.server.sticky import Gone, Lost, Opened, PermissionAsked, TurnEnded
 
@@ -163,7 +163,7 @@ def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
 def test_the_configuration_in_force_is_looked_at(stage: Stage, flaw: str) -> None:
     """A value below the key that is not among those of the contract is a loss, and names its place."""
     query = ModeQuery(("acp", "config"), "permission", ("ask", "deny"))
-    heard = stage.open(contract("acp", stance=Stance(mode="default", query=query)), flaws=flaw)
+    heard = stage.open(contract("acp", stance=PermissionMode(mode="default", query=query)), flaws=flaw)
     if flaw:
         assert "permission.bash.git * is allow" in heard.until(Lost).detail
     else:
@@ -173,7 +173,7 @@ def test_the_configuration_in_force_is_looked_at(stage: Stage, flaw: str) -> Non
 def test_a_kept_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> None:
     """Without a word in the contract on how asking is switched on, nothing is started in mode interactive."""
     known = contract("acp")
-    mute = replace(known, resident=replace(known.resident, interactive=None))
+    mute = replace(known, sticky=replace(known.sticky, interactive=None))
     heard: Heard = stage.open(mute)
     assert "nobody knows how" in heard.until(Lost).detail
     assert heard.until(Gone).exit_code is None

@@ -19,7 +19,7 @@ from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.simulate.process import install
 from turngate_probes.simulate.sticky import faults
 from turngate_probes.stub_model import Rule, Text
-from turngate_reference.server.sticky import Gone, Lost, PermissionAsked, ResidentHost, TurnEnded
+from turngate_reference.server.sticky import Gone, Lost, PermissionAsked, StickyHost, TurnEnded
 
 __all__ = [
     "test_a_refused_key_is_a_failure_of_the_turn",
@@ -33,7 +33,7 @@ __all__ = [
 def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     """Simulate the release that is known best, and open a host for it."""
     engine = str(request.param)
-    contract, host = at_known_release(engine), ResidentHost()
+    contract, host = at_known_release(engine), StickyHost()
     with sandbox(contract.hermetic, tmp_path, engine, keep=False) as box:
         try:
             yield Kept(contract, install(contract, tmp_path / "bin"), box, host)

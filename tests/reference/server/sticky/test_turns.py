@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.reference.server.sticky.fake_prompts import SESSION
 from tests.reference.server.sticky.stage import Heard, Stage, contract
 from turngate.model import Mode
-from turngate_reference.server.sticky import Gone, Lost, Opened, Said
+from turngate_reference.server.sticky import AgentText, Gone, Lost, Opened
 
 TRANSPORTS = ["acp", "app_server", "stream_json"]
 
@@ -24,7 +24,7 @@ def test_three_turns_run_in_one_process(stage: Stage, transport: str) -> None:
         assert ended.final_text == f"turn {number} of {opened.pid}"
         assert ended.failure is None
         assert not ended.declined
-        assert "".join(each.text for each in heard.past if isinstance(each, Said)) == ended.final_text
+        assert "".join(each.text for each in heard.past if isinstance(each, AgentText)) == ended.final_text
         heard.past.clear()
     assert ended.session_id == ("s-1" if transport == "acp" else SESSION)
 
@@ -74,7 +74,7 @@ def test_a_model_and_options_reach_the_process(stage: Stage) -> None:
     """The model stands among the arguments where the contract says so; an unknown option is refused with a reason."""
     heard = Heard()
     known = contract("acp")
-    known = replace(known, resident=replace(known.resident, argv=("acp", "{options}")))
+    known = replace(known, sticky=replace(known.sticky, argv=("acp", "{options}")))
     request = stage.request(known, "run", Mode.INTERACTIVE, {})
     stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
     opened = heard.until(Opened)
@@ -107,7 +107,7 @@ def test_a_model_of_a_session_is_confirmed_by_the_answer(stage: Stage) -> None:
 def _with_session_model(stage: Stage, flaws: str) -> Heard:
     """Open a process, asking its session for a model."""
     heard, known = Heard(), contract("acp")
-    known = replace(known, resident=replace(known.resident, model="session"))
+    known = replace(known, sticky=replace(known.sticky, model="session"))
     request = stage.request(known, "run", Mode.INTERACTIVE, {"FAKE_FLAWS": flaws})
     stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
     return heard
@@ -117,7 +117,7 @@ def test_the_command_is_kept_and_logged(stage: Stage, caplog: pytest.LogCaptureF
     """It stands among the traces with the release, and as a shell would read it in the log."""
     caplog.set_level(logging.DEBUG, "turngate_reference.server.sticky")
     known = contract("acp")
-    known = replace(known, version="0.61.0", resident=replace(known.resident, argv=("acp", "two words")))
+    known = replace(known, version="0.61.0", sticky=replace(known.sticky, argv=("acp", "two words")))
     stage.opened(known)
     told = json.loads((stage.folder / "run/command.json").read_text())
     assert told == {"argv": [str(stage.executable()), "acp", "two words"], "version": "0.61.0"}

@@ -17,12 +17,12 @@ from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Event
-from turngate_reference.server.web.streams import Stream, Streams, as_lines
+from turngate_reference.server.store.rows import StoredEvent
+from turngate_reference.server.web.streams import EventStream, EventStreams, as_lines
 
 
-class Watched(Streams):
-    """Streams that tell when one has been left."""
+class Watched(EventStreams):
+    """EventStreams that tell when one has been left."""
 
     def __init__(self, limit: int = 4, heartbeat: float = 1000.0) -> None:
         super().__init__(limit, heartbeat=heartbeat, tick=0.02)
@@ -185,7 +185,7 @@ def test_head_opens_no_stream(caller: Caller) -> None:
 def test_a_stream_ends_when_the_store_fails(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client reconnects then, and gets the problem."""
     run_id, _ = queued(caller)
-    stream = Stream(caller.streams, caller.core.store, run_id, bool)
+    stream = EventStream(caller.streams, caller.core.store, run_id, bool)
     lines = stream.lines(0, ended=False)
     assert next(lines).startswith(b"retry: ")
     assert b"event: state" in next(lines)
@@ -199,7 +199,7 @@ def test_a_stream_ends_when_the_store_fails(caller: Caller, monkeypatch: pytest.
 
 def test_a_stream_gives_its_place_back_once(caller: Caller) -> None:
     """Closing is safe to repeat, and needs no line to have been read."""
-    stream = Stream(caller.streams, caller.core.store, "x", bool)
+    stream = EventStream(caller.streams, caller.core.store, "x", bool)
     assert caller.streams.open == 1
     stream.close()
     stream.close()
@@ -208,7 +208,7 @@ def test_a_stream_gives_its_place_back_once(caller: Caller) -> None:
 
 def test_an_event_is_one_line_of_data() -> None:
     """Whatever the data holds, it can't end its line or begin another field."""
-    event = Event(7, "text", {"text": "a\nevent: forged\r\n\n\ud800"}, "2026-11-22T01:42:00+00:00")
+    event = StoredEvent(7, "text", {"text": "a\nevent: forged\r\n\n\ud800"}, "2026-11-22T01:42:00+00:00")
     lines = as_lines(event).decode()
     assert lines.count("\n") == 4
     assert lines.count("\r") == 0

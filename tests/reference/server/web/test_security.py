@@ -11,7 +11,7 @@ from tests.reference.caller import TOKEN
 from tests.reference.cli_env import Desk
 from turngate.errors import EnvironmentFailed
 from turngate_reference.server import cli
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web.security import Guard, guard, read_token
 
 
@@ -23,7 +23,7 @@ def refusal(guarding: Guard, method: str = "GET", path: str = "/v1/runs", **head
     environ |= {f"HTTP_{name.upper().replace('-', '_')}": value for name, value in sent.items() if value is not None}
     try:
         guarding.check(Request(environ))
-    except Refusal as refused:
+    except ApiError as refused:
         return refused.code
     return None
 

@@ -11,12 +11,12 @@ from tests.reference.caller import TOKEN, Caller, all_but, concrete, documented
 from tests.reference.server_env import ASK, House, final
 from tests.reference.wire import exchange, served
 from turngate.errors import EnvironmentFailed
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
 from turngate_reference.server.states import State
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.security import Guard
-from turngate_reference.server.web.streams import Streams
+from turngate_reference.server.web.streams import EventStreams
 
 ASKS = {"engine": "codex", "prompt": "paint it", "execution_mode": "interactive"}
 BODIES = {"createRun": ASKS, "replyToInteraction": {"interaction_id": "x", "response": "red"}}
@@ -123,7 +123,7 @@ def test_a_reply_without_words_changes_nothing(open_house: House, text: str) -> 
 def what_is_wrong_with_any_request(caller: Caller) -> None:
     """Send every operation what none of them takes."""
     guarded = Caller(caller.core, Guard(TOKEN), seen=caller.seen)
-    full = Caller(caller.core, streams=Streams(0), seen=caller.seen)
+    full = Caller(caller.core, streams=EventStreams(0), seen=caller.seen)
     for each in openapi.operations():
         method, path = concrete(each)
         body = BODIES.get(each.definition["operationId"])
@@ -166,7 +166,7 @@ class Refusing:
         self._code = code
 
     def _refuse(self, *_: object) -> dict[str, Any]:
-        raise Refusal(self._code, "because", "do something else")
+        raise ApiError(self._code, "because", "do something else")
 
     create = reply = cancel = _refuse
 

@@ -13,7 +13,7 @@ from turngate_reference.server.orchestrator.documents import (
 )
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
-from turngate_reference.server.web.streams import Stream
+from turngate_reference.server.web.streams import EventStream
 from turngate_reference.server.web.validation import body, header, query
 from turngate_reference.server.web.views import edge, json_answer, run_or_404
 
@@ -87,7 +87,7 @@ EVENTS = "/v1/runs/{run_id}/events"
 
 @blueprint.get("/v1/runs/<run_id>/events")
 def follow(run_id: str) -> Response:
-    """Stream the events of a run."""
+    """EventStream the events of a run."""
     asked = query(EVENTS).get("last_event_id", 0)
     seen = header(EVENTS, "get", "Last-Event-ID")
     after: int = asked if seen is None else seen
@@ -97,7 +97,7 @@ def follow(run_id: str) -> Response:
         return Response(status=204)
     if request.method == "HEAD":
         return Response(mimetype="text/event-stream")
-    stream = Stream(edge().streams, store, run_id, request.environ.get("waitress.client_disconnected", bool))
+    stream = EventStream(edge().streams, store, run_id, request.environ.get("waitress.client_disconnected", bool))
     response = Response(stream.lines(after, ended=ended), mimetype="text/event-stream")
     response.call_on_close(stream.close)
     response.headers["X-Accel-Buffering"] = "no"

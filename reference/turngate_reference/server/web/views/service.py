@@ -2,7 +2,7 @@
 
 from flask import Blueprint, Response
 
-from turngate_reference.server.api_errors import Refusal
+from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.metrics import CONTENT_TYPE
 from turngate_reference.server.web.views import edge, json_answer
@@ -20,7 +20,7 @@ def health() -> Response:
 def readiness() -> Response:
     """Say whether runs are taken."""
     if not edge().core.ready:
-        raise Refusal("NOT_READY", "the server is starting or ending", "try again later")
+        raise ApiError("NOT_READY", "the server is starting or ending", "try again later")
     return json_answer({"status": "ready"})
 
 
