@@ -76,7 +76,7 @@ def use_overlay(folder: Path | None) -> None:
 
 
 def overlay() -> Path | None:
-    """Give the folder that goes before the package."""
+    """Return the folder that goes before the package."""
     return _in_use[0] if _in_use else None
 
 

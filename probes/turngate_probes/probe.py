@@ -56,7 +56,7 @@ class ProbeSettings:
     more: tuple[Case, ...] = ()
 
     def asked(self) -> frozenset[str] | None:
-        """Give the clauses that are judged, None for all."""
+        """Return the clauses that are judged, None for all."""
         return with_needs(self.clauses) if self.clauses else None
 
     def cases(self) -> list[Case]:
@@ -194,7 +194,7 @@ class ReleaseProbe:
             self._judge(self._done)
 
     def _is_whole(self) -> bool:
-        """Tell whether everything was asked that decides about resuming, and to the end."""
+        """Return whether everything was asked that decides about resuming, and to the end."""
         settings = self.probe.settings
         return "hermetic" in LEVELS[settings.level] and not settings.clauses and not self.probe.interrupt.is_set()
 

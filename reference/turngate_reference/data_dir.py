@@ -44,11 +44,11 @@ class DataDir(Struct, frozen=True):
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def record(self, handle: str) -> Path:
-        """Give the place of a handle's record."""
+        """Return the place of a handle's record."""
         return self.handles / f"{handle}.json"
 
     def lock(self, handle: str) -> Path:
-        """Give the place of a handle's lock file."""
+        """Return the place of a handle's lock file."""
         return self.handles / f"{handle}.lock"
 
     def new_run(self, engine: str) -> tuple[str, Path]:

@@ -50,7 +50,7 @@ class HandleRecord(Struct, frozen=True):
     served: bool
 
     def to_json(self) -> dict[str, Any]:
-        """Give the record as it is stored and printed."""
+        """Return the record as it is stored and printed."""
         return {
             "schema": SCHEMA,
             "handle": self.handle,
@@ -74,7 +74,7 @@ class HandleRecord(Struct, frozen=True):
         }
 
     def updated(self, **changes: Any) -> "HandleRecord":
-        """Give the record with changes, and with the time of now."""
+        """Return the record with changes, and with the time of now."""
         return replace(self, updated_at=now(), **changes)
 
     @property
@@ -91,7 +91,7 @@ class Unreadable(Struct, frozen=True):
 
 
 def now() -> str:
-    """Give the time as ISO 8601 in UTC."""
+    """Return the time as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -110,7 +110,7 @@ def as_text(record: HandleRecord) -> str:
 
 
 def find(data: DataDir, prefix: str) -> HandleRecord:
-    """Give the record whose handle begins with `prefix`; EnvironmentFailed if there is none, or more than one."""
+    """Return the record whose handle begins with `prefix`; EnvironmentFailed if there is none, or more than one."""
     names = [path.stem for path in _paths(data) if path.stem.startswith(prefix)] if _is_prefix(prefix) else []
     if not names:
         raise EnvironmentFailed(f"there is no handle {prefix!r} in {data.handles}", "see: turngate handles")

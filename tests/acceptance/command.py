@@ -10,7 +10,10 @@ from typing import Any
 
 REAL = "from turngate.cli import main; main()"
 # the case of the later minute is played in the same one
-HURRIED = "from turngate_probes.harness.driver import Lab; Lab.until_later_minute = lambda *_: None; " + REAL
+HURRIED = (
+    "from turngate_probes.harness.driver import EngineDriver; EngineDriver.until_later_minute = lambda *_: None; "
+    + REAL
+)
 CRASHING = (
     "from turngate_probes.clauses.registry import CHECKS, Check; from turngate_probes import clauses; "
     "CHECKS['help.surface'] = Check(('static',), lambda seen: 1 / 0); "
@@ -57,6 +60,6 @@ class Done:
         return json.loads(self.out)
 
     def clauses(self) -> dict[str, str]:
-        """Give the result of each clause of the only release in the JSON."""
+        """Return the result of each clause of the only release in the JSON."""
         (release,) = self.report["releases"]
         return {clause["id"]: clause["result"] for clause in release["clauses"]}

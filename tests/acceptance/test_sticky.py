@@ -1,4 +1,4 @@
-"""Resident processes of the real engines, with the stub model backend as their model."""
+"""Sticky processes of the real engines, with the stub model backend as their model."""
 
 import queue
 import uuid

@@ -124,7 +124,7 @@ def _waiting(served: Served, load: Load, file: Path) -> list[str]:
 
 
 def _watch(load: Load, file: Path) -> dict[str, tuple[str, float]]:
-    """Give the deadline of each waiting run, and when its failure was first seen in the store."""
+    """Return the deadline of each waiting run, and when its failure was first seen in the store."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as store:
         waiting = dict(store.execute("SELECT run_id, wait_deadline_at FROM runs WHERE state = 'waiting_user'"))
         seen: dict[str, tuple[str, float]] = {}

@@ -34,7 +34,7 @@ def grouped(size: int) -> Iterator[bytes]:
 
 
 def chunks(written: Iterable[bytes]) -> Iterator[bytes]:
-    """Give a transcript as a pipe gives it: in pieces that end anywhere."""
+    """Return a transcript as a pipe gives it: in pieces that end anywhere."""
     rest = b""
     for line in written:
         rest += line

@@ -105,12 +105,12 @@ class Browser:
         to.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))
 
     def complaints(self) -> list[str]:
-        """Give what the page logged: errors of its script, and whatever its policy refused."""
+        """Return what the page logged: errors of its script, and whatever its policy refused."""
         kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
         return [json.dumps(each["params"]) for each in self.told if each.get("method") in kinds]
 
     def requested(self) -> list[str]:
-        """Give every address that the page asked for."""
+        """Return every address that the page asked for."""
         sent = [each["params"] for each in self.told if each.get("method") == "Network.requestWillBeSent"]
         return [each["request"]["url"] for each in sent]
 

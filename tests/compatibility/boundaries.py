@@ -26,7 +26,7 @@ class Boundary:
 
 
 def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
-    """Give every boundary of an engine's contract."""
+    """Return every boundary of an engine's contract."""
     contract = load.contract(name)
     for (section, _), claim in claims(contract.document):
         for edge in ("since", "until"):
@@ -52,13 +52,13 @@ def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[s
 
 
 def _was_asked(found: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
-    """Say whether a release was run, and if for single clauses, for one that shows the claim."""
+    """Return whether a release was run, and if for single clauses, for one that shows the claim."""
     showing = {claim.get("clause"), *(each.get("clause") for each in claim.get("evidence", ()))}
     return "lost" not in found and ("asked" not in found or not showing.isdisjoint(found["asked"]))
 
 
 def _shows(engine: Mapping[str, Any], version: str | None, deviation: Mapping[str, Any]) -> bool:
-    """Say whether a release showed a deviation's symptom, be it excused or not."""
+    """Return whether a release showed a deviation's symptom, be it excused or not."""
     found = engine["releases"][version]["found"].get(deviation["clause"], {})
     return deviation["symptom"] in found.get("symptoms", ())
 
@@ -70,7 +70,7 @@ def _named(section: str, claim: Mapping[str, Any]) -> str:
 
 
 def disagreeing(name: str, version: str, found: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """Give the deviations that a release was not seen to have though it is declared to, and the other way round."""
+    """Return the deviations that a release was not seen to have though it is declared to, and the other way round."""
     if found.get("verdict") not in USABLE:
         return [], []
     declared = {f"{d.clause}: {d.symptom}": d.flaky for d in load.contract(name).at(version).deviations}

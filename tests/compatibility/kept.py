@@ -87,7 +87,7 @@ def _release(release: Mapping[str, Any], asked: list[str]) -> Kept:
 
 
 def _reason(release: Mapping[str, Any]) -> str:
-    """Give what made a release unusable: a baseline rather than another breaking clause."""
+    """Return what made a release unusable: a baseline rather than another breaking clause."""
     if release["failed"]:
         return str(release["failed"]["what"])
     wrong = "fail" if release["verdict"] == "broken" else "not_run"
@@ -110,7 +110,7 @@ def _clause(release: Mapping[str, Any], clause: Mapping[str, Any], *, told: bool
 
 
 def _symptoms(release: Mapping[str, Any], clause: Mapping[str, Any]) -> list[str]:
-    """Give what was seen: of a failure what no deviation excused, of a deviation what is declared and not stale."""
+    """Return what was seen: of a failure what no deviation excused, of a deviation what is declared and not stale."""
     if clause["result"] == "fail" and (named := re.search(r" \[([a-z0-9, -]+)\]\Z", clause["detail"])):
         return named[1].split(", ")
     if clause["result"] != "deviates":

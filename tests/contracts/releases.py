@@ -15,7 +15,7 @@ IDS = {"codex": CODEX_ID, "gemini": GEMINI_ID, "iflow": IFLOW_ID, "opencode": OP
 
 
 def session_of(contract: EngineContract) -> str:
-    """Give a well-shaped session id of the engine."""
+    """Return a well-shaped session id of the engine."""
     return IDS.get(contract.engine, contract.handle.nonexistent_id)
 
 

@@ -28,11 +28,11 @@ class Judged:
 
     @property
     def caught(self) -> bool:
-        """Say whether the clause that the drift names failed."""
+        """Return whether the clause that the drift names failed."""
         return self.results[self.drift.caught_by].result is Result.FAIL
 
     def __str__(self) -> str:
-        """Tell what the named clause came to, and which failed instead."""
+        """Return what the named clause came to, and which failed instead."""
         named = self.results[self.drift.caught_by]
         others = [f"{each.clause.id} ({each.detail})" for each in failures(self.results)]
         return f"{self.drift.name}: {named.clause.id} is {named.result}: {named.detail}; failed: " + (
@@ -57,7 +57,7 @@ def judge(seen: Observations) -> dict[str, ClauseResult]:
 
 
 def failures(results: dict[str, ClauseResult]) -> list[ClauseResult]:
-    """Give the clauses that failed."""
+    """Return the clauses that failed."""
     return [each for each in results.values() if each.result is Result.FAIL]
 
 

@@ -20,7 +20,7 @@ from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import Observations
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.server_level.sticky_cases import RESIDENT
+from turngate_probes.server_level.sticky_cases import STICKY_CASES
 from turngate_probes.simulate import process
 
 PLAYED_AT_ONCE = 3
@@ -49,7 +49,7 @@ def play_faulty(drift: Drift) -> dict[str, ClauseResult]:
     with tempfile.TemporaryDirectory(prefix="drift-") as name:
         folder = Path(name)
         executable = process.install(contract, folder / "engine", (str(drift.fault),))
-        chosen = [case for case in RESIDENT if case.name in drift.cases]
+        chosen = [case for case in STICKY_CASES if case.name in drift.cases]
         return engines.play(executable, folder, *chosen, contract=contract).judged()
 
 

@@ -84,7 +84,7 @@ def spill(
 def rename_field(
     turn: Turn, seen: Observations, *, field: str, to: str, match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
-    """Give a field of the matching records another name."""
+    """Return a field of the matching records another name."""
 
     def edit(found: Printed) -> None:
         found.records = [

@@ -44,7 +44,7 @@ class Call:
         return self.stdin
 
     def session(self) -> str | None:
-        """Give the id that the engine printed."""
+        """Return the id that the engine printed."""
         found = re.search(rf'"{TOLD["handle_field"]}": ?"([^"]+)"'.encode(), self.stdout)
         return found[1].decode() if found else None
 
@@ -56,7 +56,7 @@ class Call:
 
 
 def kind_of(argv: list[str]) -> str:
-    """Say what kind of call it is."""
+    """Return what kind of call it is."""
     words = argv[: argv.index("--")] if "--" in argv else argv
     if "--version" in words or "--help" in words:
         return "version" if "--version" in words else "help"
@@ -277,7 +277,7 @@ def apply(changes: list[dict[str, Any]], words: dict[str, Word], call: Call) -> 
 
 
 def concerns(when: str, kind: str) -> bool:
-    """Say whether a change is for calls of this kind."""
+    """Return whether a change is for calls of this kind."""
     return when == kind or (when == "turn" and kind in ("start", "resume"))
 
 

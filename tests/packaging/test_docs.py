@@ -28,7 +28,7 @@ def coded(text: str) -> dict[int, str]:
 
 
 def blocks(kind: str) -> list[str]:
-    """Give the fenced examples of a language."""
+    """Return the fenced examples of a language."""
     return re.findall(rf"^```{kind}\n(.*?)^```$", CI, re.MULTILINE | re.DOTALL)
 
 

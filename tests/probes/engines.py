@@ -30,7 +30,7 @@ def install(folder: Path, *lies: str) -> Path:
 
 
 def named(name: str) -> list[Case]:
-    """Give the case of this name."""
+    """Return the case of this name."""
     return [case for case in CASES if case.name == name]
 
 

@@ -104,7 +104,7 @@ def turn(options: dict[str, str], asked: str | None, prompt: str) -> int:
 
 
 def session_of(asked: str | None) -> tuple[str, str, list[str]]:
-    """Give the session of a turn, the id that it says, and what was said before."""
+    """Return the session of a turn, the id that it says, and what was said before."""
     session = asked if asked and store(asked).exists() else str(uuid.uuid4())
     if "shares-sessions" in LIES:
         session = asked or "11111111-2222-4333-8444-555555555555"
@@ -225,7 +225,7 @@ def end() -> int:
 
 
 def store(session: str) -> Path:
-    """Give the file of a session."""
+    """Return the file of a session."""
     folder = HOME / "sessions"
     folder.mkdir(parents=True, exist_ok=True)
     if "moves-store" not in LIES:

@@ -49,7 +49,7 @@ def view(published: list[str], asked: str, what: str) -> None:
 
 
 def integrity(version: str) -> str:
-    """Give the integrity of a version's content."""
+    """Return the integrity of a version's content."""
     return f"sha512-{base64.b64encode(hashlib.sha512(version.encode()).digest()).decode()}"
 
 

@@ -41,12 +41,12 @@ def probed(folder: Path, *targets: str, interrupted: bool = False, keep: bool = 
 
 
 def kinds(events: list[Event]) -> list[str]:
-    """Give the kinds of events in their order, pages and clauses once each."""
+    """Return the kinds of events in their order, pages and clauses once each."""
     return list(dict.fromkeys(event["event"] for event in events))
 
 
 def last(events: list[Event], kind: str) -> Event:
-    """Give the last event of a kind."""
+    """Return the last event of a kind."""
     return [event for event in events if event["event"] == kind][-1]
 
 

@@ -20,12 +20,12 @@ ANOTHER = "019a0000-0000-7000-8000-00000000000b"
 
 
 def nonce(name: str) -> str:
-    """Give the nonce of the turn of this name."""
+    """Return the nonce of the turn of this name."""
     return f"tgn-{name.replace('/', '-')}"
 
 
 def exchange(*nonces: str, texts: tuple[str, ...] = (), **changes: Any) -> Exchange:
-    """Give a request of the model backend that holds these nonces."""
+    """Return a request of the model backend that holds these nonces."""
     usual: dict[str, Any] = {
         "at": 1.0, "method": "POST", "path": "/v1/responses", "protocol": "openai.responses", "model": "stub-asked",
         "user_texts": texts, "nonces": nonces, "tools": ("shell",), "body": b"{}", "reply": "text", "size": 2,

@@ -103,7 +103,7 @@ def hold_to_document(method: str, path: str, answer: Answer) -> Occurrence:
 
 
 def problem_flaws(answer: Answer) -> list[str]:
-    """Say what is wrong with a problem document."""
+    """Return what is wrong with a problem document."""
     told = answer.json
     entry = openapi.problems().get(told["code"])
     if entry is None:
@@ -142,13 +142,13 @@ def operation_of(method: str, path: str) -> Operation | None:
 
 
 def schema(name: str) -> Draft202012Validator:
-    """Give the validator of a schema of the document."""
+    """Return the validator of a schema of the document."""
     return validator(json.dumps({"$ref": f"#/components/schemas/{name}"}))
 
 
 @cache
 def validator(text: str) -> Draft202012Validator:
-    """Give the validator of a schema that stands in the document."""
+    """Return the validator of a schema that stands in the document."""
     registry = Registry().with_resource("urn:document", DRAFT202012.create_resource(openapi.document()))
     absolute = json.loads(text.replace('"#/', '"urn:document#/'))
     return Draft202012Validator(absolute, registry=registry, format_checker=FormatChecker())
@@ -165,10 +165,10 @@ def documented() -> set[Occurrence]:
 
 
 def concrete(operation: Operation, run_id: str = "20261122T014200Z-codex-k3n9x2ab") -> tuple[str, str]:
-    """Give the method and the path of a request for an operation."""
+    """Return the method and the path of a request for an operation."""
     return operation.method.upper(), operation.path.replace("{run_id}", run_id)
 
 
 def all_but(*left_out: str) -> Iterable[Operation]:
-    """Give every operation but those of these paths."""
+    """Return every operation but those of these paths."""
     return (each for each in openapi.operations() if each.path not in left_out)

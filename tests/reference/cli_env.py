@@ -121,7 +121,7 @@ class Desk:
         path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
     def calls(self, engine: str = "codex") -> list[dict[str, Any]]:
-        """Give the calls of an engine, without those that asked for its version."""
+        """Return the calls of an engine, without those that asked for its version."""
         file = self.path / f"{engine}.calls"
         calls = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
         return [call for call in calls if not {"--version", "--help"} & set(call["argv"])]

@@ -20,7 +20,7 @@ def shown(built: Invocation) -> str:
 
 
 def ranges(engine: str) -> list[Range]:
-    """Give the ranges over which the argv or the options of an engine differ."""
+    """Return the ranges over which the argv or the options of an engine differ."""
     data = load.contract(engine).document.data
     marks = {claim_range(c).since for c in (*data["launch"], *data["options"])}
     marks |= {claim_range(c).until for c in (*data["launch"], *data["options"])}

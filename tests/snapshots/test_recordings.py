@@ -67,7 +67,7 @@ def test_census(engine: str, snapshot_json: SnapshotAssertion) -> None:
 
 
 def key_paths(turn: Turn) -> set[str]:
-    """Give the dotted key paths of all records of a turn, on either stream."""
+    """Return the dotted key paths of all records of a turn, on either stream."""
     found: set[str] = set()
     contract = load.contract(turn.argv[0]).at() if turn.argv[0] in load.engines() else None
     assert contract

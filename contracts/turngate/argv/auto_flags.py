@@ -40,7 +40,7 @@ def auto_flags_in(tokens: Sequence[str], contract: Flags) -> tuple[str, ...]:
 
 
 def _values_of(flag: AutoFlag, token: str, following: str | None, contract: Flags) -> Iterator[str | None]:
-    """Give the value (None: there is none) of each occurrence of the flag in one token."""
+    """Return the value (None: there is none) of each occurrence of the flag in one token."""
     names = {_plain(name) for name in (flag.flag, *flag.aliases)}
     name, equals, value = token.partition("=")
     if token.startswith("-") and _plain(name) in names:

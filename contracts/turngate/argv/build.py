@@ -201,7 +201,7 @@ def _channel(contract: EngineContract, prompt: str, via: str | None = None) -> P
 
 
 def _can_be_passed(token: str) -> bool:
-    """Say whether an argument can hold the text: no NUL, no half surrogate pair but those of file names."""
+    """Return whether an argument can hold the text: no NUL, no half surrogate pair but those of file names."""
     try:
         return b"\0" not in token.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

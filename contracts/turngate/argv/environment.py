@@ -32,7 +32,7 @@ def engine_environment(
 
 
 def locations_of(contract: EngineContract, server_env: Mapping[str, str]) -> dict[str, str | None]:
-    """Give what a run keeps from its first turn to its last: where sessions lie; None: the variable is unset."""
+    """Return what a run keeps from its first turn to its last: where sessions lie; None: the variable is unset."""
     return {name: server_env.get(name) for name in _location_names(contract)}
 
 

@@ -54,7 +54,7 @@ def evidence_errors(
 
 
 def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:
-    """Give the recordings that are evidence, as `engine/version/case-step`, with their place."""
+    """Return the recordings that are evidence, as `engine/version/case-step`, with their place."""
     for path, claim in claims(document):
         for k, evidence in enumerate(claim.get("evidence", ())):
             if "recording" in evidence:

@@ -63,7 +63,7 @@ class Catalogue:
     clauses: tuple[Clause, ...] = field(default=())
 
     def __getitem__(self, clause_id: str) -> Clause:
-        """Give one clause; KeyError if there is none of that id."""
+        """Return one clause; KeyError if there is none of that id."""
         for clause in self.clauses:
             if clause.id == clause_id:
                 return clause

@@ -240,12 +240,12 @@ class _QuickLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: igno
 
 
 def claim_range(claim: Mapping[str, Any]) -> Range:
-    """Give the range of releases that a claim holds for."""
+    """Return the range of releases that a claim holds for."""
     return Range(claim.get("since"), claim.get("until"))
 
 
 def beside(document: Document, section: str, claim: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Give the claims of another section that hold for some release for which this one does."""
+    """Return the claims of another section that hold for some release for which this one does."""
     return [each for each in document.data.get(section, []) if claim_range(each).overlaps(claim_range(claim))]
 
 

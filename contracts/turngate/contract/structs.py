@@ -295,5 +295,5 @@ class EngineContract(Struct, frozen=True):
     tools_lost: tuple[LostTools, ...] = ()
 
     def stream(self, name: Stream) -> Framed:
-        """Give the framing of one stream."""
+        """Return the framing of one stream."""
         return self.streams.stdout if name == "stdout" else self.streams.stderr

@@ -119,7 +119,7 @@ def exit_code(verdicts: Sequence[Verdict], *, strict: bool = False, stale: bool 
 
 
 def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability:
-    """Say whether resume can be relied on: no `handle.*` or `resume.*` clause failed or went unasked."""
+    """Return whether resume can be relied on: no `handle.*` or `resume.*` clause failed or went unasked."""
     deciding = [r for r in results if r.clause.id.startswith(RESUMABLE_NEEDS)]
     wrong = [r for r in deciding if r.result is Result.FAIL]
     open_ = [r for r in deciding if r.result is Result.NOT_RUN and r.clause.severity is Severity.BREAKING]

@@ -23,14 +23,14 @@ class Range(Struct, frozen=True):
     until: str | None = None
 
     def covers(self, version: str | None) -> bool:
-        """Say whether `version` lies in the range; None stands for the newest release there is."""
+        """Return whether `version` lies in the range; None stands for the newest release there is."""
         if version is None:
             return self.until is None
         at = parse(version)
         return (self.since is None or at >= parse(self.since)) and (self.until is None or at < parse(self.until))
 
     def overlaps(self, other: "Range") -> bool:
-        """Say whether some version lies in both ranges."""
+        """Return whether some version lies in both ranges."""
         return _before(self.since, other.until) and _before(other.since, self.until)
 
     def __str__(self) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def identity(executable: Path) -> str:
-    """Give what changes when the file behind a path is replaced or written to; OSError if there is none."""
+    """Return what changes when the file behind a path is replaced or written to; OSError if there is none."""
     stat = executable.stat()
     return f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
 
@@ -45,7 +45,7 @@ def fingerprint(executable: Path) -> dict[str, str]:
 
 
 def difference(before: dict[str, str], executable: Path) -> str:
-    """Say what changed since `before`; empty if nothing did."""
+    """Return what changed since `before`; empty if nothing did."""
     try:
         after = fingerprint(executable)
     except OSError as gone:

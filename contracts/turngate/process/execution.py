@@ -95,7 +95,7 @@ class Stop:
             events.put(Ended.STOPPED)
 
     def is_set(self) -> bool:
-        """Tell whether `set` was called."""
+        """Return whether `set` was called."""
         return self._set
 
     @contextmanager

@@ -27,7 +27,7 @@ class Noted:
 
 
 def start_time(pid: int) -> float:
-    """Give a living process's start time in seconds since the epoch; psutil.NoSuchProcess if it is gone."""
+    """Return a living process's start time in seconds since the epoch; psutil.NoSuchProcess if it is gone."""
     return psutil.Process(pid).create_time()
 
 

@@ -147,7 +147,7 @@ class ProcessTree:
         return None
 
     def _exited(self) -> bool:
-        """Tell whether the main process is a zombie or gone."""
+        """Return whether the main process is a zombie or gone."""
         try:
             return psutil.Process(self._pid).status() == psutil.STATUS_ZOMBIE
         except psutil.NoSuchProcess:

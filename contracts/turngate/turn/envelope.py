@@ -63,7 +63,7 @@ def read_envelope(text: str) -> Envelope | BadEnvelope | None:
 
 
 def is_valid(data: dict[str, Any]) -> bool:
-    """Say whether `schema/envelope.json` holds, without a validator."""
+    """Return whether `schema/envelope.json` holds, without a validator."""
     if data.get("outcome") == "final":
         return data.keys() == {"outcome", "final_data"} and isinstance(data["final_data"], dict)
     if data.get("outcome") != "ask_user" or data.keys() != {"outcome", "interaction"}:
@@ -92,7 +92,7 @@ def _are_names(value: object, *, at_least: int) -> bool:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Give the JSON object that an answer is, with or without a fence round it; None if it is none."""
+    """Return the JSON object that an answer is, with or without a fence round it; None if it is none."""
     fenced = _fenced(text)
     found = _whole(text if fenced is None else fenced)
     return found if isinstance(found, dict) and not _flaw(found) else None
@@ -118,7 +118,7 @@ def _candidates(text: str) -> tuple[list[dict[str, Any]], Repair]:
 
 
 def _fenced(text: str) -> str | None:
-    """Give what stands in the fence that is the whole text; None if there is none."""
+    """Return what stands in the fence that is the whole text; None if there is none."""
     stripped = text.strip()
     opening = _FENCE.match(stripped)
     return stripped[opening.end() : -3] if opening and stripped.endswith("```", opening.end()) else None
@@ -144,7 +144,7 @@ def _whole(text: str) -> Any:
 
 
 def _flaw(value: Any) -> str | None:
-    """Say what in JSON data could not be stored or sent on unaltered, or could be read in two ways."""
+    """Return what in JSON data could not be stored or sent on unaltered, or could be read in two ways."""
     waiting = [(value, 0)]
     while waiting:
         each, depth = waiting.pop()
@@ -176,7 +176,7 @@ class _TooMuchWorkError(Exception):
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Give the outermost JSON objects in a text; what lies inside one is not looked at again."""
+    """Return the outermost JSON objects in a text; what lies inside one is not looked at again."""
     at, work = 0, 0
     while opening := _OPENING.search(text, at):
         at = opening.start()

@@ -45,7 +45,7 @@ class Framer(Protocol):
         """Take bytes, give the records that they complete."""
 
     def finish(self) -> list[Record]:
-        """Give what the end of the stream completes."""
+        """Return what the end of the stream completes."""
 
     def whole(self) -> Record | None:
         """Return what `finish` would give if the stream ended now, where that is one record and complete."""
@@ -74,7 +74,7 @@ class Lines:
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Give every line that the chunk completes."""
+        """Return every line that the chunk completes."""
         if len(chunk) > self._limit:
             return [
                 line for at in range(0, len(chunk), self._limit) for line in self.feed(chunk[at : at + self._limit])
@@ -88,7 +88,7 @@ class Lines:
         return lines
 
     def finish(self) -> list[bytes]:
-        """Give the line under way, if there is one."""
+        """Return the line under way, if there is one."""
         line, size = b"".join(self._parts), self._size
         self._parts, self._size = [], 0
         if size > self._limit:

@@ -126,7 +126,7 @@ class TurnReader:
         return RecordDispatch(looks, contract.events.field, counted=contract.events.stream == stream)
 
     def _is_last_word(self, stream: Stream, record: Record) -> bool:
-        """Say whether the one record of a stream ends the turn, well or with a failure."""
+        """Return whether the one record of a stream ends the turn, well or with a failure."""
         contract = self._contract
         well = contract.end.stream == stream and matches(record, contract.end.match)
         return well or any(
@@ -155,7 +155,7 @@ class TurnReader:
         self._answer.take(text, group if isinstance(group, str | int) else None)
 
     def _final_text(self) -> str | None:
-        """Give the agent's last text; where it is the whole stream it is told only now."""
+        """Return the agent's last text; where it is the whole stream it is told only now."""
         final = self._contract.final
         if self._contract.stream(final.stream).framing != "text":
             return self._answer.text

@@ -22,7 +22,7 @@ def value_at(record: Any, path: str) -> Any:
 
 
 def matches(record: Record, match: Match | None) -> bool:
-    """Say whether the record has every value that `match` asks for (None asks for nothing)."""
+    """Return whether the record has every value that `match` asks for (None asks for nothing)."""
     if match is not None:
         for path, wanted in match.items():
             if value_at(record, path) != wanted:

@@ -103,7 +103,7 @@ class HandleFinder:
 
 
 def _bounded(value: object) -> object:
-    """Give a value as it is, or the beginning of one that is too long, which stays too long and so is never an id."""
+    """Return a value as it is, or the beginning of one that is too long, which stays too long and so is never an id."""
     if isinstance(value, list | dict):
         return [shown(value)[:MAX_VALUE]]
     return value[:MAX_VALUE] + "…" if isinstance(value, str) and len(value) > MAX_VALUE else value

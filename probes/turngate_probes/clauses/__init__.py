@@ -35,7 +35,7 @@ __all__ = [
 
 
 def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
-    """Give the clauses, all that they need and the first that each blames; KeyError if there is no such clause."""
+    """Return the clauses, all that they need and the first that each blames; KeyError if there is no such clause."""
     found = set[str]()
     open_ = list(clause_ids)
     while open_:

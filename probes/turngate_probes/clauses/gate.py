@@ -30,7 +30,7 @@ def rollback_touched(seen: Observations) -> Finding:
 
 
 def _carried(first: Turn, turn: Turn, *more: Turn) -> Finding:
-    """Say whether the turn went well, under the first one's session id, and was sent all that came before."""
+    """Return whether the turn went well, under the first one's session id, and was sent all that came before."""
     if turn.hung:
         return failed(how_it_ended(turn), turn, symptom="hang")
     if not went_well(turn):

@@ -94,7 +94,7 @@ def imitation(seen: Observations) -> Finding:
 
 
 def _arrived(turn: Turn) -> bool:
-    """Say whether some request had the prompt, word for word, as the end of a user's text."""
+    """Return whether some request had the prompt, word for word, as the end of a user's text."""
     texts = (text.strip() for request in turn.watched for text in request.user_texts)
     return any(text == turn.prompt or text.endswith("\n" + turn.prompt) for text in texts)
 
@@ -103,7 +103,7 @@ MAX_SHOWN = 100
 
 
 def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:
-    """Say what shows that the engine acts without asking; empty: what is shown is safe; None: nothing is shown."""
+    """Return what shows that the engine acts without asking; empty: what is shown is safe; None: nothing is shown."""
     found = [
         said for request in turn.requests or () for sign in contract.approval_signs for said in _read(sign, request)
     ]

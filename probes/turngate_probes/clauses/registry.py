@@ -48,12 +48,12 @@ def check(
 
 
 def passed(detail: str, *shown: Turn | Call) -> Finding:
-    """Say that the clause held, as these turns and calls show."""
+    """Return that the clause held, as these turns and calls show."""
     return Finding(ok=True, detail=detail, evidence=tuple(each.name for each in shown))
 
 
 def failed(detail: str, *shown: Turn | Call, symptom: str = "") -> Finding:
-    """Say that the clause did not hold, as these show, and name the symptom that a deviation may excuse."""
+    """Return that the clause did not hold, as these show, and name the symptom that a deviation may excuse."""
     return Finding(
         ok=False,
         detail=detail,
@@ -73,12 +73,12 @@ def how_it_ended(turn: Turn) -> str:
 
 
 def unread(turn: Turn) -> str:
-    """Say how much of a turn's output was too much to be kept, as the end of a detail."""
+    """Return how much of a turn's output was too much to be kept, as the end of a detail."""
     return f"; {turn.dropped} bytes more were not kept" if turn.dropped else ""
 
 
 def went_well(turn: Turn) -> bool:
-    """Say whether the engine took the turn for a success: it reported no failure, and exited with 0 or not at all."""
+    """Return whether the engine took the turn for a success: no reported failure, and exit code 0 or none."""
     ended = turn.reading.ended if turn.ended is Ended.LINGERED else turn.exit_code == 0
     return ended and not turn.hung and not turn.reading.failures
 

@@ -131,6 +131,6 @@ def _loud(turn: Turn) -> Finding:
 
 
 def _sent_with(turn: Turn, *earlier: Turn) -> bool:
-    """Say whether one request held this turn's prompt and those of the earlier turns."""
+    """Return whether one request held this turn's prompt and those of the earlier turns."""
     wanted = {each.nonce for each in earlier}
     return any(wanted <= set(request.nonces) for request in turn.sent())

@@ -172,7 +172,7 @@ def one_reply(seen: Observations) -> Finding:
 
 
 def failed_as(code: str, ended: Call, *shown: Turn | Call) -> Finding:
-    """Say whether a run has failed with this code."""
+    """Return whether a run has failed with this code."""
     error = ended.document.get("error") or {}
     if ended.document.get("state") != "failed" or error.get("code") != code:
         return failed(f"the run is {standing(ended)}, and should have failed as {code}", ended, *shown)
@@ -190,11 +190,11 @@ def _turns(seen: Observations, case: str) -> list[Turn]:
 
 
 def _miscounted(seen: Observations, case: str, wanted: int) -> str | None:
-    """Say how often the engine was started, unless it was as often as the server says, and as it should have been."""
+    """Return how often the engine was started, unless it was as often as the server says and as it should."""
     started, told = len(_turns(seen, case)), len(seen.call(f"{case}/ended-turns").document.get("turns", ()))
     return None if started == told == wanted else f"the engine was started {started} times, for {told} turns"
 
 
 def _said_in_vain(raced: list[Call]) -> set[str]:
-    """Give the nonces of the replies that were refused."""
+    """Return the nonces of the replies that were refused."""
     return {call.sent["response"].rpartition(" ")[2] for call in raced if call.status == CONFLICT}

@@ -25,7 +25,7 @@ from turngate_probes.cli.report import report_option
 @report_option
 @shared
 def gate(new: str, **asked: Any) -> int:
-    """Say whether a release may take the place of the one in use, and what must change for it.
+    """Return whether a release may take the place of the one in use, and what must change for it.
 
     Probes both, resumes in each the sessions of the other on one home, and compares clauses, help pages, events
     and the tools that the model is offered. NEW may be an executable, too: codex=/path/to/codex.

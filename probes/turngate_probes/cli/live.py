@@ -41,7 +41,7 @@ def probe_live(
 
 @contextmanager
 def consented(targets: Sequence[Target], *, yes: bool) -> Iterator["Consented"]:
-    """Tell what will be run and ask for consent; EnvironmentFailed: no consent, or a release can't be had."""
+    """Return what will be run and ask for consent; EnvironmentFailed: no consent, or a release can't be had."""
     if os.environ.get("CI") and not yes:
         raise EnvironmentFailed("a live probe spends the account's money, and CI is set", "say --yes to have it run")
     with ExitStack() as holding:
@@ -68,7 +68,7 @@ class Consented:
 
     @contextmanager
     def find(self, target: Target, _say: Say, _stop: Stop) -> Iterator[Release]:
-        """Give a release, which is held already."""
+        """Return a release, which is held already."""
         yield self.releases[target]
 
     def probe(self, asked: ProbeSettings, journal: Journal, interrupt: Interrupt) -> Probe:

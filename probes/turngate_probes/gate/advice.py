@@ -28,7 +28,7 @@ def advice(
 
 
 def _failing(new: Mapping[str, Any]) -> Iterator[str]:
-    """Tell what a clause that fails costs; that of an informative one is nothing."""
+    """Return what a clause that fails costs; that of an informative one is nothing."""
     for each in sorted(new["clauses"], key=lambda clause: SEVERITIES.index(clause["severity"])):
         known = next((clause for clause in catalogue().clauses if clause.id == each["id"]), None)
         if each["result"] == "fail" and each["severity"] != "informative" and known:
@@ -36,7 +36,7 @@ def _failing(new: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _compensations(was: EngineContract | None, now: EngineContract | None) -> Iterator[str]:
-    """Tell what the deviations ask for that are declared for the newer release alone."""
+    """Return what the deviations ask for that are declared for the newer release alone."""
     before, after = ({(d.clause, d.symptom): d for d in side.deviations} if side else {} for side in (was, now))
     for clause, symptom in sorted(after.keys() - before.keys()) if was and now else ():
         yield f"It must {after[clause, symptom].compensation} ({clause})."

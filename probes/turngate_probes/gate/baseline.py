@@ -26,7 +26,7 @@ class Entry(Struct, frozen=True):
     at: str = ""
 
     def covers(self, engine: str, version: str | None) -> bool:
-        """Say whether a release may fail by this entry."""
+        """Return whether a release may fail by this entry."""
         return self.engine == engine and Range(self.since, self.until).covers(version)
 
 
@@ -51,7 +51,7 @@ def concerning(entries: Sequence[Entry], engine: str, version: str | None) -> tu
 
 
 def state(result: Result, *, breaks: bool) -> str:
-    """Say what an entry does, by its clause's result: `excuses` a failure, `passes` now, or is `not_asked`.
+    """Return what an entry does, by its clause's result: `excuses` a failure, `passes` now, or is `not_asked`.
 
     `breaks`: a breaking difference is about what the entry names.
     """

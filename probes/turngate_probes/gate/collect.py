@@ -89,7 +89,7 @@ class Collecting:
         return Collected(before, after, crossed, frame)
 
     def _kept(self, source: Source, versions: tuple[str, ...]) -> dict[str, tuple[Report, ReleaseAnswer]]:
-        """Give the answers of published releases as a matrix does: what is known is not asked again."""
+        """Return the answers of published releases as a matrix does: what is known is not asked again."""
         at, asked = datetime.now(UTC).isoformat(timespec="milliseconds"), self.question
         plan = Plan.of(source, versions, asked.settings.level, asked.settings.clauses, at=at, machine=machine())
         running = Matrix(
@@ -151,7 +151,7 @@ class Collecting:
 
 
 def default_old(engine: str) -> Target:
-    """Give the pinned release; EnvironmentFailed if there is none."""
+    """Return the pinned release; EnvironmentFailed if there is none."""
     pinned = install.pinned_version(engine)
     if pinned is None:
         raise EnvironmentFailed(f"{engine} is not pinned", f"name the older release: --from {engine}@VERSION")

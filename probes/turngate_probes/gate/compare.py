@@ -22,15 +22,15 @@ class Results:
         self.by_id = {each["id"]: each for each in release["clauses"]}
 
     def of(self, clause_id: str) -> Result:
-        """Give a clause's result; `not_run` if it was not asked."""
+        """Return a clause's result; `not_run` if it was not asked."""
         return Result(self.by_id[clause_id]["result"]) if clause_id in self.by_id else Result.NOT_RUN
 
     def holds(self, clause_id: str) -> bool:
-        """Say whether a clause holds, if need be with what a deviation asks for."""
+        """Return whether a clause holds, if need be with what a deviation asks for."""
         return self.of(clause_id) in (Result.PASS, Result.DEVIATES)
 
     def fallen(self, clause_id: str) -> bool:
-        """Say whether the clause was not run since one that it needs, directly or not, does not hold."""
+        """Return whether the clause was not run since one that it needs, directly or not, does not hold."""
         needs = self.by_id[clause_id]["needs"] if clause_id in self.by_id else ()
         return any(self.of(need) in FALLEN or self.fallen(need) for need in needs)
 

@@ -9,7 +9,7 @@ ANY = "*"
 
 
 def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
-    """Say what the contract does with a name of the help pages, and which clause shows it."""
+    """Return what the contract does with a name of the help pages, and which clause shows it."""
     launch = contract.launch
     if name in launch.auto:
         return Use.RELIES, "auto.flags-accepted"
@@ -24,7 +24,7 @@ def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
 
 
 def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
-    """Give the records and keys that turns are read by, as (kind, path), each with the clause that shows it.
+    """Return the records and keys that turns are read by, as (kind, path), each with the clause that shows it.
 
     The kind is `*` where it may be any; the path is empty for the record itself.
     """
@@ -32,7 +32,7 @@ def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
 
 
 def use_of(used: Mapping[tuple[str, str], str], kind: str, path: str) -> tuple[Use, str]:
-    """Say whether a record, or a key in it, is read, and which clause shows it."""
+    """Return whether a record, or a key in it, is read, and which clause shows it."""
     clause = used.get((kind, path)) or (used.get((ANY, path)) if path else None)
     return (Use.RELIES, clause) if clause else (Use.NONE, "stream.known-events")
 

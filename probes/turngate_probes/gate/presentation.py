@@ -27,18 +27,18 @@ def ruling_of(report: GateReport) -> Ruling:
 
 
 def new_of(report: GateReport) -> Report:
-    """Give the newer release, which alone is judged; the older one is there to be compared with."""
+    """Return the newer release, which alone is judged; the older one is there to be compared with."""
     new: Report = report["probe"]["releases"][1]
     return new
 
 
 def excuse(reason: Reason, entry: Entry) -> str:
-    """Say what is excused, and why."""
+    """Return what is excused, and why."""
     return f"excused by the baseline ({entry.reason}): {reason.text}"
 
 
 def costs(report: GateReport, ruling: Ruling) -> Iterator[Mapping[str, Any]]:
-    """Give the clauses that fail in the newer release and are no reason against it, though nothing excuses them."""
+    """Return the clauses that fail in the newer release and are no reason against it, though nothing excuses them."""
     told = {each.about for each in ruling.reasons} | {each.about for each, _ in ruling.excused}
     for _, clause in failures({"releases": [new_of(report)]}):
         if clause["id"] not in told:
@@ -46,7 +46,7 @@ def costs(report: GateReport, ruling: Ruling) -> Iterator[Mapping[str, Any]]:
 
 
 def where(reason: Reason, release: Report) -> Place | None:
-    """Give the place of the claim that a reason is about, or of the entry of the baseline."""
+    """Return the place of the claim that a reason is about, or of the entry of the baseline."""
     if reason.at:
         file, _, line = reason.at.rpartition(":")
         named = below(file)

@@ -54,7 +54,7 @@ def gate_report(
 
 
 def _must(ruling: Ruling, old: Report, new: Report, told: str) -> str:
-    """Give the advice, unless something that was not asked might add to it."""
+    """Return the advice, unless something that was not asked might add to it."""
     open_ = ruling.outcome not in (PASS, FAIL) or (told == NOTHING and (old["failed"] or new["failed"]))
     return UNKNOWN if open_ else told
 

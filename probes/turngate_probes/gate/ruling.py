@@ -74,7 +74,7 @@ def rule(
 
 
 def _result(name: str, results: Results, new: Mapping[str, Any]) -> Result:
-    """Give the result of what an entry of a baseline names."""
+    """Return the result of what an entry of a baseline names."""
     if name != UNASKED:
         return results.of(name)
     seen = ((new.get("price") or {}).get("interactive") or {}).get("call")

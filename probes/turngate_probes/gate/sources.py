@@ -60,7 +60,7 @@ class Registry:
 
 
 def source_of(release: Mapping[str, Any]) -> Source | None:
-    """Give where a release of a report was installed from; None if it was not installed."""
+    """Return where a release of a report was installed from; None if it was not installed."""
     document, version = load.contract(release["engine"]).document, str(release["version"])
     place = document.data["published"].get(release["source"])
     if place is None:
@@ -73,7 +73,7 @@ def source_of(release: Mapping[str, Any]) -> Source | None:
 
 @contextmanager
 def held_from(target: Target, source: Source | None, stop: Stop) -> Iterator[Release]:
-    """Give a release, installed if need be, and keep it in place while the block runs."""
+    """Return a release, installed if need be, and keep it in place while the block runs."""
     if target.path or source is None:
         with held(target, lambda _: None, stop) as release:
             yield release

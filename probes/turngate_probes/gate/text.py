@@ -30,7 +30,7 @@ def print_gate(console: Console, report: Mapping[str, Any]) -> None:
 
 
 def lines(report: Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
-    """Give the lines with their depth."""
+    """Return the lines with their depth."""
     old, new = report["old"], report["new"]
     title = visible(f"{new['release']} {OUTCOMES[report['outcome']]} {old['release']}")
     yield 0, Text(title, style_of(STYLES[report["outcome"]]))

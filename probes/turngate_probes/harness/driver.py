@@ -130,7 +130,7 @@ class EngineDriver:
         return turn
 
     def _acted(self, ask: Ask, cwd: Path) -> bool | None:
-        """Say whether the tool that the model asked for has left its file, and take that away."""
+        """Return whether the tool that the model asked for has left its file, and take that away."""
         tool = self.contract.hermetic.tool_call
         if ask.tool_call is None or tool is None:
             return None
@@ -143,7 +143,7 @@ class EngineDriver:
         return self.sandbox.model_url == self.sandbox.backend.url
 
     def _uncut(self, done: ProcessOutcome) -> ProcessOutcome:
-        """Give an outcome back; CaseStoppedError if it was cut off by an interrupt, and so proves nothing."""
+        """Return an outcome back; CaseStoppedError if it was cut off by an interrupt, and so proves nothing."""
         if self.interrupt.is_set() and done.ended is Ended.STOPPED:
             raise InterruptedCaseError
         return done

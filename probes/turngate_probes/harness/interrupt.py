@@ -30,7 +30,7 @@ class ObstacleError(Exception):
 
 
 def obstacle_of(error: Exception) -> Obstacle:
-    """Say what an error stands for."""
+    """Return what an error stands for."""
     if isinstance(error, ObstacleError):
         return error.obstacle
     if isinstance(error, EnvironmentFailed):
@@ -63,11 +63,11 @@ class Interrupt:
                 stop.set()
 
     def is_set(self) -> bool:
-        """Say whether the probe was interrupted."""
+        """Return whether the probe was interrupted."""
         return self._event.is_set()
 
     def why(self, stopped: Exception) -> Obstacle:
-        """Say why a case ended early: an interrupt makes everything fail, so it is the reason whatever failed first."""
+        """Return why a case ended early: an interrupt makes everything fail, so it is the reason whatever failed first."""
         return InterruptedCaseError().obstacle if self.is_set() else obstacle_of(stopped)
 
     def wait(self, seconds: float) -> None:
@@ -77,7 +77,7 @@ class Interrupt:
 
     @contextmanager
     def covering(self) -> Iterator[Stop]:
-        """Give a stop for one process, set by the interrupt too; CaseStoppedError if that came already."""
+        """Return a stop for one process, set by the interrupt too; CaseStoppedError if that came already."""
         stop = Stop()
         with self._lock:
             if self._event.is_set():

@@ -34,7 +34,7 @@ class LiveSandbox(Sandbox):
     """An empty directory to work in; home and environment are the user's."""
 
     def env(self, hermetic: Hermetic, cwd: Path) -> dict[str, str]:  # noqa: ARG002 - as the lab calls it
-        """Give the user's own environment."""
+        """Return the user's own environment."""
         return {**os.environ, "PWD": str(cwd)}
 
     def places(self) -> Mapping[str, str]:
@@ -97,7 +97,7 @@ class LiveRunner(CaseRunner):
 
 
 def secrets_of(environ: Mapping[str, str]) -> list[str]:
-    """Give the values of variables that may hold a secret, by their names."""
+    """Return the values of variables that may hold a secret, by their names."""
     return [value for name, value in environ.items() if _SECRET.search(name) and len(value) >= SHORTEST]
 
 
@@ -124,14 +124,14 @@ def story() -> Case:
 
 
 def planned(contract: EngineContract) -> tuple[tuple[str, ...], ...]:
-    """Give the argv of both turns, with the prompts and a placeholder for the session id."""
+    """Return the argv of both turns, with the prompts and a placeholder for the session id."""
     first = build.start(contract, FIRST.format(word="<word>"), Mode.INTERACTIVE)
     again = build.resume(contract, AGAIN, Mode.INTERACTIVE, SHOWN, check_shape=False)
     return tuple((contract.executable, *each.arguments) for each in (first, again))
 
 
 def prompts() -> tuple[str, str]:
-    """Give both prompts, for those that travel by standard input."""
+    """Return both prompts, for those that travel by standard input."""
     return FIRST.format(word="<word>"), AGAIN
 
 

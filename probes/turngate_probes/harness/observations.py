@@ -144,19 +144,19 @@ class Observations:
     changed: str | None = None
 
     def turn(self, name: str) -> Turn:
-        """Give a turn by `case/step`; NotSeenError says why it is not there."""
+        """Return a turn by `case/step`; NotSeenError says why it is not there."""
         if name not in self.turns:
             raise self._unseen(name)
         return self.turns[name]
 
     def page(self, name: str) -> CommandOutput:
-        """Give a page by `case/step`; NotSeenError says why it is not there."""
+        """Return a page by `case/step`; NotSeenError says why it is not there."""
         if name not in self.pages:
             raise self._unseen(name)
         return self.pages[name]
 
     def call(self, name: str) -> Call:
-        """Give a call by `case/step`; NotSeenError says why it is not there."""
+        """Return a call by `case/step`; NotSeenError says why it is not there."""
         if name not in self.calls:
             raise self._unseen(name)
         return self.calls[name]
@@ -179,11 +179,11 @@ class Observations:
             self.stopped[case] = why_early
 
     def unseen(self, what: str) -> NotSeenError:
-        """Say why something is not there that has nothing to do with what the engine did."""
+        """Return why something is not there that has nothing to do with what the engine did."""
         return _obstructed(what, self.absent or Obstacle("it did not run"))
 
     def _unseen(self, name: str) -> NotSeenError:
-        """Say why a step is not there: a case that came to its end lacks only what the engine did not do."""
+        """Return why a step is not there: a case that came to its end lacks only what the engine did not do."""
         case = name.partition("/")[0]
         if case in self.stopped:
             return _obstructed(name, self.stopped[case])

@@ -61,17 +61,17 @@ def resident_set_bytes() -> int:
 
 
 def enough_memory() -> bool:
-    """Say whether another release may begin."""
+    """Return whether another release may begin."""
     return psutil.virtual_memory().available >= LEAST_MEMORY
 
 
 def jobs_for(cores: int) -> int:
-    """Give how many engines may run at once: one a core and one more, as far as memory goes."""
+    """Return how many engines may run at once: one a core and one more, as far as memory goes."""
     return max(1, min(cores + 1, psutil.virtual_memory().available // ENGINE_MEMORY))
 
 
 def waiting_for(cores: int) -> int:
-    """Give how many engines that mostly sleep may run besides."""
+    """Return how many engines that mostly sleep may run besides."""
     return max(1, min(WAITING_PER_CORE * cores, psutil.virtual_memory().available // WAITING_MEMORY))
 
 

@@ -16,7 +16,7 @@ MAX_REQUESTS = 12
 
 
 def sight_event(item: Observation, places: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """Give the kind of the event that tells of what was seen, and its fields."""
+    """Return the kind of the event that tells of what was seen, and its fields."""
     match item:
         case Turn():
             return "turn", turn_event(item, places)

@@ -83,7 +83,7 @@ class Journal:
 
 
 def read(path: Path) -> Iterator[Event]:
-    """Give the events of a journal; a last line that a crash left torn is skipped.
+    """Return the events of a journal; a last line that a crash left torn is skipped.
 
     Raises EnvironmentFailed if the file can't be read or another line holds no event.
     """

@@ -21,7 +21,7 @@ _SHORT = re.compile(
 
 
 def surface(item: Observation, contract: EngineContract) -> dict[str, Any]:
-    """Give the fields that the journal adds to a turn or a page; nothing for anything else."""
+    """Return the fields that the journal adds to a turn or a page; nothing for anything else."""
     if isinstance(item, Turn):
         kinds = list(item.reading.census)
         # a process that is kept prints a protocol, of which the contract's framing knows nothing

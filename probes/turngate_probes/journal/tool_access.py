@@ -22,7 +22,7 @@ ToolAccess = dict[str, Any]
 
 
 def told(requests: Iterable[Exchange]) -> str | None:
-    """Give what the model was told of the tool that it had asked for; None if it was told nothing."""
+    """Return what the model was told of the tool that it had asked for; None if it was told nothing."""
     called = False
     for request in requests:
         if called and (said := _last_words(request.body)):
@@ -49,7 +49,7 @@ class ToolAccessRow(NamedTuple):
 
 
 def rows(price: ToolAccess | None) -> Iterator[ToolAccessRow]:
-    """Give the lines of a table; there are none where no call was seen."""
+    """Return the lines of a table; there are none where no call was seen."""
     seen = [found for found in (price or {}).values() if found and found["call"]]
     acting, held = difference(price)
     alone = {"auto": _named("only with auto-approve", acting), "interactive": _named("only without", held)}
@@ -63,7 +63,7 @@ def rows(price: ToolAccess | None) -> Iterator[ToolAccessRow]:
 
 
 def difference(price: ToolAccess | None) -> tuple[list[str], list[str]]:
-    """Give the tools that only an engine is offered that acts unasked, and those that only one is that does not.
+    """Return the tools that only an engine is offered that acts unasked, and those that only one is that does not.
 
     There are none where the tools of one mode were not seen.
     """
@@ -84,7 +84,7 @@ def _mode(shows: Event | None, calls: Event | None) -> ToolAccess | None:
 
 
 def _offered(turn: Event | None) -> list[str] | None:
-    """Give the tools of the request that offers most; others are of small tasks beside the agent's own."""
+    """Return the tools of the request that offers most; others are of small tasks beside the agent's own."""
     requests = (turn or {}).get("requests")
     most: list[str] = max((each["tools"] for each in requests or ()), key=len, default=[])
     return sorted(most) if requests else None
@@ -103,7 +103,7 @@ def _call(turn: Event | None) -> ToolAccess | None:
 
 
 def _outcome(turn: Event) -> str:
-    """Say what became of a tool call: it was executed, the turn hangs or failed, the model was told no, or nothing."""
+    """Return what became of a tool call: executed, hangs, failed, denied, or nothing."""
     if turn.get("acted"):
         return "executed"
     if turn["ended"] not in ("exit", "lingered"):
@@ -114,7 +114,7 @@ def _outcome(turn: Event) -> str:
 
 
 def _last_words(body: bytes) -> str | None:
-    """Give the texts in the last entry of a request's conversation, in whichever protocol."""
+    """Return the texts in the last entry of a request's conversation, in whichever protocol."""
     try:
         document = json.loads(body)
     except ValueError:

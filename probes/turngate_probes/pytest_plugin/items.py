@@ -40,7 +40,7 @@ class Probed:
         self._releases: dict[Target, Report] = {}
 
     def release(self, target: Target) -> Report:
-        """Give what was found of a target."""
+        """Return what was found of a target."""
         if not self._releases:
             self._run()
         return self._releases[target]
@@ -79,7 +79,7 @@ class ReleaseCollector(pytest.Collector):
         self.target, self.probed = target, probed
 
     def collect(self) -> Iterator["ClauseTest"]:
-        """Give a test for each clause of the level."""
+        """Return a test for each clause of the level."""
         for clause in load.catalogue().at_level(*LEVELS[self.probed.level]):
             yield ClauseTest.from_parent(self, name=clause.id)
 

@@ -20,14 +20,14 @@ class ContractRecordings:
     whole: bool
 
     def lacks(self, name: str) -> bool:
-        """Say whether a recording, `engine/version/case-step`, is missing for sure."""
+        """Return whether a recording, `engine/version/case-step`, is missing for sure."""
         if any((folder / name / "recording.yaml").is_file() for folder in self.folders):
             return False
         # those of a release stand together
         return self.whole or any((folder / name).parent.is_dir() for folder in self.folders)
 
     def releases(self, engine: str) -> dict[str, Path]:
-        """Give each version of which there are recordings, with the nearest folder that has it."""
+        """Return each version of which there are recordings, with the nearest folder that has it."""
         found = {v: folder for folder in reversed(self.folders) for v in recorded_releases.versions(engine, folder)}
         return {version: found[version] for version in sorted(found, key=recorded_releases.order)}
 

@@ -109,7 +109,7 @@ class Replacer:
         return whole[:start] + self._placeholder(rule, match[inner]) + whole[end:]
 
     def _placeholder(self, rule: _Rule, value: str) -> str:
-        """Give the placeholder of a value, numbered among those of its form."""
+        """Return the placeholder of a value, numbered among those of its form."""
         form = rule.placeholder or self._dead
         if rule.placeholder and "#" not in rule.placeholder:
             return rule.placeholder
@@ -120,7 +120,7 @@ class Replacer:
 
 
 def first_number(case: str) -> int:
-    """Give the number after which the session ids of a case count."""
+    """Return the number after which the session ids of a case count."""
     return zlib.crc32(case.encode()) % 9000 * 1000
 
 

@@ -89,7 +89,7 @@ class _Recorder:
 
 
 def _timed(turn: Turn) -> dict[str, Any]:
-    """Tell how long a turn took, and how long its engine stayed after it."""
+    """Return how long a turn took, and how long its engine stayed after it."""
     stayed = {} if turn.exit_seconds is None else {"exit_seconds": round(turn.exit_seconds, 3)}
     return {"seconds": round(turn.seconds, 3), **stayed}
 

@@ -22,7 +22,7 @@ Recipe: TypeAlias = dict[str, str | int]
 
 
 def shortened(text: str) -> str | Recipe:
-    """Give a long text made of the cases' filler as what stands before it, its length, and what stands after."""
+    """Return a long text made of the cases' filler as what stands before it, its length, and what stands after."""
     start = text.find(FILLER)
     if len(text) <= LONG or start < 0:
         return text
@@ -33,7 +33,7 @@ def shortened(text: str) -> str | Recipe:
 
 
 def lengthened(recipe: str | Recipe) -> str:
-    """Give the text of a recipe; a plain text is its own."""
+    """Return the text of a recipe; a plain text is its own."""
     if isinstance(recipe, str):
         return recipe
     repeated, characters = str(recipe["repeated"]), int(recipe["characters"])

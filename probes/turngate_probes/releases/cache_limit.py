@@ -84,7 +84,7 @@ class CacheLimit:
             raise _disk_full()
 
     def used(self) -> int:
-        """Give the bytes of all releases, half-installed ones included."""
+        """Return the bytes of all releases, half-installed ones included."""
         with self._lock:
             unfinished = sum(map(bytes_below, self._home.glob("*/.*.partial")))
             return unfinished + sum(self._measured().values())

@@ -30,7 +30,7 @@ RunNpm = Callable[[tuple[str, ...], Path], str]
 
 
 def pin_of(engine: str) -> Path:
-    """Give the folder of an engine's pin: that of the overlay, where it has one, else ours."""
+    """Return the folder of an engine's pin: that of the overlay, where it has one, else ours."""
     own = overlay()
     folder = own / "pins" / engine if own else None
     return folder if folder and folder.is_dir() else PINS / engine
@@ -79,7 +79,7 @@ def install(
 def recipe(
     engine: str, source: Npm, version: str, run_npm: RunNpm = npm, *, promised: str | None = None, lean: bool = False
 ) -> Recipe:
-    """Say how a release comes from npm into the cache."""
+    """Return how a release comes from npm into the cache."""
 
     def missing() -> EnvironmentFailed:
         tried = ", ".join(source.executables).replace("{platform}", node_platform())
@@ -142,7 +142,7 @@ def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
 
 
 def pinned_integrity(engine: str, source: Npm, version: str) -> str | None:
-    """Give the integrity of the engine's own package in its pin; None if the version is not the pinned one."""
+    """Return the integrity of the engine's own package in its pin; None if the version is not the pinned one."""
     if pinned_version(engine) != version:
         return None
     lock = json.loads((pin_of(engine) / "package-lock.json").read_text())
@@ -193,7 +193,7 @@ def _executable(root: Path, source: Npm) -> Path | None:
 
 
 def _lacks_build(root: Path, source: Npm) -> bool:
-    """Say whether a build for this platform, which the package names, is missing: npm leaves out what is not there."""
+    """Whether a build for this platform, which the package names, is missing: npm leaves out what is not there."""
     manifest = root / "node_modules" / source.package / "package.json"
     if not manifest.is_file():
         return False

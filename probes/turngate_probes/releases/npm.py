@@ -72,7 +72,7 @@ class NpmFailed(EnvironmentFailed):
     code: str = ""
 
     def no_such_release(self) -> bool:
-        """Tell whether the registry answered, but does not have what was asked for."""
+        """Return whether the registry answered, but does not have what was asked for."""
         return self.code in ("ETARGET", "E404")
 
 

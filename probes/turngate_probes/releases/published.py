@@ -35,7 +35,7 @@ class Source:
         return version if self.registry == "npm" else f"pypi-{version}"
 
     def identity(self, version: str) -> str:
-        """Give what tells the release's content: its integrity, or where an index never replaces a file, its name."""
+        """Return what tells the release's content: its integrity, or where an index never replaces a file, its name."""
         return self.integrity.get(version) or f"{self.registry}:{self.package}=={version}"
 
     def install(self, version: str, cache: Path, say: Say, stop: Stop | None) -> Installed:

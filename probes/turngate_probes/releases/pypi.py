@@ -46,7 +46,7 @@ _CAUSES = (
 
 
 def published(package: str, cwd: Path, stop: Stop | None = None) -> list[str]:
-    """Give the versions that have a wheel for this platform; EnvironmentFailed if the index can't say."""
+    """Return the versions that have a wheel for this platform; EnvironmentFailed if the index can't say."""
     said = pip(("index", "versions", package), cwd, stop)
     found = re.search(r"^Available versions: (.+)$", said, re.MULTILINE)
     return found[1].split(", ") if found else []

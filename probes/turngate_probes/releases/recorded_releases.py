@@ -14,13 +14,13 @@ def folder() -> Path | None:
 
 
 def newest(engine: str) -> str | None:
-    """Give the newest version of which there are recordings."""
+    """Return the newest version of which there are recordings."""
     found = versions(engine)
     return found[-1] if found else None
 
 
 def versions(engine: str, root: Path | None = None) -> list[str]:
-    """Give every version of which there are recordings (in `root`, else where they are found), oldest first."""
+    """Return every version of which there are recordings (in `root`, else where they are found), oldest first."""
     root = root or folder()
     if root is None or not (root / engine).is_dir():
         return []
@@ -28,5 +28,5 @@ def versions(engine: str, root: Path | None = None) -> list[str]:
 
 
 def order(version: str) -> Version:
-    """Give what versions are put in order by."""
+    """Return what versions are put in order by."""
     return Version.parse(version)

@@ -49,7 +49,7 @@ def chosen(spec: str, published: Iterable[str]) -> tuple[str, ...]:
 
 
 def sharded(versions: Sequence[str], shard: tuple[int, int]) -> tuple[str, ...]:
-    """Give the part of shard (i, n), i from 1: every n-th, so that each shard gets old and new ones."""
+    """Return the part of shard (i, n), i from 1: every n-th, so that each shard gets old and new ones."""
     number, count = shard
     return tuple(versions[number - 1 :: count])
 

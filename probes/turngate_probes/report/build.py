@@ -190,7 +190,7 @@ def _request(request: Mapping[str, Any]) -> Report:
 
 
 def code_of(releases: list[Report], *, strict: bool, interrupted: bool) -> int:
-    """Give the exit code of what is said of these releases; that of a crash if turngate failed to say it."""
+    """Return the exit code of what is said of these releases; that of a crash if turngate failed to say it."""
     if any(map(bugs, releases)):
         return CRASHED_CODE
     if interrupted:

@@ -37,7 +37,7 @@ def write_reports(report: Report, paths: Iterable[Path]) -> None:
 
 
 def wrong_suffix(path: Path) -> str | None:
-    """Say what is wrong with the name of a report; None if its suffix is of a format."""
+    """Return what is wrong with the name of a report; None if its suffix is of a format."""
     if path.suffix.lower() in FORMATS:
         return None
     return f"{str(path)!r} ends in no known format; there are {', '.join(FORMATS)}"

@@ -27,7 +27,7 @@ Told = tuple[str, Mapping[str, str], str]
 
 
 def runs_here(environ: Mapping[str, str] = os.environ) -> bool:
-    """Tell whether this runs in a workflow of GitHub."""
+    """Return whether this runs in a workflow of GitHub."""
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
@@ -85,7 +85,7 @@ def told_of(report: Report) -> Iterator[Told]:
 
 
 def titled(title: str, place: tuple[str, int] | None) -> dict[str, str]:
-    """Give the properties of an annotation: its title, and file and line if it has a place."""
+    """Return the properties of an annotation: its title, and file and line if it has a place."""
     return ({"file": place[0], "line": str(place[1])} if place else {}) | {"title": title}
 
 

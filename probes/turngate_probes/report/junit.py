@@ -53,7 +53,7 @@ def suite_of(
 
 
 def properties_of(report: Report, release: Report) -> dict[str, str]:
-    """Say what was asked, and what came of it as a whole."""
+    """Return what was asked, and what came of it as a whole."""
     return {
         "turngate": report["turngate"],
         "level": report["level"],
@@ -91,7 +91,7 @@ def failure(case: ET.Element, kind: str, message: str) -> ET.Element:
 
 
 def text_of(clause: Mapping[str, Any]) -> str:
-    """Say what a clause promises, why, and what was seen."""
+    """Return what a clause promises, why, and what was seen."""
     entry = known(clause["id"])
     said = f"{entry.sentence}\nwhy: {entry.why}\n" if entry else ""
     return said + evidence_text(clause["evidence"])

@@ -116,12 +116,12 @@ def _engines(columns: Iterable[Json]) -> Sequence[Json]:
 
 
 def _prices(columns: Iterable[Json]) -> list[Json]:
-    """Give the lines of the table of prices."""
+    """Return the lines of the table of prices."""
     return [{"column": column, **row._asdict()} for column in columns for row in price_rows(column.get("price"))]
 
 
 def _families(report: Report) -> list[Json]:
-    """Give the rows by the first word of their clause, in the catalogue's order; unknown clauses come last."""
+    """Return the rows by the first word of their clause, in the catalogue's order; unknown clauses come last."""
     found = [{clause["id"]: clause for clause in release["clauses"]} for release in report["releases"]]
     ids = [each.id for each in catalogue().clauses if any(each.id in held for held in found)]
     ids += list(dict.fromkeys(name for held in found for name in held if name not in ids))

@@ -24,7 +24,7 @@ class ProgressRow:
     ended: float | None = None
 
     def seconds(self, now: float) -> float:
-        """Give the seconds from its first event until it ended, or until `now`."""
+        """Return the seconds from its first event until it ended, or until `now`."""
         return (now if self.ended is None else self.ended) - self.begun
 
 
@@ -63,7 +63,7 @@ class Progress:
         return [row for row in self.rows.values() if row.ended is None and row.state != "waiting"]
 
     def overall(self, now: float) -> str:
-        """Say how far a matrix or a gate is: what is done, runs, is left, and an estimate; empty for other probes."""
+        """Return the progress of a matrix or gate: done, running, left, estimate; empty for other probes."""
         if not self.planned:
             return ""
         running = len(self.running())

@@ -221,12 +221,12 @@ def _prices(releases: Iterable[Report]) -> Iterator[Text]:
 
 
 def offered(row: PriceRow) -> str:
-    """Say which tools a mode offers."""
+    """Return which tools a mode offers."""
     return f"tools offered: {row.offered}{f' ({row.alone})' if row.alone else ''}"
 
 
 def ended(row: PriceRow) -> str:
-    """Say how the turn of a call ended, if one was seen."""
+    """Return how the turn of a call ended, if one was seen."""
     return f", exit code {row.code}" if row.code else ""
 
 
@@ -247,7 +247,7 @@ def _summary(report: Report, journal: Path) -> Iterator[Text]:
 
 
 def meaning(report: Report) -> str:
-    """Say what the exit code means."""
+    """Return what the exit code means."""
     if not report["releases"] and not report["interrupted"]:
         return NOTHING
     return STRICT if report["strict"] and report["exit_code"] == 1 else MEANING[report["exit_code"]]
@@ -269,5 +269,5 @@ STYLES = {
 
 
 def style_of(word: str) -> str:
-    """Give the style of a verdict or result; none for other words."""
+    """Return the style of a verdict or result; none for other words."""
     return STYLES.get(word, "")

@@ -18,12 +18,12 @@ SEVEREST_FIRST = (Severity.BREAKING, Severity.DEGRADED, Severity.INFORMATIVE)
 
 @cache
 def known(clause_id: str) -> Clause | None:
-    """Give the catalogue's entry; None for a clause of another turngate."""
+    """Return the catalogue's entry; None for a clause of another turngate."""
     return next((each for each in catalogue().clauses if each.id == clause_id), None)
 
 
 def name_of(release: Mapping[str, Any]) -> str:
-    """Give the release's key, visible."""
+    """Return the release's key, visible."""
     return visible(release["release"])
 
 
@@ -35,7 +35,7 @@ def evidence_text(evidence: Iterable[str | Mapping[str, Any]]) -> str:
 
 
 def failures(report: Report) -> Iterator[tuple[Report, Mapping[str, Any]]]:
-    """Give every clause that failed, with its release; the severest first."""
+    """Return every clause that failed, with its release; the severest first."""
     for severity in SEVEREST_FIRST:
         for release in report["releases"]:
             for clause in release["clauses"]:

@@ -78,7 +78,7 @@ def _one_reply(visit: ServerRun) -> None:
     visit.settle("ended")
 
 
-ORCHESTRATED = tuple(
+SERVER_CASES = tuple(
     Case(name, server_case(play, hide=name == "missing-handle"), steps, level="server")
     for name, play, steps in (
         ("loop", _loop, 2),

@@ -84,7 +84,7 @@ def printed(protocol: bytes) -> bytes:
 
 
 def trace(sandbox: Sandbox, run: Mapping[str, Any], number: int, stream: str) -> bytes:
-    """Give what the server kept of an engine's output; nothing if it kept none."""
+    """Return what the server kept of an engine's output; nothing if it kept none."""
     with suppress(OSError):
         folder = sandbox.root / DATA / "runs" / str(run["run_id"]) / ".turngate" / f"attempt-{number:03}"
         return (folder / stream).read_bytes()

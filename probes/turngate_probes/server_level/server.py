@@ -37,7 +37,7 @@ def request(
     behind: bool = False,
     verify: str = "off",
 ) -> ProcessRequest:
-    """Say how the server is started: its data below `folder`; `pass_env` are names that engines get beside others.
+    """Return how the server is started: its data below `folder`; `pass_env` are names that engines get beside others.
 
     With `behind` a launcher outlives it, so that its sudden death leaves its engines alone until the life is closed.
     It doesn't verify the engine by itself unless `verify` says when: the clauses ask whether it resumes.

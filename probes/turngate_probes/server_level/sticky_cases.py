@@ -3,7 +3,7 @@
 import time
 
 from turngate_probes.harness.cases import ASK, FINAL, Case
-from turngate_probes.server_level.cases import ORCHESTRATED
+from turngate_probes.server_level.cases import SERVER_CASES
 from turngate_probes.server_level.observed_turn import Prompt
 from turngate_probes.server_level.server_run import TURN_LIMIT
 from turngate_probes.server_level.sticky_run import StickyServerRun, sticky_case
@@ -63,9 +63,9 @@ def _ends(stay: StickyServerRun) -> None:
     stay.note_turn("orphan", 1, 2)
 
 
-RESIDENT = tuple(
+STICKY_CASES = tuple(
     Case(name, sticky_case(play), 3, waits=name == "sticky-ends", level="server")
     for name, play in (("sticky", _kept), ("sticky-ends", _ends))
 )
 # all that is done through the server
-SERVED = (*ORCHESTRATED, *RESIDENT)
+SERVED = (*SERVER_CASES, *STICKY_CASES)

@@ -141,7 +141,7 @@ class StickyServerRun(ServerRun):
         return [start for start in self.shim.starts(self._workspace) if start.arguments != query]
 
     def _options(self) -> list[str]:
-        """Give those of the hermetic options that a kept process takes."""
+        """Return those of the hermetic options that a kept process takes."""
         contract = self.lab.contract
         tokens = [self.lab.sandbox.fill(token) for token in contract.hermetic.options]
         placed = read_options(contract, tokens)

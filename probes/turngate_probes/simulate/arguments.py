@@ -61,7 +61,7 @@ class _Reader:
         return self.at == len(self.argv)
 
     def asked(self) -> Asked:
-        """Give what was read."""
+        """Return what was read."""
         auto = bool(auto_flags_in(self.options, self.contract))
         return Asked(self.handle, self.prompt, self.channel, self.model(), auto)
 
@@ -129,7 +129,7 @@ def read_sticky(contract: EngineContract, argv: Sequence[str]) -> Sticky:
 
 
 def refusal(channel: PromptChannel, prompt: str) -> str | None:
-    """Say why a prompt can't travel by its channel, if the contract says so."""
+    """Return why a prompt can't travel by its channel, if the contract says so."""
     return next((each.why for each in channel.refuses if re.search(each.pattern, prompt)), None)
 
 

@@ -132,7 +132,7 @@ class _Call:
         return found
 
     def _trouble(self, handle: str, found: Session | None) -> tuple[str, str | None]:
-        """Say what is wrong with resuming a session, and how it shows (None: it can be resumed)."""
+        """Return what is wrong with resuming a session, and how it shows (None: it can be resumed)."""
         if found is None:
             trouble = "dead" if re.fullmatch(self.contract.handle.shape, handle) else "malformed"
             return trouble, self._symptom(_NO_SESSION[trouble]) or "refused"

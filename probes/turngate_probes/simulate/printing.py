@@ -38,7 +38,7 @@ def fill_all(data: Any, slots: Slots) -> Any:
 def rendered(
     contract: EngineContract, lines: Iterable[Line], facts: Iterable[str], slots: Slots
 ) -> Iterator[tuple[Stream, bytes]]:
-    """Give the bytes of those lines whose conditions are all among the facts of the turn."""
+    """Return the bytes of those lines whose conditions are all among the facts of the turn."""
     known = frozenset(facts)
     for line in lines:
         if not known.issuperset(line.when):

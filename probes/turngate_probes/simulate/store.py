@@ -40,7 +40,7 @@ class Shelf(Protocol):
     """Keeps sessions."""
 
     def find(self, handle: str) -> Session | None:
-        """Give the session of that id, if there is one."""
+        """Return the session of that id, if there is one."""
 
     def keep(self, session: Session) -> None:
         """Write a session, in place of what was kept of it before."""
@@ -49,11 +49,11 @@ class Shelf(Protocol):
         """Remove a session."""
 
     def beside(self, session: Session) -> Iterator[Session]:
-        """Give every other session of the same directory."""
+        """Return every other session of the same directory."""
 
 
 def shelf(contract: EngineContract, env: Mapping[str, str], cwd: str) -> Shelf:
-    """Give the store of a release; one whose contract knows of none keeps its sessions in a folder of ours."""
+    """Return the store of a release; one whose contract knows of none keeps its sessions in a folder of ours."""
     locations = contract.store.locations if contract.store else {}
     places = slots(locations, {"HOME": "/", **env}) | {"cwd": folder_word(cwd)}
     if contract.store is None:

@@ -54,7 +54,7 @@ Answer: TypeAlias = WholeAnswer | StreamedAnswer | Silence
 
 
 def respond(request: BackendRequest, script: Script) -> tuple[Exchange, Answer]:
-    """Tell what to journal of a request, and its answer. The script is asked only where the model speaks."""
+    """Return what to journal of a request, and its answer. The script is asked only where the model speaks."""
     route = find(request.method, request.path, request.headers)
     match route:
         case Generate(wire, given):

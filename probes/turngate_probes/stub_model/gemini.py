@@ -40,7 +40,7 @@ def _read(document: Json) -> Prompted:
 
 
 def _names(tool: Json) -> Iterator[str]:
-    """Give the declared functions' names, and the key itself for a tool of the vendor's own."""
+    """Return the declared functions' names, and the key itself for a tool of the vendor's own."""
     for key, value in tool.items():
         if key == "functionDeclarations":
             yield from (each["name"] for each in objects(value) if isinstance(each.get("name"), str))

@@ -16,7 +16,7 @@ def new_nonce() -> str:
 
 
 def nonces_in(body: bytes) -> tuple[str, ...]:
-    """Give the nonces of a body in order of first appearance, each once."""
+    """Return the nonces of a body in order of first appearance, each once."""
     return tuple(dict.fromkeys(NONCE.findall(body.decode("utf-8", "replace"))))
 
 
@@ -88,11 +88,11 @@ class RequestLog:
             self._listeners.append(listener)
 
     def exchanges(self) -> tuple[Exchange, ...]:
-        """Give the exchanges so far."""
+        """Return the exchanges so far."""
         with self._lock:
             return tuple(self._exchanges)
 
     def egress(self) -> tuple[Egress, ...]:
-        """Give the attempts to leave loopback so far."""
+        """Return the attempts to leave loopback so far."""
         with self._lock:
             return tuple(self._egress)

@@ -9,7 +9,7 @@ _OFFERED = "stub"
 
 
 def listing(vendor: str, model: str | None) -> Json:
-    """Give the model asked for, else the list of all, which is one; `vendor` is the name of a protocol."""
+    """Return the model asked for, else the list of all, which is one; `vendor` is the name of a protocol."""
     entry = _ENTRIES.get(vendor, _openai)(model or _OFFERED)
     return _LISTS.get(vendor, _openai_list)(entry) if model is None else entry
 

@@ -46,7 +46,7 @@ def _read(document: Json) -> Prompted:
 
 
 def _named(tool: Json) -> Json:
-    """Give the object that has the name: it stands under the key that the tool's type says."""
+    """Return the object that has the name: it stands under the key that the tool's type says."""
     inner = tool.get(str(tool.get("type")))
     return inner if isinstance(inner, dict) else tool
 

@@ -78,25 +78,25 @@ def encode(event: Event) -> bytes:
 
 
 def objects(value: object) -> tuple[Json, ...]:
-    """Give the objects in a JSON array; none if it is something else."""
+    """Return the objects in a JSON array; none if it is something else."""
     return tuple(each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
 
 
 def texts(content: object) -> tuple[str, ...]:
-    """Give the texts of a message's content: a string, or parts of which some have a `text`."""
+    """Return the texts of a message's content: a string, or parts of which some have a `text`."""
     if isinstance(content, str):
         return (content,)
     return tuple(each["text"] for each in objects(content) if isinstance(each.get("text"), str))
 
 
 def name_of(tool: Json) -> tuple[str, ...]:
-    """Give the name of a tool, else its type; nothing if it has neither."""
+    """Return the name of a tool, else its type; nothing if it has neither."""
     name = tool.get("name") or tool.get("type")
     return (name,) if isinstance(name, str) else ()
 
 
 def ends_with_result(kinds: Iterable[str | None]) -> bool:
-    """Tell whether, in a row of "model", "result" and None, a "result" stands after the last "model"."""
+    """Return whether, in a row of "model", "result" and None, a "result" stands after the last "model"."""
     waiting = False
     for kind in kinds:
         waiting = kind == "result" or (waiting and kind != "model")

@@ -61,7 +61,7 @@ class Rule:
     times: int | None = None
 
     def fits(self, document: Json, prompted: Prompted) -> bool:
-        """Tell whether the request meets the conditions; `times` is the script's to count."""
+        """Return whether the request meets the conditions; `times` is the script's to count."""
         if self.after_tool_result not in (None, prompted.after_tool_result):
             return False
         return self.contains is None or any(self.contains in each for each in _strings(document))

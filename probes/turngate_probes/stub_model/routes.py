@@ -63,7 +63,7 @@ _POSTS: Mapping[str, Route] = {
 
 
 def find(method: str, path: str, headers: Message) -> Route:
-    """Tell what a request to `path` (with its query) asks for."""
+    """Return what a request to `path` (with its query) asks for."""
     bare = urlsplit(path).path.rstrip("/")
     start = _VERSIONS.match(bare)
     name = bare[start.end() :] if start else bare

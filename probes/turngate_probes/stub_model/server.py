@@ -42,11 +42,11 @@ class StubBackend:
         self._serving.script = Script(rules)
 
     def exchanges(self) -> tuple[Exchange, ...]:
-        """Give every request so far, in order."""
+        """Return every request so far, in order."""
         return self._journal.exchanges()
 
     def egress(self) -> tuple[Egress, ...]:
-        """Give every attempt so far to leave loopback, in order."""
+        """Return every attempt so far to leave loopback, in order."""
         return self._journal.egress()
 
     def on_exchange(self, callback: Callable[[Exchange], None]) -> None:

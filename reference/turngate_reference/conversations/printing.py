@@ -83,7 +83,7 @@ def diagnostics(done: Done) -> None:
 
 
 def _ended(done: Done) -> str:
-    """Say how a process ended that did not exit with 0."""
+    """Return how a process ended that did not exit with 0."""
     if done.attempt.lingered:
         return f"was ended: it was still running {EXIT_LIMIT:.0f} s after its turn"
     if (code := done.attempt.exit_code) is None:
@@ -100,7 +100,7 @@ def continuation(record: HandleRecord, command: str) -> None:
 
 
 def row(record: HandleRecord) -> str:
-    """Give one line of the list of handles."""
+    """Return one line of the list of handles."""
     when = record.updated_at[:16].replace("T", " ")
     return visible(f"{record.handle}  {when}  {record.engine:10} {record.state:10} {record.prompt[:60]}")
 

@@ -139,7 +139,7 @@ def opened(data: DataDir, record: HandleRecord) -> Iterator[ServedRun]:
 
 
 def _reason_against(store: Store, run: Run) -> str:
-    """Say why a terminal may not continue a run; empty: it may."""
+    """Return why a terminal may not continue a run; empty: it may."""
     if run.state is State.QUEUED:
         return "it is queued for its next turn in turngate serve"
     if run.state is State.RUNNING:
@@ -154,7 +154,7 @@ def _reason_against(store: Store, run: Run) -> str:
 
 
 def _news(run: Run) -> str:
-    """Say what became of a run after a turn."""
+    """Return what became of a run after a turn."""
     if run.state is State.WAITING_USER:
         return f"the run {run.run_id} waits for the next reply"
     ended = {State.SUCCEEDED: "has succeeded", State.FAILED: "has failed", State.CANCELED: "was canceled"}

@@ -113,7 +113,7 @@ def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, fold
 
 
 def traces(run_directory: Path, number: int) -> Path:
-    """Give the folder of an attempt's traces: `command.json`, `stdout`, `stderr`."""
+    """Return the folder of an attempt's traces: `command.json`, `stdout`, `stderr`."""
     return run_directory / ".turngate" / f"attempt-{number:03}"
 
 

@@ -57,7 +57,7 @@ def locate(newest: EngineContract) -> Path:
 def version_of(
     newest: EngineContract, executable: Path, data: DataDir, env: Mapping[str, str], stop: Stop
 ) -> str | None:
-    """Give the release that an executable says to be, by memory if the file has not changed; None: it says none."""
+    """Return the release that an executable says to be, by memory if the file has not changed; None: it says none."""
     now = identity(executable)
     known = _known(data)
     # by the name on PATH, since version managers lead the names of many engines to one program of theirs

@@ -141,7 +141,7 @@ def _started(core: Server, at: str, settings: ServerSettings) -> str:
 
 
 def _no_engines() -> str:
-    """Say what was looked for, and how to get an engine."""
+    """Return what was looked for, and how to get an engine."""
     known = [load.contract(engine).at() for engine in load.engines()]
     names = ", ".join(each.executable for each in known)
     published = [each for each in known if each.npm and each.lifecycle.status == "active"]

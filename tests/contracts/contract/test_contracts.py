@@ -27,7 +27,7 @@ BASELINES = {
     "interactive.no-auto-flags",
 }
 # breaking, since the loop is the server's whole use, and a server that does not even start would pass else
-ORCHESTRATED = {
+SERVER = {
     "server.waits",
     "server.survives-kill",
     "server.context-carried",
@@ -43,7 +43,7 @@ ORCHESTRATED = {
 # the others of their level are degraded: going back is not promised
 CROSSED = {"upgrade.resume"}
 BREAKING = (
-    ORCHESTRATED
+    SERVER
     | CROSSED
     | {
         "version.readable",
@@ -65,7 +65,7 @@ BREAKING = (
         "text.imitation",
     }
 )
-RESIDENT = {
+STICKY = {
     "sticky.one-process",
     "sticky.framing",
     "sticky.ends-when-told",
@@ -303,9 +303,9 @@ def test_levels_of_the_fixed_clauses() -> None:
     """Only version and help are asked without running a turn."""
     assert {clause.id for clause in CLAUSES if clause.level == "static"} == STATIC
     assert {clause.id for clause in CLAUSES if clause.level == "hermetic"} >= (
-        (BREAKING | DEGRADED | INFORMATIVE) - STATIC - ORCHESTRATED - CROSSED
+        (BREAKING | DEGRADED | INFORMATIVE) - STATIC - SERVER - CROSSED
     )
-    assert {clause.id for clause in CLAUSES if clause.level == "server"} == ORCHESTRATED | RESIDENT
+    assert {clause.id for clause in CLAUSES if clause.level == "server"} == SERVER | STICKY
 
 
 @each_clause

@@ -14,7 +14,7 @@ from turngate.model import Mode
 
 
 def launched(engine: str, key: str, template: Sequence[str]) -> load.Contract:
-    """Give a packaged contract of which every release has another template."""
+    """Return a packaged contract of which every release has another template."""
     document = deepcopy(load.contract(engine).document)
     for launch in document.data["launch"]:
         launch[key] = list(template)

@@ -78,7 +78,7 @@ def found(text: str) -> list[ContractError]:
 
 
 def only(text: str) -> ContractError:
-    """Give the one thing that is wrong with a contract."""
+    """Return the one thing that is wrong with a contract."""
     (error,) = found(text)
     return error
 
@@ -537,7 +537,7 @@ def test_token_of_a_launch_is_an_option_by_name_or_alias(key: str) -> None:
 
 
 def _twice(key: str) -> tuple[str, str, int]:
-    """Say what to replace in the first launch of the small contract, so that each key stands there once."""
+    """Return what to replace in the first launch of the small contract, so that each key stands there once."""
     old = "    auto: [--auto]\n"
     return (old, "    model: []\n", 1) if key == "auto" else (old, old + "    model: []\n" * (key != "model"), 1)
 

@@ -53,7 +53,7 @@ def _orphan(tmp_path: object) -> Iterator[Orphan]:
 
 
 def tag_of(orphan: Orphan) -> str:
-    """Give the tag that it was started with."""
+    """Return the tag that it was started with."""
     return psutil.Process(orphan.process.pid).environ()[TAG].rpartition("/")[2]
 
 

@@ -42,7 +42,7 @@ def result(executable: Path, *, engine: str = "codex", detail: str = "resumed") 
 
 
 def only_file(cache: Path) -> Path:
-    """Give the one file that a cache holds."""
+    """Return the one file that a cache holds."""
     (file,) = (cache / "verdicts").iterdir()
     return file
 

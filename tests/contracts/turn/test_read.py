@@ -45,7 +45,7 @@ def read(contract: EngineContract, text: str, mode: Mode = INTERACTIVE, **more: 
 
 
 def why(reading: TurnReading) -> str:
-    """Give the reason of a turn that must be an error."""
+    """Return the reason of a turn that must be an error."""
     assert reading.result.outcome is Outcome.ERROR
     assert reading.result.failure_reason
     return reading.result.failure_reason

@@ -21,13 +21,13 @@ class Counted(str):
         return str(before) + str(self)
 
     def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
-        """Give its own bytes."""
+        """Return its own bytes."""
         Counted.touched += len(self)
         return super().encode(encoding, errors)
 
 
 def part(text: str, message: str = "m") -> dict[str, object]:
-    """Give a record of OpenCode that holds a part of a message."""
+    """Return a record of OpenCode that holds a part of a message."""
     return {"type": "text", "sessionID": IDS["opencode"], "part": {"messageID": message, "text": text}}
 
 

@@ -12,7 +12,7 @@ TOLD = tuple(
 
 
 def with_(*turns: Turn) -> tuple[Turn, ...]:
-    """Give the four failing turns with some replaced."""
+    """Return the four failing turns with some replaced."""
     named = {turn.name: turn for turn in turns}
     return tuple(named.get(turn.name, turn) for turn in TOLD)
 

@@ -25,7 +25,7 @@ def main(clause: str, again: Turn, *more: Turn) -> Finding:
 
 
 def with_(turn: Turn) -> tuple[Turn, ...]:
-    """Give the two sessions with one turn replaced."""
+    """Return the two sessions with one turn replaced."""
     return tuple(turn if each.name == turn.name else each for each in BOTH)
 
 

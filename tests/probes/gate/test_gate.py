@@ -17,7 +17,7 @@ from turngate_probes.releases.install import pinned_version
 
 
 def crossed(report: Any) -> dict[str, str]:
-    """Give what the clauses said that are asked of both releases."""
+    """Return what the clauses said that are asked of both releases."""
     clauses = report["probe"]["releases"][1]["clauses"]
     return {each["id"]: each["result"] for each in clauses if each["level"] == "gate"}
 

@@ -62,7 +62,7 @@ class Shop:
 
 
 def verdicts(report: Any) -> dict[str, str]:
-    """Give the verdict of each version."""
+    """Return the verdict of each version."""
     return {release["version"]: release["verdict"] for release in report["releases"]}
 
 

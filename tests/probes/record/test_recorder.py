@@ -40,7 +40,7 @@ def recorded(
 
 
 def named(*names: str) -> list[Case]:
-    """Give the cases of these names."""
+    """Return the cases of these names."""
     return [case for case in RECORDED if case.name in names]
 
 

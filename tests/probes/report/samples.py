@@ -89,7 +89,7 @@ def many(count: int, text: str = "x") -> Report:
 
 
 def _texts(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Give every place of a text."""
+    """Return every place of a text."""
     for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
         if isinstance(each, str):
             yield value, key

@@ -21,7 +21,7 @@ class Clock:
 
 
 def piped(*events: Event, between: float = 0.0) -> list[str]:
-    """Give the lines that a pipe gets while a probe runs, `between` seconds apart."""
+    """Return the lines that a pipe gets while a probe runs, `between` seconds apart."""
     file, clock = io.StringIO(), Clock()
     with live(Console(file=file, width=20), clock) as listener:
         for event in events:
@@ -31,7 +31,7 @@ def piped(*events: Event, between: float = 0.0) -> list[str]:
 
 
 def drawn(clock: Clock, *events: Event, width: int = 120) -> str:
-    """Give the table as it is after some events."""
+    """Return the table as it is after some events."""
     table = LiveTable(clock)
     for event in events:
         table.follow(event)

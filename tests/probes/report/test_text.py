@@ -16,7 +16,7 @@ ARGV = ["codex", "exec", "--json", "two\nlines"]
 
 
 def text(*events: Event, width: int = 80, terminal: bool = False) -> str:
-    """Give the final text of a probe, as a pipe or a terminal of that width gets it."""
+    """Return the final text of a probe, as a pipe or a terminal of that width gets it."""
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=terminal, highlight=False, markup=False)
     print_report(console, build(events), JOURNAL)

@@ -56,7 +56,7 @@ def turn(name: str, *carries: str, text: str = QUESTION, **changes: Any) -> Turn
 
 
 def refusing(name: str) -> tuple[Exchange, ...]:
-    """Give the requests of a turn whose model backend refused."""
+    """Return the requests of a turn whose model backend refused."""
     return (t.exchange(t.nonce(name), reply="refuse 401"),)
 
 

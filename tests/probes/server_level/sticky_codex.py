@@ -38,7 +38,7 @@ def get() -> Json:
 
 
 def ask(history: list[Json]) -> Json:
-    """Give what the model answers: an item of its first output."""
+    """Return what the model answers: an item of its first output."""
     config = tomllib.loads((Path(os.environ["HOME"]) / ".codex" / "config.toml").read_text())
     (provider,) = config["model_providers"].values()
     url = urllib.parse.urlsplit(provider["base_url"])
@@ -51,7 +51,7 @@ def ask(history: list[Json]) -> Json:
 
 
 def text_of(item: Json) -> str:
-    """Give the text of a message."""
+    """Return the text of a message."""
     return "".join(part["text"] for part in item["content"])
 
 

@@ -29,13 +29,13 @@ def asked(code: str, folder: Path) -> ProcessRequest:
 
 
 def pids(serving: Serving) -> list[int]:
-    """Give the process ids in the start line of `SERVES`."""
+    """Return the process ids in the start line of `SERVES`."""
     words = serving.page().stdout.decode().split()
     return [int(words[i]) for i in (-3, -2)]
 
 
 def runs(pid: int) -> bool:
-    """Tell whether a process runs; one that nobody has reaped does not."""
+    """Return whether a process runs; one that nobody has reaped does not."""
     with suppress(psutil.NoSuchProcess):
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     return False

@@ -16,11 +16,11 @@ from turngate.process import Leftover
 from turngate_probes.clauses.registry import SkippedError
 from turngate_probes.harness.cases import ANSWER, QUESTION
 from turngate_probes.harness.observations import Observation, Turn
-from turngate_probes.server_level.sticky_cases import RESIDENT
+from turngate_probes.server_level.sticky_cases import STICKY_CASES
 
 SOURCE = Path(__file__).with_name("sticky_codex.py")
 CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
-KEPT, ENDS = RESIDENT
+KEPT, ENDS = STICKY_CASES
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)
 STICKY = {"kind": "sticky_process", "reason": "the run asked for it", "session_timeout_sec": 120}
 LOST, LATE = "INTERACTION_PROCESS_LOST", "INTERACTION_WAIT_TIMEOUT"
@@ -51,7 +51,7 @@ def permission(**changes: object) -> Observation:
 
 
 def good(*spoilt: Observation) -> list[Observation]:
-    """Give all that is seen of good visits, with some replaced by others of their names."""
+    """Return all that is seen of good visits, with some replaced by others of their names."""
     ends = ("late", LATE), ("killed", LOST), ("orphan", LOST)
     sights = [
         v.asked("sticky/asked", interactive_profile=STICKY), turn("turn-1"),

@@ -6,6 +6,6 @@ from turngate.contract.structs import EngineContract
 
 @pytest.fixture(params=simulated(), ids=lambda contract: contract.engine)
 def contract(request: pytest.FixtureRequest) -> EngineContract:
-    """Give every contract that describes a simulation."""
+    """Return every contract that describes a simulation."""
     found: EngineContract = request.param
     return found

@@ -44,7 +44,7 @@ class Played:
         )
 
     def session(self, contract: EngineContract) -> str:
-        """Give the session id that the turn reported."""
+        """Return the session id that the turn reported."""
         found = self.reading(contract).session
         assert found is not None, self
         return found.handle_value
@@ -110,10 +110,10 @@ def hang() -> NoReturn:
 
 
 def simulated() -> list[EngineContract]:
-    """Give the contract of every engine that can be simulated, at its pinned or newest recorded release."""
+    """Return the contract of every engine that can be simulated, at its pinned or newest recorded release."""
     return [contract for name in load.engines() if simulation(contract := at_known_release(name))]
 
 
 def at_known_release(engine: str) -> EngineContract:
-    """Give the contract of an engine at a release that there is."""
+    """Return the contract of an engine at a release that there is."""
     return load.contract(engine).at(pinned_version(engine) or recorded_releases.newest(engine))

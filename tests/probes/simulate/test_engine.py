@@ -24,7 +24,7 @@ def _deviating(*declared: tuple[str, str]) -> EngineContract:
 
 
 def _said(played: Played) -> list[str]:
-    """Give what the model was told in the last request, but for the system."""
+    """Return what the model was told in the last request, but for the system."""
     return [str(each["content"]) for each in played.requests[-1].messages if each["role"] != "system"]
 
 

@@ -100,7 +100,7 @@ def test_signals_end_it_with_the_recorded_exit_code() -> None:
 
 
 def _both_shapes(recorded: Recorded, root: Path) -> tuple[dict[str, object], dict[str, object]]:
-    """Give the shape of the simulated turn and that of the recorded one."""
+    """Return the shape of the simulated turn and that of the recorded one."""
     contract, turn = recorded.contract, recorded.turn
     played, resumed = _simulate(recorded, root)
     reading = played.reading(contract, turn.mode, resumed)
@@ -111,7 +111,7 @@ def _both_shapes(recorded: Recorded, root: Path) -> tuple[dict[str, object], dic
 def _shape(
     contract: EngineContract, reading: TurnReading, stdout: bytes, stderr: bytes, exit_code: int | None
 ) -> dict[str, object]:
-    """Give all that is compared of a turn."""
+    """Return all that is compared of a turn."""
     return {
         "ended": "hung" if exit_code is None else "well" if exit_code == 0 else "badly",
         "framing kept": not reading.framing,
@@ -137,7 +137,7 @@ def _kinds(contract: EngineContract, stream: Stream, data: bytes) -> list[str]:
 
 
 def _exit_code(turn: Turn) -> int | None:
-    """Give the exit code of a turn that ended by itself; None if it was still running when it was ended."""
+    """Return the exit code of a turn that ended by itself; None if it was still running when it was ended."""
     return turn.exit_code if turn.ended is Ended.EXIT and turn.signal is None else None
 
 
@@ -167,7 +167,7 @@ def _before(contract: EngineContract, turn: Turn, machine: Machine) -> str:
 
 
 def _answers(turn: Turn) -> list[Answer | Callable[[], NoReturn]]:
-    """Give what the model backend of the case answered."""
+    """Return what the model backend of the case answered."""
     case = turn.name.partition("/")[0]
     kind = case.removeprefix("backend-")
     if case in {"interrupted", "killed", "backend-hang"}:

@@ -72,7 +72,7 @@ def _pin(
 
 
 def _before(path: Path, contract: Path) -> str:
-    """Give what a file is compared with: its own text, or that of the contract which it goes before."""
+    """Return what a file is compared with: its own text, or that of the contract which it goes before."""
     kept = path if path.exists() else contract if path.name == contract.name else None
     return kept.read_text("utf-8") if kept else ""
 

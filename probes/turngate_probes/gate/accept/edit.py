@@ -80,7 +80,7 @@ def add_claim(text: str, section: str, fields: Sequence[tuple[str, object]]) -> 
 
 
 def _set(text: str, claim: Path_, key: str, value: str) -> str:
-    """Give a claim's key a value, in place of the one that it has."""
+    """Return a claim's key a value, in place of the one that it has."""
     document = parsed(text)
     if (*claim, key) in document.marks:
         start, end = _scalar(text, document, (*claim, key))
@@ -112,7 +112,7 @@ def _evidence(text: str, claim: Path_, observed: str) -> str:
 
 
 def _lines_of(text: str, claim: Path_) -> tuple[int, int]:
-    """Give where the lines of a list's entry begin and end, without the blank lines and comments after them."""
+    """Return where the lines of a list's entry begin and end, without the blank lines and comments after them."""
     at = _offset(text, parsed(text).marks[claim])
     start = text.rfind("\n", 0, at) + 1
     if not re.fullmatch(r"\s*-\s+", text[start:at]):

@@ -51,7 +51,7 @@ def accept_target(contracts: Path | None, *, accept: bool) -> AcceptTarget | Non
 
 def checkout() -> Path | None:
     """Find the checkout that both packages run from; None if they are installed."""
-    root = PINS.parents[2]
+    root = PINS.parents[3]
     ours = (Path(turngate.__file__).parent, PINS) == (
         root / "contracts/turngate",
         root / "probes/turngate_probes/releases/pins",
@@ -60,7 +60,7 @@ def checkout() -> Path | None:
 
 
 def source(engine: str) -> tuple[Path, Path]:
-    """Give the contract file and the pin that are in force."""
+    """Return the contract file and the pin that are in force."""
     return contract_files()[engine], pin_of(engine)
 
 

@@ -48,7 +48,7 @@ def failed(code: RunErrorCode, detail: str) -> Decision:
 
 
 def check_output_schema(schema: dict[str, Any]) -> str | None:
-    """Say what is wrong with an output schema; None: nothing. References may only lead inside the schema."""
+    """Return what is wrong with an output schema; None: nothing. References may only lead inside the schema."""
     try:
         Draft202012Validator.check_schema(schema)
         if found := references.flaw(schema):

@@ -7,7 +7,7 @@ from turngate_reference.server.store.rows import Run, StoredQuestion, StoredTurn
 
 
 def links(run_id: str) -> dict[str, str]:
-    """Give the paths of all that belongs to a run."""
+    """Return the paths of all that belongs to a run."""
     base = f"/v1/runs/{run_id}"
     return {
         "self": base,

@@ -96,7 +96,7 @@ class Engines:
         return [self._row(engine) for engine in load.engines()]
 
     def _all_seen(self) -> bool:
-        """Tell whether every installed engine has been asked for its version; begin with those that have not."""
+        """Return whether every installed engine has been asked for its version; begin with those that have not."""
         seen = True
         for engine in load.engines():
             with suppress(EnvironmentFailed):

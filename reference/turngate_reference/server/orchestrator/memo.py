@@ -24,7 +24,7 @@ class Memo(Generic[T]):
         self._entries: dict[Hashable, _Entry[T]] = {}
 
     def get(self, key: Hashable, find: Callable[[], tuple[T, float]]) -> T:
-        """Give the value of a key; `find` gives it and for how many seconds to keep it. What it raises is not kept."""
+        """The value of a key; `find` gives it and for how many seconds to keep it. What it raises is not kept."""
         with self._lock:
             entry = self._entries.setdefault(key, _Entry())
         with entry.lock:
@@ -34,6 +34,6 @@ class Memo(Generic[T]):
             return entry.found[0]
 
     def peek(self, key: Hashable) -> T | None:
-        """Give the value that was last found, be it old, without waiting for anybody."""
+        """Return the value that was last found, be it old, without waiting for anybody."""
         entry = self._entries.get(key)
         return next(iter(entry.found), None) if entry else None

@@ -114,7 +114,7 @@ def _unable(method: str, detail: str) -> EngineResumeCapability:
 
 
 def _replaced(engine: InstalledEngine) -> str:
-    """Say why the executable is not the file that was looked at; empty if it is."""
+    """Return why the executable is not the file that was looked at; empty if it is."""
     try:
         same = identity(engine.executable) == engine.identity
     except OSError as gone:
@@ -132,7 +132,7 @@ def _directory(engine: InstalledEngine, environment: Mapping[str, str]) -> Path 
 
 
 def _unwritable(directory: Path | None) -> str:
-    """Say why a directory can neither be written nor made; empty if it can."""
+    """Return why a directory can neither be written nor made; empty if it can."""
     if directory is None or not directory.is_absolute():
         return "nothing says where" if directory is None else f"{directory} is no absolute path"
     at = next(each for each in (directory, *directory.parents) if os.path.lexists(each))

@@ -77,7 +77,7 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
 
 
 def _lost(run: Waiting) -> tuple[RunErrorCode, str] | None:
-    """Say why a waiting run can't be answered any more; None: it can, as far as presence and shape tell."""
+    """Return why a waiting run can't be answered any more; None: it can, as far as presence and shape tell."""
     if run.profile is None or run.profile["kind"] != "resumable":
         return RunErrorCode.INTERACTION_PROCESS_LOST, "the server ended, and with it the process that waited"
     value = run.session["handle_value"] if run.session else None

@@ -18,7 +18,7 @@ _Place = tuple[Any, Any]
 
 
 def flaw(schema: dict[str, Any]) -> str | None:
-    """Say what is wrong with the references of a valid schema; None: nothing. Nothing is fetched from anywhere.
+    """Return what is wrong with the references of a valid schema; None: nothing. Nothing is fetched from anywhere.
 
     SchemaError if one leads to what is no valid schema itself.
     """

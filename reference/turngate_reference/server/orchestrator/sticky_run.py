@@ -37,7 +37,7 @@ class StickyRun:
 
 
 def session_record(kept: StickyRun, session_id: str | None) -> dict[str, Any] | None:
-    """Give the session's handle, if a headless resume would take the transport's id too."""
+    """Return the session's handle, if a headless resume would take the transport's id too."""
     contract = kept.engine.contract
     known = kept.run.session is not None or session_id is None or not contract.sticky.same_id
     if known or not re.fullmatch(contract.handle.shape, session_id or ""):

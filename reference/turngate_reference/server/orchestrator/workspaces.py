@@ -7,9 +7,9 @@ from turngate_reference.server.store.rows import Run
 
 
 def resolve(asked: str, root: Path | None) -> Path:
-    """Give the real path of the directory that a caller named, symbolic links followed; Refusal if it is none of ours.
+    """Return the real path of the directory that a caller named, symbolic links followed.
 
-    A relative path counts from the root.
+    A relative path counts from the root. Raises ApiError for a directory that this server does not offer.
     """
     if root is None:
         raise ApiError("WORKSPACE_REFUSED", "this server has no workspaces", "start it with --workspace-root DIR")
@@ -33,7 +33,7 @@ def resolve(asked: str, root: Path | None) -> Path:
 
 
 def lost(run: Run) -> str | None:
-    """Say why the directory in which a run works can't be used any more; None: it can."""
+    """Return why the directory in which a run works can't be used any more; None: it can."""
     try:
         # only what a caller named can have been somebody else's to swap
         if run.workspace is not None and run.cwd.resolve(strict=True) != run.cwd:

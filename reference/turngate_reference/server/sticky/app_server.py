@@ -103,7 +103,7 @@ class AppServer:
         return answer
 
     def _action(self, params: Message) -> Message:
-        """Give what the request and the item that it is about say of the action."""
+        """Return what the request and the item that it is about say of the action."""
         whole = {**self._items.get(params.get("itemId"), {}), **params}
         wanted = ("type", "command", "cwd", "reason", "changes", "grantRoot", "commandActions")
         return {key: whole[key] for key in wanted if whole.get(key)}

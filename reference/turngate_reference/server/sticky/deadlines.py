@@ -33,12 +33,12 @@ class Deadlines:
         heapq.heappush(self._due, (self._clock() + seconds, next(self._number), what, is_void))
 
     def ripe(self) -> Iterator[Callable[[], None]]:
-        """Give one after the other what is due, until nothing more is."""
+        """Return one after the other what is due, until nothing more is."""
         while self._due and (self._due[0][3]() or self._due[0][0] <= self._clock()):
             _, _, what, is_void = heapq.heappop(self._due)
             if not is_void():
                 yield what
 
     def left(self) -> float | None:
-        """Give the seconds until something is due; None: nothing will be."""
+        """Return the seconds until something is due; None: nothing will be."""
         return max(0.0, self._due[0][0] - self._clock()) if self._due else None

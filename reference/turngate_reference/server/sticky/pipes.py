@@ -123,7 +123,7 @@ class ProcessPipes:
         self.lose(EXITED)
 
     def lose(self, why: str) -> None:
-        """Give the process up, once what it printed last has been read; its exit is the reason before others."""
+        """Return the process up, once what it printed last has been read; its exit is the reason before others."""
         if not self.lost.done():
             self._reasons.append(why)
             if len(self._reasons) == 1:

@@ -87,7 +87,7 @@ def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> Non
 
 
 def _below(value: object, key: str, path: tuple[str, ...], *, within: bool) -> list[tuple[str, object]]:
-    """Give every plain value that stands below the key, with its place."""
+    """Return every plain value that stands below the key, with its place."""
     if isinstance(value, dict):
         parts = [(str(name), each, within or name == key) for name, each in value.items()]
     elif isinstance(value, list):

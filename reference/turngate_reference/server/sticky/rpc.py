@@ -31,7 +31,7 @@ class Rpc:
         self._connection = Connection(self._handle, _Messages(wire))
 
     async def call(self, method: str, params: Mapping[str, Any]) -> Message:
-        """Give the result; SpeechError with the engine's words if it answers with an error."""
+        """Return the result; SpeechError with the engine's words if it answers with an error."""
         try:
             result = await self._connection.send_request(method, dict(params))
         except RequestError as error:

@@ -130,7 +130,7 @@ class StickySession:
         self._tell(TurnEnded(end.final_text, end.failure, speaks.session_id, self._declined))
 
     async def _ask(self, permission: Permission) -> Any:
-        """Give the transport's answer to a request for permission; None if there is no one-time choice, or no turn."""
+        """The transport's answer to a request for permission; None if there is no one-time choice, or no turn."""
         if not permission.answers or not self._in_turn:
             self._declined = True
             return None

@@ -103,7 +103,7 @@ class Texts:
 
 
 def permission_mode_of(contract: EngineContract, mode: Mode) -> PermissionMode:
-    """Give what the contract says of a mode; SpeechError if nobody knows how asking is switched on."""
+    """Return what the contract says of a mode; SpeechError if nobody knows how asking is switched on."""
     if mode is Mode.AUTO:
         return contract.sticky.auto or PermissionMode()
     stance = contract.sticky.interactive
@@ -122,7 +122,7 @@ _SPEAKERS = {
 
 
 def speaker_for(contract: EngineContract) -> MakeSpeaker:
-    """Give what makes the speaker of a contract's transport; slow at first use. SpeechError if it names none."""
+    """Return what makes the speaker of a contract's transport; slow at first use. SpeechError if it names none."""
     if contract.sticky.transport not in _SPEAKERS:
         raise TransportError(f"{contract.engine} can't be kept over several turns")
     module, name = _SPEAKERS[contract.sticky.transport]

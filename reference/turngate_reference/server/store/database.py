@@ -37,7 +37,7 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Give the connection inside a transaction, which is committed if the block ends well.
+        """Return the connection inside a transaction, which is committed if the block ends well.
 
         Who waits for other threads and other processes waits `BUSY_SECONDS` for both together, no longer.
         """

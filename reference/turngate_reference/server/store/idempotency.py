@@ -16,7 +16,7 @@ class IdempotentRequest:
         self._digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
     def answer(self, connection: sqlite3.Connection) -> dict[str, Any] | None:
-        """Give the answer that the request got before; Refusal if the key came with another body."""
+        """Return the answer that the request got before; Refusal if the key came with another body."""
         if self._key is None:
             return None
         row = connection.execute(

@@ -27,7 +27,7 @@ class Standing:
 
 
 def now() -> str:
-    """Give the time as ISO 8601 in UTC."""
+    """Return the time as ISO 8601 in UTC."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
@@ -137,7 +137,7 @@ def standings(store: Store) -> list[Standing]:
 
 
 def is_wanted(store: Store, run_id: str) -> bool:
-    """Tell whether a run is running and nobody has asked that it be canceled."""
+    """Return whether a run is running and nobody has asked that it be canceled."""
     sql = "SELECT 1 FROM runs WHERE run_id = ? AND state = ? AND NOT cancel_requested"
     return bool(store.read(sql, run_id, State.RUNNING))
 
@@ -171,7 +171,7 @@ def question_in(connection: sqlite3.Connection, interaction_id: str) -> StoredQu
 
 
 def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
-    """Give the reply to the question that a run's turn before `before_turn` ended with."""
+    """Return the reply to the question that a run's turn before `before_turn` ended with."""
     rows = store.read(
         "SELECT response FROM interactions WHERE run_id = ? AND turn_index = ? AND request_id IS NULL",
         run_id, before_turn - 1,

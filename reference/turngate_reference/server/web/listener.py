@@ -67,7 +67,7 @@ def bound(family: socket.AddressFamily, address: Any) -> socket.socket:
 
 
 def url(listening: socket.socket) -> str:
-    """Give the URL under which a bound socket is reached from this machine."""
+    """Return the URL under which a bound socket is reached from this machine."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

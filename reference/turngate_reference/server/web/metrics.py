@@ -38,7 +38,7 @@ class Metrics:
         self._seconds.labels(engine).observe(seconds)
 
     def text(self) -> bytes:
-        """Give all figures as they are now, in Prometheus' text format."""
+        """Return all figures as they are now, in Prometheus' text format."""
         return generate_latest(self._registry)
 
 

@@ -23,7 +23,7 @@ class Operation(NamedTuple):
 
 @cache
 def document() -> dict[str, Any]:
-    """Give the document; nobody may change it."""
+    """Return the document; nobody may change it."""
     text = files("turngate").joinpath("openapi.yaml").read_text("utf-8")
     found: dict[str, Any] = load.parse(text, "openapi.yaml", ours=True).data
     return found
@@ -31,19 +31,19 @@ def document() -> dict[str, Any]:
 
 @cache
 def as_json() -> bytes:
-    """Give the document as it is served."""
+    """Return the document as it is served."""
     return json.dumps(document(), ensure_ascii=False).encode()
 
 
 @cache
 def problems() -> dict[str, dict[str, Any]]:
-    """Give the table of problems: code to status, title and when."""
+    """Return the table of problems: code to status, title and when."""
     found: dict[str, dict[str, Any]] = document()["x-turngate"]["problems"]
     return found
 
 
 def operations() -> Iterator[Operation]:
-    """Give every operation of the document."""
+    """Return every operation of the document."""
     for path, item in document()["paths"].items():
         for method in item:
             if method in METHODS:
@@ -52,7 +52,7 @@ def operations() -> Iterator[Operation]:
 
 @cache
 def operation(path: str, method: str) -> Operation:
-    """Give one operation; `path` is written as in the document, `method` in lower case."""
+    """Return one operation; `path` is written as in the document, `method` in lower case."""
     item = document()["paths"][path]
     definition = item[method]
     parameters = [resolved(each) for each in (*item.get("parameters", ()), *definition.get("parameters", ()))]

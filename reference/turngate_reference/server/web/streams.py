@@ -42,7 +42,7 @@ class EventStreams:
             self._open += 1
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Return a place back."""
         with self._lock:
             self._open -= 1
 
@@ -60,12 +60,12 @@ class EventStream:
         self._left = threading.Lock()
 
     def close(self) -> None:
-        """Give the place back."""
+        """Return the place back."""
         if self._left.acquire(blocking=False):
             self._streams.leave()
 
     def lines(self, after: int, *, ended: bool) -> Iterator[bytes]:
-        """Give what is sent; `ended` says that the run had ended before."""
+        """Return what is sent; `ended` says that the run had ended before."""
         yield b"retry: 1000\n\n"  # also sends the headers
         silent = 0.0
         try:
@@ -95,5 +95,5 @@ def as_lines(event: StoredEvent) -> bytes:
 
 
 def ends(event: StoredEvent) -> bool:
-    """Say whether the event tells the end of its run."""
+    """Return whether the event tells the end of its run."""
     return event.type == "state" and event.data["state"] in ENDED

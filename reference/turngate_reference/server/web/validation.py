@@ -33,7 +33,7 @@ _PATTERNS = {r"\S": "must hold more than white space"}
 
 
 def body(name: str) -> dict[str, Any]:
-    """Give the request's body, valid by the schema `name`; Refusal if it is not."""
+    """Return the request's body, valid by the schema `name`; Refusal if it is not."""
     if request.mimetype != "application/json":
         hint = "send the header Content-Type: application/json"
         raise ApiError("UNSUPPORTED_MEDIA_TYPE", f"the body is said to be {request.mimetype or 'nothing'!r}", hint)
@@ -44,7 +44,7 @@ def body(name: str) -> dict[str, Any]:
 
 
 def query(path: str) -> dict[str, Any]:
-    """Give the query parameters of a GET of the document; Refusal if one is unknown or wrong."""
+    """Return the query parameters of a GET of the document; Refusal if one is unknown or wrong."""
     known = {p["name"]: p for p in openapi.operation(path, "get").parameters if p["in"] == "query"}
     errors = [(f"query.{name}", "is not known") for name in request.args if name not in known]
     found: dict[str, Any] = {}
@@ -60,7 +60,7 @@ def query(path: str) -> dict[str, Any]:
 
 
 def header(path: str, method: str, name: str) -> Any:
-    """Give a header that an operation of the document takes, None if it is absent; Refusal if it is wrong."""
+    """Return a header that an operation of the document takes, None if it is absent; Refusal if it is wrong."""
     text = request.headers.get(name)
     if text is None:
         return None
@@ -133,7 +133,7 @@ def _errors(validator: Draft202012Validator, value: Any, root: str) -> list[tupl
 
 
 def _worded(error: ValidationError) -> str:
-    """Say what is wrong without repeating a value that may be long."""
+    """Return what is wrong without repeating a value that may be long."""
     template = _WORDS.get(str(error.validator))
     if template is None:
         return error.message[:300]

@@ -65,7 +65,7 @@ def asked(desk: Desk, word: str, engine: str = "codex") -> int:
 
 
 def row(engines: Engines, engine: str = "codex", patience: float = 30) -> dict[str, Any]:
-    """Give what the catalogue tells of one engine."""
+    """Return what the catalogue tells of one engine."""
     (found,) = (each for each in engines.every(patience) if each["engine"] == engine)
     return found
 

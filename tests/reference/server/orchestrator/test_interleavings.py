@@ -147,7 +147,7 @@ class World:
         return [*runs.in_state(self.store, State.RUNNING), *with_process]
 
     def _have_begun(self) -> bool:
-        """Say whether each process that a run needs is there."""
+        """Return whether each process that a run needs is there."""
         kept = [run for run in runs.in_state(self.store, State.RUNNING) if run.request["interactive_profile"] == STICKY]
         return all("pid" in (run.process or {}) or run.cancel_requested for run in kept)
 

@@ -18,7 +18,7 @@ from turngate_reference.server.store.rows import Run
 
 
 def only(house: House, state: State) -> Run:
-    """Give the only run in a state."""
+    """Return the only run in a state."""
     (run,) = runs.in_state(house.server.store, state)
     return run
 

@@ -58,7 +58,7 @@ def create(house: House, do: str, mode: str = "interactive", **more: Any) -> str
 
 
 def pid_of(house: House, run_id: str) -> int:
-    """Give the process of a run."""
+    """Return the process of a run."""
     return int((house.run(run_id).process or {})["pid"])
 
 

@@ -86,7 +86,7 @@ def ruled(root: Path, engine: InstalledEngine | None = None) -> Verified:
 
 
 def codex(house: House) -> dict[str, Any]:
-    """Give what the server tells of codex."""
+    """Return what the server tells of codex."""
     (row,) = (each for each in house.server.engines.every() if each["engine"] == "codex")
     return row
 

@@ -35,7 +35,7 @@ class StreamJson(Engine):
         return self.control({"subtype": "can_use_tool", "tool_name": title, "input": {"path": "x"}})
 
     def read_answer(self, message: Message) -> str:
-        """Give the behaviour."""
+        """Return the behaviour."""
         return str(message["response"]["response"]["behavior"])
 
     def request(self, method: str, params: Message) -> Any:

@@ -111,11 +111,11 @@ class Engine:
         raise NotImplementedError
 
     def read_answer(self, message: Message) -> str:
-        """Give what was answered."""
+        """Return what was answered."""
         raise NotImplementedError
 
     def id_of(self, message: Message) -> int | str:
-        """Give the id of the request that a message answers."""
+        """Return the id of the request that a message answers."""
         return message.get("id") or str(message["response"]["request_id"])
 
     def request(self, method: str, params: Message) -> Any:

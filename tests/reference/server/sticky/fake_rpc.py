@@ -72,7 +72,7 @@ class Acp(Engine):
         return self.send("session/request_permission", {"sessionId": "s-1", "toolCall": call, "options": OPTIONS})
 
     def read_answer(self, message: Message) -> str:
-        """Give the option that was selected, or how it was refused."""
+        """Return the option that was selected, or how it was refused."""
         outcome = message["result"]["outcome"]
         return str(outcome.get("optionId") or outcome["outcome"])
 
@@ -117,5 +117,5 @@ class AppServer(Engine):
         return self.send("item/commandExecution/requestApproval", params)
 
     def read_answer(self, message: Message) -> str:
-        """Give the decision, or that there was none."""
+        """Return the decision, or that there was none."""
         return str(message["result"]["decision"]) if "result" in message else "error"

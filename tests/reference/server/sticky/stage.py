@@ -26,7 +26,7 @@ Kind = TypeVar("Kind", bound=StickyEvent)
 
 
 def contract(transport: str, *before: str, stance: PermissionMode | None = None) -> EngineContract:
-    """Give the contract of an engine that speaks the transport, started as the fake."""
+    """Return the contract of an engine that speaks the transport, started as the fake."""
     known = load.contract(ENGINES[transport]).at()
     kept = replace(known.sticky, argv=(*before, transport))
     return replace(known, sticky=replace(kept, interactive=stance) if stance else kept)
@@ -62,7 +62,7 @@ class Stage:
     folder: Path
 
     def executable(self) -> Path:
-        """Give the fake as an executable file."""
+        """Return the fake as an executable file."""
         path = self.folder / "fake"
         if not path.exists():
             path.write_text(f'#!/bin/sh\nPYTHONPATH="{FAKE.parents[4]}" exec "{sys.executable}" "{FAKE}" "$@"\n')
@@ -92,7 +92,7 @@ class Stage:
 
 
 def is_alive(pid: int) -> bool:
-    """Tell whether a process runs."""
+    """Return whether a process runs."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -27,7 +27,7 @@ NEEDLESS = {
 
 
 def with_tables(text: str) -> str:
-    """Give the text of the file with its tables as they should be."""
+    """Return the text of the file with its tables as they should be."""
     written, begin, _ = text.partition(BEGIN)
     if not begin:
         raise ValueError(f"{FILE} has no line {BEGIN!r}")

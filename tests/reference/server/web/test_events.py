@@ -29,7 +29,7 @@ class Watched(EventStreams):
         self.left = threading.Event()
 
     def leave(self) -> None:
-        """Give a place back, and tell."""
+        """Return a place back, and tell."""
         super().leave()
         self.left.set()
 
@@ -57,7 +57,7 @@ def tell(caller: Caller, run_id: str, *texts: str) -> None:
 
 
 def texts(events: list[Sent]) -> list[str]:
-    """Give what happened."""
+    """Return what happened."""
     return [each.data["text"] for each in events if each.type == "text"]
 
 

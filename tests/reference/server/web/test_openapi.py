@@ -19,7 +19,7 @@ NEVER = {"INTERNAL_ERROR"}
 
 
 def enums(value: Any, name: str) -> list[Any]:
-    """Give the values of a member of a schema."""
+    """Return the values of a member of a schema."""
     found: list[Any] = openapi.resolved(SCHEMAS[value]["properties"][name])["enum"]
     return [each for each in found if each is not None]
 

@@ -16,7 +16,7 @@ from turngate_reference.server.web.security import Guard, guard, read_token
 
 
 def refusal(guarding: Guard, method: str = "GET", path: str = "/v1/runs", **headers: str | None) -> str | None:
-    """Give the code with which a request is refused; None: it passes."""
+    """Return the code with which a request is refused; None: it passes."""
     sent = {"Host": "localhost", **{name.replace("_", "-"): value for name, value in headers.items()}}
     environ = EnvironBuilder(method=method, path=path).get_environ()
     environ.pop("HTTP_HOST", None)

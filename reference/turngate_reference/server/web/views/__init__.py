@@ -23,7 +23,7 @@ class Edge(Struct, frozen=True):
 
 
 def edge() -> Edge:
-    """Give what belongs to the app that answers now."""
+    """Return what belongs to the app that answers now."""
     found: Edge = current_app.extensions["turngate"]
     return found
 

@@ -12,13 +12,13 @@ blueprint = Blueprint("service", __name__)
 
 @blueprint.get("/healthz")
 def health() -> Response:
-    """Say that the server runs."""
+    """Return that the server runs."""
     return json_answer({"status": "ok"})
 
 
 @blueprint.get("/readyz")
 def readiness() -> Response:
-    """Say whether runs are taken."""
+    """Return whether runs are taken."""
     if not edge().core.ready:
         raise ApiError("NOT_READY", "the server is starting or ending", "try again later")
     return json_answer({"status": "ready"})
@@ -32,7 +32,7 @@ def metrics() -> Response:
 
 @blueprint.get("/openapi.json")
 def document() -> Response:
-    """Give the OpenAPI document."""
+    """Return the OpenAPI document."""
     return Response(openapi.as_json(), mimetype="application/json")
 
 
