@@ -67,7 +67,7 @@ class Interrupt:
         return self._event.is_set()
 
     def why(self, stopped: Exception) -> Obstacle:
-        """Return why a case ended early: an interrupt makes everything fail, so it is the reason whatever failed first."""
+        """Return why a case ended early: after an interrupt that is the reason, whatever failed."""
         return InterruptedCaseError().obstacle if self.is_set() else obstacle_of(stopped)
 
     def wait(self, seconds: float) -> None:
