@@ -1,163 +1,108 @@
-"""Changes a contract's text where the loader's marks point, so that comments and formatting stay. Pure.
+"""Changes a contract as a person would: comments, anchors, quotes and layout of all other lines stay. Pure."""
 
-A claim is named by its path, such as `("options", 3)`. Each function takes the text and gives the new one; ValueError
-says that the text is of a form that is not edited.
-"""
+from collections.abc import Mapping
+from copy import deepcopy
+from io import StringIO
+from typing import Any
 
-import json
-import re
-from collections.abc import Sequence
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap, CommentedSeq
+from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
-from turngate.contract import load
-from turngate.contract.load import Document, Path_
-
-_ANCHOR = re.compile(r"&\S+[ \n]+")
-_SCALAR = re.compile(r'"(?:[^"\\]|\\.)*"|\'(?:[^\']|\'\')*\'|[^,\]}\n#]*[^,\]}\s#]')
-_PLAIN = re.compile(r"(?:--)?[A-Za-z0-9_.][\w./-]*", re.ASCII)
+Claim = CommentedMap
 
 
-def parsed(text: str) -> Document:
-    """Read the text of a contract."""
-    return load.parse(text, "the edited contract", ours=True)
+def read(text: str) -> CommentedMap:
+    """Read the text of a contract, with all that is not data in it."""
+    contract: CommentedMap = _yaml().load(text)
+    return contract
 
 
-def close(text: str, claim: Path_, version: str, observed: str) -> str:
+def written(contract: object) -> str:
+    """Return the text of a contract."""
+    text = StringIO()
+    _yaml().dump(contract, text)
+    return text.getvalue()
+
+
+def _yaml() -> YAML:
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    yaml.width = 1 << 20  # lines end where their author ended them
+    yaml.brace_single_entry_mapping_in_flow_sequence = True
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    yaml.representer.add_representer(type(None), lambda to, _: to.represent_scalar("tag:yaml.org,2002:null", "null"))
+    return yaml
+
+
+def entries(contract: Mapping[str, Any], section: str) -> list[Claim]:
+    """List the claims of a section, which may be a single one."""
+    claims = contract.get(section, [])
+    return [claims] if isinstance(claims, CommentedMap) else list(claims)
+
+
+def close(claim: Claim, version: str, observed: str) -> None:
     """Have a claim end before a version, and say what shows it."""
-    return _evidence(_set(text, claim, "until", version), claim, observed)
+    if "until" in claim:
+        claim["until"] = version
+    else:
+        claim.insert(_place_of_until(claim), "until", version)
+    _observe(claim, observed)
 
 
-def split(text: str, claim: Path_, version: str, observed: str) -> str:
-    """Cut a claim in two at a version, the second one like the first; its path is the next one."""
-    section, i = claim
-    start, end = _lines_of(text, claim)
-    # an anchor may stand once, and who refers to it means the first
-    copy = re.sub(r" ?&[\w-]+(?=\s)", "", text[start:end])
-    second = (section, int(i) + 1)
-    text = close(text[:end] + copy + text[end:], claim, version, observed)
-    return _evidence(_set(text, second, "since", version), second, observed)
+def split(claims: CommentedSeq, claim: Claim, version: str, observed: str) -> Claim:
+    """Cut a claim of a list in two at a version; return the second one, which says what the first one says."""
+    second: Claim = deepcopy(claim)
+    _forget_anchors(second)
+    claims.insert(claims.index(claim) + 1, second)
+    second.pop("since", None)
+    second.insert(0, "since", version)
+    _observe(second, observed)
+    close(claim, version, observed)
+    return second
 
 
-def remove_item(text: str, item: Path_) -> str:
-    """Take one entry of a list of plain words out."""
-    document = parsed(text)
-    start, end = _scalar(text, document, item)
-    if rest := re.match(r",\s*", text[end:]):
-        return text[:start] + text[end + rest.end() :]
-    before = re.search(r",\s*$", text[:start])
-    if before:
-        return text[: before.start()] + text[end:]
-    line = text.rfind("\n", 0, start) + 1
-    if not re.fullmatch(r"\s*-\s+", text[line:start]):
-        raise ValueError(f"{load.dotted(item)} is the only entry of its list")
-    return text[:line] + text[text.index("\n", end) + 1 :]
+def added(text: str, section: str, claims: list[dict[str, Any]]) -> str:
+    """Return the text with claims at the end of a section, or with a section of them at the end."""
+    contract = read(text)
+    lines, names = text.rstrip("\n").splitlines(), list(contract)
+    if not contract.get(section):
+        kept = [line for line in lines if section not in contract or not line.startswith(f"{section}:")]
+        return "\n".join([*kept, "", written({section: claims})])
+    following = names[names.index(section) + 1 :]
+    at = contract.lc.key(following[0])[0] if following else len(lines)
+    while not lines[at - 1].strip() or lines[at - 1].startswith("#"):
+        at -= 1
+    return "\n".join([*lines[:at], *written({section: claims}).splitlines()[1:], *lines[at:], ""])
 
 
-def add_item(text: str, listed: Path_, word: str) -> str:
-    """Add a word to the end of a list of words."""
-    document = parsed(text)
-    last = max(path[-1] for path in document.marks if path[:-1] == listed and isinstance(path[-1], int))
-    start, end = _scalar(text, document, (*listed, last))
-    line = text.rfind("\n", 0, start) + 1
-    if re.fullmatch(r"\s*-\s+", text[line:start]):
-        stop = text.index("\n", end) + 1
-        return f"{text[:stop]}{text[line:start]}{_written(word)}\n{text[stop:]}"
-    return f"{text[:end]}, {_written(word)}{text[end:]}"
+def observation(observed: str) -> CommentedMap:
+    """Make the evidence that something was observed."""
+    evidence = CommentedMap(observed=DoubleQuotedScalarString(observed))
+    evidence.fa.set_flow_style()
+    return evidence
 
 
-def add_claim(text: str, section: str, fields: Sequence[tuple[str, object]]) -> str:
-    """Add a claim, one key a line, to the end of a section that has some, else to the end of the file."""
-    document = parsed(text)
-    body = [f"{key}: {_written(value)}" for key, value in fields]
-    count = len(document.data.get(section) or ())
-    if not count:
-        if section in document.data:
-            raise ValueError(f"{section} is there, and empty")
-        return f"{text.rstrip()}\n\n{section}:\n  - " + "\n    ".join(body) + "\n"
-    start, end = _lines_of(text, (section, count - 1))
-    indent = re.match(r"\s*", text[start:])
-    dash = indent[0] if indent else ""
-    return f"{text[:end]}{dash}- " + f"\n{dash}  ".join(body) + f"\n{text[end:]}"
+def _observe(claim: Claim, observed: str) -> None:
+    """Put an observation before a claim's other evidence; a claim that has none stays without."""
+    if "evidence" not in claim:
+        return
+    if claim["evidence"].anchor.value:  # other claims refer to it
+        claim["evidence"] = deepcopy(claim["evidence"])
+        _forget_anchors(claim["evidence"])
+    claim["evidence"].insert(0, observation(observed))
 
 
-def _set(text: str, claim: Path_, key: str, value: str) -> str:
-    """Return a claim's key a value, in place of the one that it has."""
-    document = parsed(text)
-    if (*claim, key) in document.marks:
-        start, end = _scalar(text, document, (*claim, key))
-        return text[:start] + _written(value) + text[end:]
-    at = _content(text, document, claim)
-    if text[at] == "{":
-        found = document.marks.get((*claim, "evidence"))
-        place = text.rfind("evidence", at, _offset(text, found)) if found else at + 1
-        return f"{text[:place]}{key}: {_written(value)}, {text[place:]}"
-    indent = " " * (at - text.rfind("\n", 0, at) - 1)
-    if key == "until" and (*claim, "since") in document.marks:
-        at = text.index("\n", _offset(text, document.marks[(*claim, "since")])) + 1
-        return f"{text[:at]}{indent}{key}: {_written(value)}\n{text[at:]}"
-    return f"{text[:at]}{key}: {_written(value)}\n{indent}{text[at:]}"
+def _place_of_until(claim: Claim) -> int:
+    keys = list(claim)
+    if "since" in keys:
+        return keys.index("since") + 1
+    return keys.index("evidence") if claim.fa.flow_style() and "evidence" in keys else 0
 
 
-def _evidence(text: str, claim: Path_, observed: str) -> str:
-    """Put an observation before a claim's other evidence; one that has none stays without."""
-    document = parsed(text)
-    mark, shown = document.marks.get((*claim, "evidence")), _written({"observed": observed})
-    if mark is None:
-        return text
-    at = _offset(text, mark)
-    if text[at] == "[":
-        return f"{text[: at + 1]}{shown}, {text[at + 1 :]}"
-    if text[at] == "-":
-        return f"{text[:at]}- {shown}\n{' ' * (mark[1] - 1)}{text[at:]}"
-    raise ValueError(f"the evidence of {load.dotted(claim)} is shared with another claim")
-
-
-def _lines_of(text: str, claim: Path_) -> tuple[int, int]:
-    """Return where the lines of a list's entry begin and end, without the blank lines and comments after them."""
-    at = _offset(text, parsed(text).marks[claim])
-    start = text.rfind("\n", 0, at) + 1
-    if not re.fullmatch(r"\s*-\s+", text[start:at]):
-        raise ValueError(f"{load.dotted(claim)} does not begin a line")
-    indent = len(text[start:at]) - len(text[start:at].lstrip())
-    end = text.index("\n", at) + 1
-    for line in text[end:].splitlines(keepends=True):
-        inner = len(line) - len(line.lstrip()) > indent
-        if not inner and line.strip():
-            break
-        end += len(line)
-    return start, start + len(re.sub(r"(\n[ \t]*(#[^\n]*)?)+\Z", "\n", text[start:end]))
-
-
-def _content(text: str, document: Document, path: Path_) -> int:
-    """Find where a value begins, past its anchor."""
-    at = _offset(text, document.marks[path])
-    anchor = _ANCHOR.match(text, at)
-    return anchor.end() if anchor else at
-
-
-def _scalar(text: str, document: Document, path: Path_) -> tuple[int, int]:
-    start = _content(text, document, path)
-    found = _SCALAR.match(text, start)
-    if not found:
-        raise ValueError(f"{load.dotted(path)} is no plain word")
-    return start, found.end()
-
-
-def _offset(text: str, mark: tuple[int, int]) -> int:
-    line, column = mark
-    at = 0
-    for _ in range(line - 1):
-        at = text.index("\n", at) + 1
-    return at + column - 1
-
-
-def _written(value: object) -> str:
-    """Write a value in YAML's flow style; only plain words go without quotes."""
-    if isinstance(value, str):
-        return value if _PLAIN.fullmatch(value) and load.parse(value, "").data == value else _quoted(value)
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {_written(each)}' for key, each in value.items())}}}"
-    return f"[{', '.join(map(_written, value))}]" if isinstance(value, (list, tuple)) else json.dumps(value)
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+def _forget_anchors(node: Any) -> None:
+    """An anchor may stand once, and who refers to it means the first."""
+    if isinstance(node, (CommentedMap, CommentedSeq)):
+        node.yaml_set_anchor(None)
+        for child in node.values() if isinstance(node, CommentedMap) else node:
+            _forget_anchors(child)

@@ -1,25 +1,17 @@
 """Editing the text of contracts: what is changed is what was meant, and all else stays as it was written."""
 
-import re
+from typing import Any
 
 import pytest
 
 from turngate.contract import load
 from turngate.contract.claims import claims
 from turngate.contract.load import Path_, claim_range
-from turngate.contract.versions import parse
 from turngate.files import contract_files
 from turngate_probes.gate.accept import edit
 
 TEXTS = {engine: file.read_text("utf-8") for engine, file in contract_files().items()}
 FAR = "99.0.0"
-OPEN = [
-    (engine, path)
-    for engine, text in TEXTS.items()
-    for path, claim in claims(edit.parsed(text))
-    if claim_range(claim).covers(FAR)
-]
-CUT = [(engine, path) for engine, path in OPEN if path[0] in ("help", "options", "launch", "handle")]
 SMALL = """# a contract
 options:
   # the model
@@ -27,101 +19,96 @@ options:
   - flag: --block
     since: 0.2.0   # since then
     value: none
-    evidence:
+    evidence: &shown
       - {clause: auto.flags-accepted}
+  - {flag: --other, value: none, evidence: *shown}
 
+# what it prints
 events:
-  - names: [one, two]
-  - names:
-      - three
-      - four
+  names: [one, two]
 
 deviations: []
 """
 
 
-def named(claim: tuple[str, Path_]) -> str:
-    """Name a claim of an engine."""
-    return f"{claim[0]}:{load.dotted(claim[1])}"
+def parsed(text: str) -> Any:
+    """Read a contract as it is used."""
+    return load.parse(text, "the edited contract").data
 
 
-def comments(text: str) -> list[str]:
-    """List the comments of a text, those in strings as well."""
-    return re.findall(r"#[^\n]*", text)
+def open_claims(engine: str) -> list[Path_]:
+    """List the claims of an engine that have no end."""
+    document = load.parse(TEXTS[engine], engine)
+    return [path for path, claim in claims(document) if claim_range(claim).covers(FAR)]
 
 
-@pytest.mark.parametrize("engine, path", OPEN, ids=map(named, OPEN))
-def test_every_claim_of_every_contract_can_be_closed(engine: str, path: Path_) -> None:
-    """Nothing changes but the end of the claim and its evidence; every line that was there is, or has grown."""
-    before, after = TEXTS[engine], edit.close(TEXTS[engine], path, FAR, "it ended")
-    expected = edit.parsed(before).data
-    claim = expected[path[0]][path[1]]
-    claim["until"] = FAR
-    if "evidence" in claim:
-        claim["evidence"] = [{"observed": "it ended"}, *claim["evidence"]]
-    assert edit.parsed(after).data == expected
-    assert comments(after) == comments(before)
-    grown = set(before.splitlines()) - set(after.splitlines())
-    assert len(grown) <= 2
+def at(contract: Any, path: Path_) -> Any:
+    """Return the claim at a path."""
+    for part in path:
+        contract = contract[part]
+    return contract
 
 
-@pytest.mark.parametrize("engine, path", CUT, ids=map(named, CUT))
-def test_a_claim_can_be_cut_in_two(engine: str, path: Path_) -> None:
-    """Both halves say what the claim said, one before and one after; for older releases nothing changes."""
-    text = edit.split(TEXTS[engine], path, FAR, "it changed")
-    section, i = path[0], int(path[1])
-    data, expected = edit.parsed(text).data, edit.parsed(TEXTS[engine]).data
-    first, second, whole = data[section][i], data[section][i + 1], expected[section][i]
-    ranges = ("since", "until", "evidence")
-    for half in (first, second):
-        assert {k: v for k, v in half.items() if k not in ranges} == {k: v for k, v in whole.items() if k not in ranges}
-    assert (first["until"], second["since"]) == (FAR, FAR)
-    assert first.get("since") == whole.get("since")
-    assert parse(second["since"]) > parse(first.get("since", "0.0.0"))
-    del data[section][i + 1]
-    data[section][i] = whole
-    assert data == expected
+@pytest.mark.parametrize("engine", TEXTS)
+def test_what_is_not_changed_stays_as_it_was_written(engine: str) -> None:
+    """Comments, anchors, quotes, line breaks and blank lines come back byte by byte."""
+    assert edit.written(edit.read(TEXTS[engine])) == TEXTS[engine]
+
+
+@pytest.mark.parametrize("engine", TEXTS)
+def test_every_claim_of_every_contract_can_be_closed(engine: str) -> None:
+    """Only the lines that hold its end and its evidence change."""
+    for path in open_claims(engine):
+        contract, expected = edit.read(TEXTS[engine]), parsed(TEXTS[engine])
+        edit.close(at(contract, path), FAR, "it ended")
+        claim = at(expected, path)
+        claim["until"] = FAR
+        if "evidence" in claim:
+            claim["evidence"] = [{"observed": "it ended"}, *claim["evidence"]]
+        after = edit.written(contract)
+        assert parsed(after) == expected, path
+        assert len(set(TEXTS[engine].splitlines()) - set(after.splitlines())) <= 2, path
+
+
+@pytest.mark.parametrize("engine", TEXTS)
+def test_a_deviation_is_added_after_the_last_one(engine: str) -> None:
+    """No other line changes."""
+    new = {"clause": "a.b", "compensation": "wait: for it"}
+    text = edit.added(TEXTS[engine], "deviations", [new])
+    assert set(TEXTS[engine].splitlines()) <= set(text.splitlines())
+    assert len(text.splitlines()) == len(TEXTS[engine].splitlines()) + 2
+    expected = parsed(TEXTS[engine])
+    expected["deviations"] = [*expected["deviations"], new]
+    assert parsed(text) == expected
 
 
 def test_small_texts_are_edited_as_a_person_would() -> None:
-    """The new keys stand where one looks for them, in either style, and comments stay."""
-    text = edit.close(SMALL, ("options", 0), "0.9.0", "gone")
-    text = edit.close(text, ("options", 1), "0.9.0", "gone")
-    assert (
-        "  - {flag: --model, value: required, until: 0.9.0, evidence: [{observed: gone}, {clause: resume.accepted}]}"
-        "  # said twice\n"
-    ) in text
-    block = "    until: 0.9.0\n    value: none\n    evidence:\n      - {observed: gone}\n"
+    """The new keys stand where one looks for them, in either style, and comments stay; a shared list is not changed."""
+    contract = edit.read(SMALL)
+    for claim in contract["options"][:2]:
+        edit.close(claim, "0.8.0", "gone before")
+        edit.close(claim, "0.9.0", "gone")
+    text = edit.written(contract)
+    assert 'required, until: 0.9.0, evidence: [{observed: "gone"}, {observed' in text
+    assert "{clause: resume.accepted}]} # said twice\n" in text
+    block = '    until: 0.9.0\n    value: none\n    evidence:\n      - {observed: "gone"}\n'
     assert f"    since: 0.2.0   # since then\n{block}" in text
-    assert edit.close(text, ("options", 1), "0.8.0", "gone before").count("until: 0.8.0") == 1
+    assert parsed(text)["options"][2] == parsed(SMALL)["options"][2]
 
 
-def test_words_come_and_go() -> None:
-    """A word joins the end of its list, and leaves it, in either style."""
-    text = edit.add_item(edit.add_item(SMALL, ("events", 0, "names"), "new"), ("events", 1, "names"), "very new")
-    assert "names: [one, two, new]\n" in text
-    assert '      - four\n      - "very new"\n' in text
-    for path in (("events", 0, "names", 0), ("events", 0, "names", 1), ("events", 1, "names", 1)):
-        text = edit.remove_item(text, path)
-    assert [each["names"] for each in edit.parsed(text).data["events"]] == [["two"], ["three", "very new"]]
-    with pytest.raises(ValueError, match="only entry"):
-        edit.remove_item(text, ("events", 0, "names", 0))
-
-
-def test_a_claim_is_added_after_the_last_one() -> None:
-    """With what stands between the sections left where it is; a section that is not there is made."""
-    fields = (("flag", "--new"), ("evidence", [{"observed": "it is there"}]))
-    text = edit.add_claim(SMALL, "options", fields)
-    assert '  - flag: --new\n    evidence: [{observed: "it is there"}]\n\nevents:' in text
-    assert edit.parsed(text).data["options"][2] == {"flag": "--new", "evidence": [{"observed": "it is there"}]}
-    made = edit.add_claim(SMALL, "volatile", (("pattern", "x y"),))
-    assert edit.parsed(made).data["volatile"] == [{"pattern": "x y"}]
-    with pytest.raises(ValueError, match="empty"):
-        edit.add_claim(SMALL, "deviations", fields)
+def test_a_section_is_made_where_there_is_none() -> None:
+    """In place of an empty one, at the end of the file, or before the comment that belongs to the next section."""
+    new = [{"flag": "--new", "value": "none"}]
+    assert "\n  - flag: --new\n    value: none\n\n# what it prints\nevents:\n" in edit.added(SMALL, "options", new)
+    for section in ("deviations", "volatile"):
+        text = edit.added(SMALL, section, new)
+        assert text.endswith(f"\n\n{section}:\n  - flag: --new\n    value: none\n")
+        assert parsed(text)[section] == new
 
 
 @pytest.mark.parametrize("word", ["true", "null", "12", "-", "a: b", "a #b", "[", "é", "0.140", "--json", "x.y-z"])
 def test_a_word_is_read_as_it_was_meant(word: str) -> None:
     """What YAML would read as something else is quoted."""
-    text = edit.add_item(SMALL, ("events", 0, "names"), word)
-    assert edit.parsed(text).data["events"][0]["names"] == ["one", "two", word]
+    contract = edit.read(SMALL)
+    contract["events"]["names"].append(word)
+    assert parsed(edit.written(contract))["events"]["names"] == ["one", "two", word]

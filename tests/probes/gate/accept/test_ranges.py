@@ -6,7 +6,6 @@ from tests.probes.gate.release_samples import clause, release
 from turngate.contract import load
 from turngate.contract.load import Contract
 from turngate.files import contract_files
-from turngate_probes.gate.accept import edit
 from turngate_probes.gate.accept.ranges import TO_BE_WRITTEN, Rewritten, rewrite
 
 TEXT = contract_files()["codex"].read_text("utf-8")
@@ -24,7 +23,7 @@ def rewritten(
 
 def at(text: str, version: str) -> Any:
     """Resolve an edited contract."""
-    return Contract(edit.parsed(text)).at(version)
+    return Contract(load.parse(text, "the edited contract")).at(version)
 
 
 def gone(name: str, kind: str = "option") -> dict[str, Any]:
