@@ -16,15 +16,8 @@ from turngate.model import Mode
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.stub_model import Refuse, Rule, Text, ToolCall, new_nonce
-from turngate_reference.server.sticky import (
-    Gone,
-    Opened,
-    PermissionAsked,
-    StickyEvent,
-    StickyHost,
-    StickyRequest,
-    TurnEnded,
-)
+from turngate_reference.server.sticky.events import Gone, Opened, PermissionAsked, StickyEvent, StickyRequest, TurnEnded
+from turngate_reference.server.sticky.host import StickyHost
 
 pytestmark = pytest.mark.engines
 

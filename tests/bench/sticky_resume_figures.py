@@ -23,7 +23,8 @@ from turngate_probes.harness.cases import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
 from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.stub_model import Rule
-from turngate_reference.server.sticky import Opened, StickyEvent, StickyHost, StickyRequest, TurnEnded
+from turngate_reference.server.sticky.events import Opened, StickyEvent, StickyRequest, TurnEnded
+from turngate_reference.server.sticky.host import StickyHost
 
 ENGINES = ("codex", "gemini", "opencode")
 ROUNDS = Count(full=3, short=1)

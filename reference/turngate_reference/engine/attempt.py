@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from io import FileIO
 from pathlib import Path
@@ -117,11 +117,15 @@ def traces(run_directory: Path, number: int) -> Path:
     return run_directory / ".turngate" / f"attempt-{number:03}"
 
 
+def write_command(folder: Path, argv: Sequence[str], version: str | None) -> None:
+    """Write among the traces what a process is started with."""
+    (folder / "command.json").write_text(json.dumps({"argv": argv, "version": version}, indent=2) + "\n", "utf-8")
+
+
 def _keep(folder: Path, argv: tuple[str, ...], engine: InstalledEngine, files: ExitStack) -> dict[Stream, FileIO]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        told = {"argv": argv, "version": engine.version}
-        (folder / "command.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
+        write_command(folder, argv, engine.version)
         return {
             "stdout": files.enter_context((folder / "stdout").open("wb", buffering=0)),
             "stderr": files.enter_context((folder / "stderr").open("wb", buffering=0)),

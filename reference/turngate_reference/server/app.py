@@ -24,7 +24,7 @@ from turngate_reference.server.orchestrator.recovery import recover, watch_termi
 from turngate_reference.server.orchestrator.sticky import StickyRuns
 from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
-from turngate_reference.server.sticky import StickyHost
+from turngate_reference.server.sticky.host import StickyHost
 from turngate_reference.server.store.database import Store
 
 SLOTS = 4

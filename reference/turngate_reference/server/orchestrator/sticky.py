@@ -22,18 +22,18 @@ from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.orchestrator.prompts import reply_prompt
 from turngate_reference.server.orchestrator.sticky_run import REFUSED, StickyRun, session_record
 from turngate_reference.server.states import RunErrorCode, State
-from turngate_reference.server.sticky import (
+from turngate_reference.server.sticky.deadlines import Deadlines
+from turngate_reference.server.sticky.events import (
     AgentText,
     Gone,
     Lost,
     Opened,
     PermissionAsked,
     StickyEvent,
-    StickyHost,
     StickyRequest,
     TurnEnded,
 )
-from turngate_reference.server.sticky.deadlines import Deadlines
+from turngate_reference.server.sticky.host import StickyHost
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import Run, StoredQuestion

@@ -7,7 +7,7 @@ from typing import Any
 
 from turngate.model import EngineSessionHandle, Interaction
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.sticky import Lost
+from turngate_reference.server.sticky.events import Lost
 from turngate_reference.server.store.rows import Run
 
 REFUSED = Interaction("open_text", "The engine ended its turn after an action was refused. What should it do instead?")

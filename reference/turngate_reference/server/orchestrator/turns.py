@@ -21,7 +21,7 @@ from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.sticky import StickyRuns
 from turngate_reference.server.orchestrator.sticky_run import StickyRun
 from turngate_reference.server.states import RunErrorCode
-from turngate_reference.server.sticky import StickyRequest
+from turngate_reference.server.sticky.events import StickyRequest
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import Run

@@ -1,44 +1,40 @@
 """Speaks the app server's protocol: threads, turns and items over JSON-RPC."""
 
 import asyncio
-from typing import Any
 
 from turngate.turn.records import value_at
-from turngate_reference.server.sticky.rpc import Message, Rpc
-from turngate_reference.server.sticky.transport import Permission, Texts, TransportContext, TransportError, TurnEnd
+from turngate_reference.server.sticky.rpc import RpcTransport, Texts
+from turngate_reference.server.sticky.transport import Message, TransportContext, TransportError, TurnEnd, confirm
 
 _CLIENT = {"clientInfo": {"name": "turngate", "title": "turngate", "version": "1"}}
 _WELL = "completed"
-MOST_ELSEWHERE = 1000
+_SHOWN = ("type", "command", "cwd", "reason", "changes", "grantRoot", "commandActions")
+MAX_OTHER_THREADS = 1000
 
 
-class AppServer:
-    """A `Speaker` of the app server's protocol."""
+class AppServerTransport(RpcTransport):
+    """Speaks the app server's protocol."""
 
-    def __init__(self, around: TransportContext) -> None:
-        self.session_id: str | None = None
-        self._around = around
-        self._rpc = Rpc(around.wire, self._request, self._notification)
+    def __init__(self, context: TransportContext) -> None:
+        super().__init__(context)
         self._texts = Texts()
         self._items: dict[object, Message] = {}
         self._turn_id: str | None = None
         # turns that were told of under other threads: those of the agent's helpers, unless one of them is ours
-        self._elsewhere: dict[str, str] = {}
+        self._other_threads: dict[str, str] = {}
         self._ended: asyncio.Future[Message] | None = None
 
     async def open(self) -> None:
         """Start a thread under the approval policy of the mode, and see that it is in force."""
-        await self._rpc.call("initialize", _CLIENT)
-        await self._rpc.notify("initialized", {})
-        stance = self._around.stance
-        asked: Message = {"cwd": str(self._around.request.cwd), **stance.session}
-        if self._around.session_model is not None:
-            asked["model"] = self._around.session_model
-        told = await self._rpc.call("thread/start", asked)
-        for path, wanted in stance.expect.items():
-            if (in_force := value_at(told, path)) != wanted:
-                raise TransportError(f"asked for {path} {wanted}, {in_force} is in force")
-        session_id = value_at(told, "thread.id")
+        await self.call("initialize", _CLIENT)
+        await self.notify("initialized", {})
+        asked = {"cwd": str(self.request.cwd), **self.permission_mode.session}
+        if self.model is not None:
+            asked["model"] = self.model
+        answer = await self.call("thread/start", asked)
+        for path, wanted in self.permission_mode.expect.items():
+            confirm(path, wanted, value_at(answer, path))
+        session_id = value_at(answer, "thread.id")
         if not isinstance(session_id, str):
             raise TransportError("it started a thread without an id")
         self.session_id = session_id
@@ -46,33 +42,30 @@ class AppServer:
     async def turn(self, text: str) -> TurnEnd:
         """Start a turn and wait until it is completed."""
         self._texts, self._items = Texts(), {}
-        self._turn_id, self._elsewhere = None, {}
+        self._turn_id, self._other_threads = None, {}
         self._ended = asyncio.get_running_loop().create_future()
         asked = {"threadId": self.session_id, "input": [{"type": "text", "text": text}]}
         try:
-            started = await self._rpc.call("turn/start", asked)
+            started = await self.call("turn/start", asked)
         except TransportError as failed:
             return TurnEnd(None, str(failed))
         turn_id = value_at(started, "turn.id")
         self._turn_id = turn_id if isinstance(turn_id, str) else None
-        self._look_elsewhere()
+        self._end_in_other_thread()
         turn = await self._ended
         if turn.get("status") == _WELL:
             return TurnEnd(self._texts.final, None)
-        said = value_at(turn, "error.message")
-        return TurnEnd(self._texts.final, str(said or f"the turn ended as {turn.get('status')}"))
+        reason = value_at(turn, "error.message")
+        return TurnEnd(self._texts.final, str(reason or f"the turn ended as {turn.get('status')}"))
 
-    async def close(self) -> None:
-        """Stop to listen."""
-        await self._rpc.close()
-
-    def _notification(self, method: str, params: Message) -> None:
+    def on_notification(self, method: str, params: Message) -> None:
+        """Hear the agent's words, the items that it asks about, and the end of the turn."""
         if params.get("threadId") != self.session_id:
-            thread, turn = params.get("threadId"), params.get("turnId") or value_at(params, "turn.id")
+            thread, turn_id = params.get("threadId"), params.get("turnId") or value_at(params, "turn.id")
             # what names no thread or no turn, such as news of the account, says nothing of where a turn goes on
-            if isinstance(thread, str) and isinstance(turn, str) and len(self._elsewhere) < MOST_ELSEWHERE:
-                self._elsewhere[turn] = thread
-                self._look_elsewhere()
+            if isinstance(thread, str) and isinstance(turn_id, str) and len(self._other_threads) < MAX_OTHER_THREADS:
+                self._other_threads[turn_id] = thread
+                self._end_in_other_thread()
             return
         item = params.get("item")
         item = item if isinstance(item, dict) else {}
@@ -80,38 +73,31 @@ class AppServer:
             self._items[item.get("id")] = item
         elif method == "item/completed" and item.get("type") == "agentMessage" and isinstance(item.get("text"), str):
             self._texts.add(item["text"], item.get("id"))
-            self._around.say(item["text"])
-        elif method == "turn/completed" and self._ended and not self._ended.done():
+            self.say(item["text"])
+        elif method == "turn/completed":
             turn = params.get("turn")
-            self._ended.set_result(turn if isinstance(turn, dict) else {})
+            self._end(turn if isinstance(turn, dict) else {})
 
-    def _look_elsewhere(self) -> None:
-        """End the turn badly if it goes on in another thread, where what was said before is not known."""
-        if self._turn_id in self._elsewhere and self._ended and not self._ended.done():
-            thread = self._elsewhere[self._turn_id]
-            self._ended.set_result({"error": {"message": f"it left session {self.session_id} for {thread}"}})
-
-    async def _request(self, method: str, params: Message) -> Message | None:
-        sticky = self._around.contract.sticky
-        if method not in sticky.permission_requests or sticky.one_time is None:
+    async def on_permission(self, params: Message) -> Message | None:
+        """Ask for one of the one-time decisions; what is shown stands in the request, or in the item it is about."""
+        if (once := self.sticky.one_time) is None:
             return None
-        once = sticky.one_time
-        answers = {word: {"decision": word} for word in (once.allow, once.deny)}
-        action = self._action(params)
-        prompt = f"Allow this action? {_told(action)}".strip()
-        answer: Message | None = await self._around.ask(Permission(prompt, answers, (once.allow,), action))
-        return answer
+        action = {**self._items.get(params.get("itemId"), {}), **params}
+        answers = {decision: {"decision": decision} for decision in (once.allow, once.deny)}
+        return await self.permission(_subject(action), answers, [once.allow], action, _SHOWN)
 
-    def _action(self, params: Message) -> Message:
-        """Return what the request and the item that it is about say of the action."""
-        whole = {**self._items.get(params.get("itemId"), {}), **params}
-        wanted = ("type", "command", "cwd", "reason", "changes", "grantRoot", "commandActions")
-        return {key: whole[key] for key in wanted if whole.get(key)}
+    def _end(self, turn: Message) -> None:
+        if self._ended and not self._ended.done():
+            self._ended.set_result(turn)
+
+    def _end_in_other_thread(self) -> None:
+        """End the turn badly if it goes on in another thread, where what was said before is not known."""
+        if self._turn_id in self._other_threads:
+            self._end({"error": {"message": self.left_for(self._other_threads[self._turn_id])}})
 
 
-def _told(action: dict[str, Any]) -> str:
-    if "command" in action:
+def _subject(action: Message) -> str:
+    if action.get("command"):
         return str(action["command"])
     changes = action.get("changes")
-    paths = [str(each.get("path")) for each in changes if isinstance(each, dict)] if isinstance(changes, list) else []
-    return ", ".join(paths)
+    return ", ".join(str(c.get("path")) for c in changes if isinstance(c, dict)) if isinstance(changes, list) else ""

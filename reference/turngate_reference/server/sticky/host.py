@@ -17,7 +17,7 @@ _logger = logging.getLogger(__name__)
 
 
 class StickyHost:
-    """Keeps processes by the id of their run. Every method may be called from any thread, and only `close` blocks.
+    """Holds sticky processes by the id of their run. Every method may be called from any thread; only `close` blocks.
 
     What comes of a call is told to the listener of the run, on the thread of the loop: it must not block. The events
     of a run are in order: `Opened`, then for each prompt texts, permission requests and `TurnEnded`; `Lost` at any
@@ -28,7 +28,7 @@ class StickyHost:
         self._loop = asyncio.new_event_loop()
         self._executor = ThreadPoolExecutor(WORKERS, "turngate-sticky-worker")
         self._lock = threading.Lock()
-        self._keepers: dict[str, StickySession] = {}
+        self._sessions: dict[str, StickySession] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-sticky", daemon=True)
@@ -36,20 +36,20 @@ class StickyHost:
 
     def open(self, run_id: str, request: StickyRequest, listener: Listener) -> None:
         """Start a process for a run; ValueError if the run has one already, or the host is closed."""
-        keeper = StickySession(request, lambda event: self._tell(run_id, event, listener), self._executor)
+        session = StickySession(request, lambda event: self._tell(run_id, event, listener), self._executor)
         with self._lock:
-            if self._closed or run_id in self._keepers:
+            if self._closed or run_id in self._sessions:
                 raise ValueError("the host is closed" if self._closed else f"{run_id} has a process already")
-            self._keepers[run_id] = keeper
-            self._loop.call_soon_threadsafe(self._begin, keeper)
+            self._sessions[run_id] = session
+            self._loop.call_soon_threadsafe(self._begin, session)
 
     def prompt(self, run_id: str, text: str) -> None:
         """Run the next turn in the same process."""
-        self._call(run_id, lambda keeper: keeper.prompt(text))
+        self._call(run_id, lambda session: session.prompt(text))
 
     def decide(self, run_id: str, request_id: str, option: str) -> None:
         """Answer the open permission request by one of its options; one that is no longer open is passed over."""
-        self._call(run_id, lambda keeper: keeper.decide(request_id, option))
+        self._call(run_id, lambda session: session.decide(request_id, option))
 
     def end(self, run_id: str) -> None:
         """End the whole tree of a run's process; `Gone` tells when it is."""
@@ -68,18 +68,18 @@ class StickyHost:
 
     def _call(self, run_id: str, what: Callable[[StickySession], None]) -> None:
         with self._lock:
-            if keeper := self._keepers.get(run_id):
-                self._loop.call_soon_threadsafe(what, keeper)
+            if session := self._sessions.get(run_id):
+                self._loop.call_soon_threadsafe(what, session)
 
-    def _begin(self, keeper: StickySession) -> None:
-        task = self._loop.create_task(keeper.run())
+    def _begin(self, session: StickySession) -> None:
+        task = self._loop.create_task(session.run())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     def _tell(self, run_id: str, event: StickyEvent, listener: Listener) -> None:
         if isinstance(event, Gone):
             with self._lock:
-                del self._keepers[run_id]
+                del self._sessions[run_id]
         try:
             listener(event)
         except Exception:
@@ -88,7 +88,7 @@ class StickyHost:
     async def _end_all(self) -> None:
         while self._tasks:
             with self._lock:
-                keepers = list(self._keepers.values())
-            for keeper in keepers:
-                keeper.end()
+                sessions = list(self._sessions.values())
+            for session in sessions:
+                session.end()
             await asyncio.gather(*self._tasks, return_exceptions=True)

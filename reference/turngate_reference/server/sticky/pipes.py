@@ -18,6 +18,7 @@ from turngate.turn.framing import Lines, Problems
 
 TAIL = 2**12
 EXITED = "it has exited"
+_DEAF = "it can't be written to"
 _LOOK = 0.3  # seconds between two looks at a process where the system can't tell of its end
 _DRAIN = 0.1  # seconds in which the last output may still be read once the process has ended
 # what moves the cursor, colours or names the window: CSI, OSC and other strings, two-character escapes
@@ -34,10 +35,9 @@ class ProcessPipes:
     def __init__(self, process: subprocess.Popen[bytes], traces: Path) -> None:
         self.process = process
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        self.on_line: Callable[[bytes], None] = _ignore
-        self.problems = Problems()
+        self.on_line: Callable[[bytes], None] = lambda _line: None
         self._protocol, self._stderr = Trace(traces / "protocol"), Trace(traces / "stderr")
-        self._lines = Lines(self.problems)
+        self._lines = Lines(Problems())
         self._tail = b""
         self._transports: list[asyncio.BaseTransport] = []
         self._stdin: asyncio.WriteTransport | None = None
@@ -50,19 +50,19 @@ class ProcessPipes:
         streams = [cast(IO[bytes], s) for s in (self.process.stdin, self.process.stdout, self.process.stderr)]
         for stream in streams:
             os.set_blocking(stream.fileno(), False)
-        stdin = _Ended(lambda: self.lose("it can't be written to"))
+        stdin, stdout = _Pipe(lambda: self.lose(_DEAF)), _Pipe(lambda: self.lose("its output has ended"), self._read)
+        stderr = _Pipe(lambda: None, self._read_stderr)
         self._stdin, _ = await loop.connect_write_pipe(lambda: stdin, streams[0])
-        ended = "its output has ended"
-        out, _ = await loop.connect_read_pipe(lambda: _Output(self._read, lambda: self.lose(ended)), streams[1])
-        err, _ = await loop.connect_read_pipe(lambda: _Output(self._read_stderr, lambda: None), streams[2])
+        out, _ = await loop.connect_read_pipe(lambda: stdout, streams[1])
+        err, _ = await loop.connect_read_pipe(lambda: stderr, streams[2])
         self._transports = [self._stdin, out, err]
         self._watch(loop)
 
     def send(self, line: bytes) -> None:
-        """Write a line; what can't be written makes the wire lost."""
+        """Write a line; one that can't be written makes the process lost."""
         self._protocol.line(">", line)
         if self._stdin is None or self._stdin.is_closing():
-            self.lose("it can't be written to")
+            self.lose(_DEAF)
         else:
             self._stdin.write(line + b"\n")
 
@@ -123,7 +123,7 @@ class ProcessPipes:
         self.lose(EXITED)
 
     def lose(self, why: str) -> None:
-        """Return the process up, once what it printed last has been read; its exit is the reason before others."""
+        """Give the process up, once what it printed last has been read; its exit is the reason before others."""
         if not self.lost.done():
             self._reasons.append(why)
             if len(self._reasons) == 1:
@@ -135,20 +135,10 @@ class ProcessPipes:
             self.lost.set_result(f"{why}; it said: {words}" if words else why)
 
 
-class _Ended(asyncio.BaseProtocol):
-    """Tells the end of a pipe."""
-
-    def __init__(self, ended: Callable[[], None]) -> None:
-        self._ended = ended
-
-    def connection_lost(self, _exc: Exception | None) -> None:
-        self._ended()
-
-
-class _Output(asyncio.Protocol):
+class _Pipe(asyncio.Protocol):
     """Tells what a pipe holds, and its end."""
 
-    def __init__(self, read: Callable[[bytes], None], ended: Callable[[], None]) -> None:
+    def __init__(self, ended: Callable[[], None], read: Callable[[bytes], None] = lambda _data: None) -> None:
         self._read, self._ended = read, ended
 
     def data_received(self, data: bytes) -> None:
@@ -156,10 +146,6 @@ class _Output(asyncio.Protocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         self._ended()
-
-
-def _ignore(_: bytes) -> None:
-    """Take no notice."""
 
 
 MAX_TRACE = 16 * 2**20

@@ -1,6 +1,5 @@
 """Starts a sticky process and ends its whole tree; both block, and belong on a thread of their own."""
 
-import json
 import logging
 import os
 import shlex
@@ -16,6 +15,7 @@ from turngate.argv import build as argv
 from turngate.contract.sticky import ModeQuery
 from turngate.process import TAG, ProcessRequest, ProcessTree, run
 from turngate.process.launch import launch
+from turngate_reference.engine.attempt import write_command
 from turngate_reference.server.sticky.events import StickyRequest
 from turngate_reference.server.sticky.transport import TransportError, permission_mode_of
 
@@ -52,46 +52,45 @@ def start(request: StickyRequest) -> Started:
         RefusedError: an option can't be passed.
         EnvironmentFailed: it could not be started.
         OSError: the command can't be kept.
-        SpeechError: the configuration in force lets it act without asking.
+        TransportError: the configuration in force lets it act without asking.
     """
     arguments = argv.sticky(request.contract, request.mode, options=request.options, model=request.model)
-    stance = permission_mode_of(request.contract, request.mode)
-    env = {**request.env, **stance.env}
-    if stance.query:
-        _query(request, stance.query, env)
+    permission_mode = permission_mode_of(request.contract, request.mode)
+    env = {**request.env, **permission_mode.env}
+    if permission_mode.query:
+        _query(request, permission_mode.query, env)
     tree = ProcessTree(request.tag)
     env[TAG] = f"{os.environ.get(TAG, '')}/{request.tag}"
     command = (str(request.executable), *arguments)
-    told = {"argv": command, "version": request.contract.version}
-    (request.traces / "command.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")
-    _logger.debug("kept in %s: %s", request.cwd, shlex.join(command))
+    write_command(request.traces, command, request.contract.version)
+    _logger.debug("sticky in %s: %s", request.cwd, shlex.join(command))
     process = launch(command, request.cwd, env, stdin=True)
     tree.adopt(process)
     return Started(process, tree, psutil.Process(process.pid).create_time(), arguments)
 
 
 def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> None:
-    """Have the engine print its configuration, and see that all below the key is among the values."""
+    """Have the engine print its configuration, and check that every value below the key is an allowed one."""
     command = (str(request.executable), *query.argv)
-    told = run(ProcessRequest(command, request.cwd, env, timeout=_QUERY_TIMEOUT, tag=request.tag))
+    printed = run(ProcessRequest(command, request.cwd, env, timeout=_QUERY_TIMEOUT, tag=request.tag)).stdout
     try:
-        document = orjson.loads(told.stdout)
+        document = orjson.loads(printed)
     except orjson.JSONDecodeError:
         raise TransportError(f"its configuration can't be seen: {' '.join(query.argv)} printed no JSON") from None
-    found = list(_below(document, query.key, (), within=False))
-    if not found:
+    values = _below(document, query.key, (), within=False)
+    if not values:
         raise TransportError(f"its configuration says nothing of {query.key}")
-    for place, value in found:
+    for place, value in values:
         if value not in query.values:
             raise TransportError(f"its configuration lets it act without asking: {place} is {str(value)[:100]}")
 
 
 def _below(value: object, key: str, path: tuple[str, ...], *, within: bool) -> list[tuple[str, object]]:
-    """Return every plain value that stands below the key, with its place."""
+    """Return every plain value below the key, with its place."""
     if isinstance(value, dict):
-        parts = [(str(name), each, within or name == key) for name, each in value.items()]
+        parts = [(str(name), part, within or name == key) for name, part in value.items()]
     elif isinstance(value, list):
-        parts = [(str(number), each, within) for number, each in enumerate(value)]
+        parts = [(str(number), part, within) for number, part in enumerate(value)]
     else:
         return [(".".join(path), value)] if within else []
-    return [found for name, each, below in parts for found in _below(each, key, (*path, name), within=below)]
+    return [entry for name, part, below in parts for entry in _below(part, key, (*path, name), within=below)]

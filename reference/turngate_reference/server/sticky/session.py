@@ -1,15 +1,14 @@
-"""Keeps one sticky process: opens it, runs its turns, asks for permission, and tells of its end."""
+"""One sticky process: opens it, runs its turns, asks for permission, and tells of its end."""
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
+from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError, TurngateError
 from turngate.model import Mode
 from turngate_reference.server.sticky.events import (
@@ -24,12 +23,13 @@ from turngate_reference.server.sticky.events import (
 )
 from turngate_reference.server.sticky.pipes import ProcessPipes
 from turngate_reference.server.sticky.process import Started, start
+from turngate_reference.server.sticky.stream_json import StreamJsonTransport
 from turngate_reference.server.sticky.transport import (
+    Message,
     Permission,
     Transport,
     TransportContext,
     TransportError,
-    speaker_for,
 )
 
 _logger = logging.getLogger(__name__)
@@ -37,11 +37,11 @@ Tell = Callable[[StickyEvent], None]
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
+class _OpenRequest:
     """A request for permission that waits for the user; it is decided with None once it is void."""
 
     request_id: str
-    permission: Permission
+    options: Collection[str]
     decided: asyncio.Future[str | None]
 
 
@@ -52,9 +52,12 @@ class StickySession:
         self._request, self._tell, self._executor = request, tell, executor
         self._prompts: asyncio.Queue[str] = asyncio.Queue()
         self._ended = asyncio.Event()
-        self._waiting: deque[_Open] = deque()
+        # the request that the user decides now, while others wait for the lock; the turn that may ask
+        self._open: _OpenRequest | None = None
+        self._asking = asyncio.Lock()
         self._asked = 0
-        self._in_turn = self._declined = False
+        self._turn: object | None = None
+        self._declined = False
         self._exit_code: int | None = None
 
     def prompt(self, text: str) -> None:
@@ -63,10 +66,9 @@ class StickySession:
 
     def decide(self, request_id: str, option: str) -> None:
         """Answer the permission request that is open; anything else is passed over."""
-        if self._waiting and self._waiting[0].request_id == request_id:
-            current = self._waiting[0]
-            if option in current.permission.answers and not current.decided.done():
-                current.decided.set_result(option)
+        current = self._open
+        if current and current.request_id == request_id and option in current.options and not current.decided.done():
+            current.decided.set_result(option)
 
     def end(self) -> None:
         """End the process."""
@@ -77,16 +79,16 @@ class StickySession:
         try:
             started = await self._off_loop(self._start)
             try:
-                await self._keep(started)
+                await self._talk_to(started)
             finally:
                 started.hurry()
                 self._exit_code = await self._off_loop(started.end)
         except (RefusedError, ContractError, OSError) as ours:
-            self._lose(f"turngate can't keep the process: {ours}", ours=True)
+            self._lose(f"turngate can't run the process: {ours}", ours=True)
         except (TurngateError, TransportError) as failed:
             self._lose(str(failed))
         except Exception as failed:
-            _logger.exception("a sticky process could not be kept")
+            _logger.exception("a sticky process failed in turngate itself")
             self._lose(f"turngate failed: {failed!r}", ours=True)
         self._tell(Gone(self._exit_code))
 
@@ -94,80 +96,69 @@ class StickySession:
         self._request.traces.mkdir(parents=True, exist_ok=True)
         return start(self._request)
 
-    async def _keep(self, started: Started) -> None:
+    async def _talk_to(self, started: Started) -> None:
         """Talk until the process is lost, or is to end; whatever is still being said is dropped then."""
-        wire = ProcessPipes(started.process, self._request.traces)
-        await wire.connect()
-        talk = asyncio.create_task(self._talk(wire, started))
+        pipes = ProcessPipes(started.process, self._request.traces)
+        await pipes.connect()
+        talk = asyncio.create_task(self._talk(pipes, started))
         ended = asyncio.create_task(self._ended.wait())
         try:
-            await asyncio.wait((talk, ended, wire.lost), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((talk, ended, pipes.lost), return_when=asyncio.FIRST_COMPLETED)
             if not ended.done():
-                self._lose(wire.lost.result() if wire.lost.done() else _why(talk))
+                self._lose(pipes.lost.result() if pipes.lost.done() else _why(talk))
         finally:
             for task in (talk, ended):
                 task.cancel()
             await asyncio.gather(talk, ended, return_exceptions=True)
-            wire.close()
+            pipes.close()
 
-    async def _talk(self, wire: ProcessPipes, started: Started) -> None:
-        make = await self._off_loop(partial(speaker_for, self._request.contract))
-        speaks: Transport = make(TransportContext(wire, self._request, self._ask, self._say))
+    async def _talk(self, pipes: ProcessPipes, started: Started) -> None:
+        make = await self._off_loop(lambda: transport_of(self._request.contract))
+        transport: Transport = make(TransportContext(pipes, self._request, self._ask, self._say))
         try:
-            await speaks.open()
-            self._tell(Opened(started.process.pid, started.started_at, speaks.session_id, started.argv))
+            await transport.open()
+            self._tell(Opened(started.process.pid, started.started_at, transport.session_id, started.argv))
             while True:
-                await self._turn(speaks, await self._prompts.get())
+                await self._run_turn(transport, await self._prompts.get())
         finally:
             with suppress(Exception):
-                await speaks.close()
+                await transport.close()
 
-    async def _turn(self, speaks: Transport, text: str) -> None:
-        self._declined, self._in_turn = False, True
-        end = await speaks.turn(text)
-        self._in_turn = False
-        self._drop_asked()
-        self._tell(TurnEnded(end.final_text, end.failure, speaks.session_id, self._declined))
+    async def _run_turn(self, transport: Transport, text: str) -> None:
+        self._declined, self._turn = False, object()
+        end = await transport.turn(text)
+        self._turn = None
+        if self._open and not self._open.decided.done():
+            self._open.decided.set_result(None)
+        self._tell(TurnEnded(end.final_text, end.failure, transport.session_id, self._declined))
 
-    async def _ask(self, permission: Permission) -> Any:
-        """The transport's answer to a request for permission; None if there is no one-time choice, or no turn."""
-        if not permission.answers or not self._in_turn:
+    async def _ask(self, permission: Permission) -> Message | None:
+        """Return what the transport answers to a request; None if there is no one-time choice, or no turn."""
+        if not permission.answers or self._turn is None:
             self._declined = True
             return None
         if self._request.mode is Mode.AUTO:
-            chosen = permission.grants[0] if permission.grants else next(iter(permission.answers))
-        elif (decided := await self._decided(permission)) is not None:
+            chosen = next(iter(permission.grants or permission.answers))
+        elif (decided := await self._decision(permission, self._turn)) is not None:
             chosen = decided
         else:
             return None
         self._declined = self._declined or chosen not in permission.grants
         return permission.answers[chosen]
 
-    async def _decided(self, permission: Permission) -> str | None:
-        """Queue a request, tell of it when it is the first, and wait for the user; None: it is void."""
+    async def _decision(self, permission: Permission, turn: object) -> str | None:
+        """Ask the user, after those requests that came before; None: it is void, since its turn has ended."""
         self._asked += 1
-        waiting = _Open(f"permission-{self._asked}", permission, asyncio.get_running_loop().create_future())
-        self._waiting.append(waiting)
-        if len(self._waiting) == 1:
-            self._tell_asked(waiting)
-        try:
-            return await waiting.decided
-        finally:
-            if waiting in self._waiting:
-                self._waiting.remove(waiting)
-                if self._waiting:
-                    self._tell_asked(self._waiting[0])
-
-    def _tell_asked(self, asked: _Open) -> None:
-        permission = asked.permission
-        self._tell(PermissionAsked(asked.request_id, permission.prompt, tuple(permission.answers), permission.context))
-
-    def _drop_asked(self) -> None:
-        """Refuse the requests that are open when their turn has ended."""
-        dropped, self._waiting = list(self._waiting), deque()
-        for asked in dropped:
-            if not asked.decided.done():
-                asked.decided.set_result(None)
+        request_id, options = f"permission-{self._asked}", tuple(permission.answers)
+        async with self._asking:
+            if turn is not self._turn:
+                return None
+            self._open = _OpenRequest(request_id, options, asyncio.get_running_loop().create_future())
+            try:
+                self._tell(PermissionAsked(request_id, permission.prompt, options, permission.context))
+                return await self._open.decided
+            finally:
+                self._open = None
 
     def _say(self, text: str) -> None:
         self._tell(AgentText(text))
@@ -179,6 +170,23 @@ class StickySession:
         """Run what blocks on a thread, to its end even if this task is cancelled."""
         future = asyncio.get_running_loop().run_in_executor(self._executor, work)
         return await asyncio.shield(future)
+
+
+def transport_of(contract: EngineContract) -> type[Transport]:
+    """Return the transport of a contract, which is slow to import; TransportError if it names none."""
+    match contract.sticky.transport:
+        case "acp":
+            from turngate_reference.server.sticky import acp  # noqa: PLC0415 - the SDK takes a second
+
+            return acp.AcpTransport
+        case "app_server":
+            from turngate_reference.server.sticky import app_server  # noqa: PLC0415 - the SDK takes a second
+
+            return app_server.AppServerTransport
+        case "stream_json":
+            return StreamJsonTransport
+        case _:
+            raise TransportError(f"{contract.engine} can't be kept over several turns")
 
 
 def _why(talk: "asyncio.Task[None]") -> str:

@@ -1,15 +1,17 @@
-"""What every transport does, whatever it speaks."""
+"""What every transport does, whatever protocol it speaks."""
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any, Protocol, TypeAlias, cast
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_reference.server.sticky.events import StickyRequest
 from turngate_reference.server.sticky.pipes import ProcessPipes
+
+Message: TypeAlias = dict[str, Any]
 
 
 class TransportError(Exception):
@@ -24,7 +26,7 @@ class Permission:
     """
 
     prompt: str
-    answers: Mapping[str, Any]
+    answers: Mapping[str, Message]
     grants: tuple[str, ...]
     context: Mapping[str, Any]
 
@@ -37,93 +39,72 @@ class TurnEnd:
     failure: str | None
 
 
-Ask: TypeAlias = Callable[[Permission], Awaitable[Any]]
-
-
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class TransportContext:
-    """What a speaker is given: the wire, what was asked for, who decides permissions, who hears the agent."""
+    """What a transport is given: the pipes, what was asked for, who decides permissions, who hears the agent."""
 
-    wire: ProcessPipes
+    pipes: ProcessPipes
     request: StickyRequest
-    ask: Ask
+    ask: Callable[[Permission], Awaitable[Message | None]]
     say: Callable[[str], None]
 
-    @property
-    def contract(self) -> EngineContract:
-        """The engine's contract."""
-        return self.request.contract
 
-    @property
-    def stance(self) -> PermissionMode:
-        """What the contract says of the mode."""
-        return permission_mode_of(self.contract, self.request.mode)
+class Transport(ABC):
+    """Speaks one protocol; all coroutines run on the loop of the pipes and end with it.
 
-    @property
-    def session_model(self) -> str | None:
-        """The model, where it is asked for of the session."""
-        return self.request.model if self.contract.sticky.model == "session" else None
-
-
-class Transport(Protocol):
-    """Speaks one transport; all coroutines run on the loop of the wire and end with it.
-
-    Both raise SpeechError if the engine leaves its contract, and never return once the wire is lost.
+    They raise TransportError if the engine leaves its contract, and never return once the process is lost.
     """
 
-    session_id: str | None
+    def __init__(self, context: TransportContext) -> None:
+        self.session_id: str | None = None
+        self.pipes, self.request, self.say = context.pipes, context.request, context.say
+        self.sticky = context.request.contract.sticky
+        self.permission_mode = permission_mode_of(context.request.contract, context.request.mode)
+        # where it is asked for of the session
+        self.model = context.request.model if self.sticky.model == "session" else None
+        self._ask = context.ask
 
+    @abstractmethod
     async def open(self) -> None:
         """Open a session; in mode interactive, switch asking on and see that it is."""
 
+    @abstractmethod
     async def turn(self, text: str) -> TurnEnd:
         """Run one turn."""
 
+    @abstractmethod
     async def close(self) -> None:
-        """Stop all that runs beside."""
+        """Stop listening."""
+
+    def left_for(self, session_id: object) -> str:
+        """Return what is wrong with a turn that went on in another session, which lacks what was said before."""
+        return f"it left session {self.session_id} for {session_id}"
+
+    async def permission(
+        self,
+        subject: object,
+        answers: Mapping[str, Message],
+        grants: Iterable[str],
+        action: Message,
+        shown: Iterable[str],
+    ) -> Message | None:
+        """Ask whether an action may be done, and show these members of it; None: it is refused without a choice."""
+        context = {key: action[key] for key in shown if action.get(key)}
+        return await self._ask(Permission(f"Allow this action? {subject}".strip(), answers, tuple(grants), context))
 
 
-@dataclass(slots=True)
-class Texts:
-    """The agent's texts of one turn: pieces of the same message are joined, a new message replaces the last."""
-
-    pieces: list[str] = field(default_factory=list)
-    message: object = None
-
-    def add(self, text: str, message: object = None) -> None:
-        """Take a piece of a message (None: of the only one there is)."""
-        if message != self.message:
-            self.pieces, self.message = [], message
-        self.pieces.append(text)
-
-    @property
-    def final(self) -> str | None:
-        """The last message; None if there was no text."""
-        return "".join(self.pieces) or None
+def confirm(what: str, wanted: str, in_force: object) -> None:
+    """Check that what was asked for is in force; None: nothing says so."""
+    if in_force is None:
+        raise TransportError(f"asked for {what} {wanted}, it can't be confirmed that it is in force")
+    if in_force != wanted:
+        raise TransportError(f"asked for {what} {wanted}, {in_force} is in force")
 
 
 def permission_mode_of(contract: EngineContract, mode: Mode) -> PermissionMode:
-    """Return what the contract says of a mode; SpeechError if nobody knows how asking is switched on."""
+    """Return what the contract says of a mode; TransportError if nobody knows how asking is switched on."""
     if mode is Mode.AUTO:
         return contract.sticky.auto or PermissionMode()
-    stance = contract.sticky.interactive
-    if stance is None:
-        raise TransportError(f"nobody knows how a kept {contract.engine} is made to ask before it acts")
-    return stance
-
-
-MakeSpeaker: TypeAlias = Callable[[TransportContext], Transport]
-
-_SPEAKERS = {
-    "acp": ("agent_client", "AgentClient"),
-    "app_server": ("app_server", "AppServer"),
-    "stream_json": ("stdio", "StdioStreamJson"),
-}
-
-
-def speaker_for(contract: EngineContract) -> MakeSpeaker:
-    """Return what makes the speaker of a contract's transport; slow at first use. SpeechError if it names none."""
-    if contract.sticky.transport not in _SPEAKERS:
-        raise TransportError(f"{contract.engine} can't be kept over several turns")
-    module, name = _SPEAKERS[contract.sticky.transport]
-    return cast(MakeSpeaker, getattr(import_module(f"turngate_reference.server.sticky.{module}"), name))
+    if contract.sticky.interactive is None:
+        raise TransportError(f"nobody knows how a sticky {contract.engine} is made to ask before it acts")
+    return contract.sticky.interactive

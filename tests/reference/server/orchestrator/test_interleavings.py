@@ -30,8 +30,8 @@ from turngate_reference.server.orchestrator.decide import Decision, failed
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.states import ENDED, TRANSITIONS, RunErrorCode, State
-from turngate_reference.server.sticky import Gone, Lost, Opened, PermissionAsked, StickyEvent, TurnEnded
 from turngate_reference.server.sticky.deadlines import MAX_VOID
+from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked, StickyEvent, TurnEnded
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import Run

@@ -17,7 +17,8 @@ from turngate.contract import load
 from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
-from turngate_reference.server.sticky import Gone, Opened, StickyEvent, StickyHost, StickyRequest, TurnEnded
+from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent, StickyRequest, TurnEnded
+from turngate_reference.server.sticky.host import StickyHost
 
 PATIENCE = 30
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -25,11 +26,11 @@ ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude"}
 Kind = TypeVar("Kind", bound=StickyEvent)
 
 
-def contract(transport: str, *before: str, stance: PermissionMode | None = None) -> EngineContract:
+def contract(transport: str, *before: str, permission_mode: PermissionMode | None = None) -> EngineContract:
     """Return the contract of an engine that speaks the transport, started as the fake."""
     known = load.contract(ENGINES[transport]).at()
-    kept = replace(known.sticky, argv=(*before, transport))
-    return replace(known, sticky=replace(kept, interactive=stance) if stance else kept)
+    sticky = replace(known.sticky, argv=(*before, transport))
+    return replace(known, sticky=replace(sticky, interactive=permission_mode) if permission_mode else sticky)
 
 
 @dataclass

@@ -7,7 +7,7 @@ import pytest
 
 from tests.reference.server.sticky.stage import Heard, Stage, contract, is_alive
 from turngate.model import Mode
-from turngate_reference.server.sticky import Gone, Lost, Opened
+from turngate_reference.server.sticky.events import Gone, Lost, Opened
 
 AT_ONCE = 1.0
 all_of_them = pytest.mark.parametrize("transport", ["acp", "app_server", "stream_json"])

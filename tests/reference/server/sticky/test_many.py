@@ -5,8 +5,8 @@ import psutil
 
 from tests.reference.server.sticky.stage import Heard, Stage, contract, is_alive
 from turngate.model import Mode
-from turngate_reference.server.sticky import Gone, Opened, StickyHost, TurnEnded
-from turngate_reference.server.sticky.host import WORKERS
+from turngate_reference.server.sticky.events import Gone, Opened, TurnEnded
+from turngate_reference.server.sticky.host import WORKERS, StickyHost
 
 MANY = 100
 ANSWER = """#!/bin/sh

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.reference.server.sticky.stage import PATIENCE, Heard, Stage, contract
 from turngate.contract.sticky import ModeQuery, PermissionMode
 from turngate.model import Mode
-from turngate_reference.server.sticky import Gone, Lost, Opened, PermissionAsked, TurnEnded
+from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked, TurnEnded
 
 CHOICES = {
     "acp": (("Yes", "No"), ("y", "n")),
@@ -163,14 +163,14 @@ def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
 def test_the_configuration_in_force_is_looked_at(stage: Stage, flaw: str) -> None:
     """A value below the key that is not among those of the contract is a loss, and names its place."""
     query = ModeQuery(("acp", "config"), "permission", ("ask", "deny"))
-    heard = stage.open(contract("acp", stance=PermissionMode(mode="default", query=query)), flaws=flaw)
+    heard = stage.open(contract("acp", permission_mode=PermissionMode(mode="default", query=query)), flaws=flaw)
     if flaw:
         assert "permission.bash.git * is allow" in heard.until(Lost).detail
     else:
         heard.until(Opened)
 
 
-def test_a_kept_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> None:
+def test_a_sticky_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> None:
     """Without a word in the contract on how asking is switched on, nothing is started in mode interactive."""
     known = contract("acp")
     mute = replace(known, sticky=replace(known.sticky, interactive=None))

@@ -19,7 +19,8 @@ from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.simulate.process import install
 from turngate_probes.simulate.sticky import faults
 from turngate_probes.stub_model import Rule, Text
-from turngate_reference.server.sticky import Gone, Lost, PermissionAsked, StickyHost, TurnEnded
+from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked, TurnEnded
+from turngate_reference.server.sticky.host import StickyHost
 
 __all__ = [
     "test_a_refused_key_is_a_failure_of_the_turn",

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.reference.server.sticky.fake_prompts import SESSION
 from tests.reference.server.sticky.stage import Heard, Stage, contract
 from turngate.model import Mode
-from turngate_reference.server.sticky import AgentText, Gone, Lost, Opened
+from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opened
 
 TRANSPORTS = ["acp", "app_server", "stream_json"]
 

@@ -1,0 +1,142 @@
+"""Speaks the Agent Client Protocol; we offer the agent neither files nor terminals."""
+
+import asyncio
+from contextlib import suppress
+
+from acp.meta import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION
+
+from turngate_reference.server.sticky.rpc import RpcTransport, Texts
+from turngate_reference.server.sticky.transport import Message, TransportContext, TransportError, TurnEnd, confirm
+
+_NOTHING_OFFERED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
+_CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
+_WELL = "end_turn"
+_SET_MODEL = "session/set_model"  # not of version 1, and known to agents that offer no option for a model
+_SHOWN = ("kind", "title", "rawInput", "content", "locations")
+CONFIRM_SECONDS = 2.0
+
+
+class AcpTransport(RpcTransport):
+    """Speaks ACP version 1."""
+
+    def __init__(self, context: TransportContext) -> None:
+        super().__init__(context)
+        self._texts: Texts | None = None
+        self._other_session = ""
+        # the mode that must hold from now on, and the one that the agent told of last
+        self._mode: str | None = None
+        self._told_mode: object = None
+        self._mode_told = asyncio.Event()
+
+    async def open(self) -> None:
+        """Open a session, ask for the model, and set the mode."""
+        asked = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": _NOTHING_OFFERED}
+        answer = await self.call(AGENT_METHODS["initialize"], asked)
+        if answer.get("protocolVersion") != PROTOCOL_VERSION:
+            raise TransportError(f"it speaks version {answer.get('protocolVersion')} of the protocol")
+        session = await self.call(AGENT_METHODS["session_new"], {"cwd": str(self.request.cwd), "mcpServers": []})
+        if not isinstance(session.get("sessionId"), str):
+            raise TransportError("it opened a session without an id")
+        self.session_id = session["sessionId"]
+        if self.model is not None and not await self._choose(session, "model", self.model):
+            await self._set_model(self.model)
+        if self.permission_mode.mode is not None:
+            await self._set_mode(session, self.permission_mode.mode)
+
+    async def turn(self, text: str) -> TurnEnd:
+        """Prompt; the turn ends with the answer to it."""
+        self._texts, self._other_session = (texts := Texts()), ""
+        prompt = {"sessionId": self.session_id, "prompt": [{"type": "text", "text": text}]}
+        try:
+            ended = await self.call(AGENT_METHODS["session_prompt"], prompt)
+        except TransportError as failed:
+            return TurnEnd(texts.final, str(failed))
+        finally:
+            self._texts = None
+        if texts.final is None and self._other_session:
+            return TurnEnd(None, self.left_for(self._other_session))
+        reason = ended.get("stopReason")
+        return TurnEnd(texts.final, None if reason == _WELL else f"the turn stopped: {reason}")
+
+    def on_notification(self, method: str, params: Message) -> None:
+        """Hear the agent's words, a change of the mode, and a session that is not ours."""
+        update = params.get("update")
+        if method != CLIENT_METHODS["session_update"] or not isinstance(update, dict):
+            return
+        if params.get("sessionId") != self.session_id and self.session_id is not None:
+            self._other_session = str(params.get("sessionId"))
+            return
+        kind, content = update.get("sessionUpdate"), update.get("content")
+        if kind == "agent_message_chunk" and isinstance(content, dict) and isinstance(content.get("text"), str):
+            if self._texts is not None and content["text"]:
+                self._texts.add(content["text"], update.get("messageId"))
+                self.say(content["text"])
+        elif kind == "current_mode_update":
+            self._told_mode = update.get("currentModeId")
+            self._mode_told.set()
+            if self._mode not in (None, self._told_mode):
+                self.pipes.lose(f"it left mode {self._mode} for {self._told_mode}")
+
+    async def on_permission(self, params: Message) -> Message:
+        """Ask for one of the one-time options, by their names, or by their ids where names repeat."""
+        call = params.get("toolCall")
+        call = call if isinstance(call, dict) else {}
+        once = self.sticky.one_time
+        kinds = (once.allow, once.deny) if once else ()
+        options = [o for o in params.get("options", ()) if isinstance(o, dict) and o.get("kind") in kinds]
+        named = {str(option.get("name")): option for option in options}
+        if len(named) < len(options):
+            named = {str(option.get("optionId")): option for option in options}
+        answers = {
+            name: {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
+            for name, option in named.items()
+        }
+        grants = [name for name, option in named.items() if once and option["kind"] == once.allow]
+        return await self.permission(call.get("title") or "", answers, grants, call, _SHOWN) or _CANCELLED
+
+    async def _choose(self, session: Message, category: str, value: str) -> bool:
+        """Choose by one of the options that the session offers; the answer must confirm it. False: there is none."""
+        option = _option(session, category)
+        if option is None:
+            return False
+        chosen = {"sessionId": self.session_id, "configId": option["id"], "value": value}
+        answer = await self.call(AGENT_METHODS["session_set_config_option"], chosen)
+        confirm(category, value, (_option(answer, category) or {}).get("currentValue"))
+        return True
+
+    async def _set_model(self, model: str) -> None:
+        """Set a model for which there is no option: an agent may know a request of its own, which must confirm it."""
+        try:
+            answer = await self.call(_SET_MODEL, {"sessionId": self.session_id, "modelId": model})
+        except TransportError:
+            raise TransportError(f"asked for model {model}, it offers no choice of a model") from None
+        confirm("model", model, answer.get("currentModelId"))
+
+    async def _set_mode(self, session: Message, mode: str) -> None:
+        """Set the mode unless it is in force, since one engine tells of a change in the agent's own voice."""
+        modes = session.get("modes") or {}
+        if modes.get("currentModeId") != mode:
+            self._told_mode = None
+            self._mode_told.clear()
+            if not await self._choose(session, "mode", mode):
+                await self._set_told_mode(modes, mode)
+        if self._told_mode is not None:
+            confirm("mode", mode, self._told_mode)
+        self._mode = mode
+
+    async def _set_told_mode(self, modes: Message, mode: str) -> None:
+        """Set a mode for which there is no option: the agent must tell of the change, in its answer or after it."""
+        if mode not in [offered.get("id") for offered in modes.get("availableModes", ())]:
+            raise TransportError(f"it offers no mode {mode}")
+        answer = await self.call(AGENT_METHODS["session_set_mode"], {"sessionId": self.session_id, "modeId": mode})
+        self._told_mode = answer.get("currentModeId", self._told_mode)
+        if self._told_mode is None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._mode_told.wait(), CONFIRM_SECONDS)
+        confirm("mode", mode, self._told_mode)
+
+
+def _option(document: Message, category: str) -> Message | None:
+    """Find the option of a session by its category."""
+    options = document.get("configOptions") or ()
+    return next((o for o in options if isinstance(o, dict) and o.get("category") == category), None)
