@@ -3,9 +3,9 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -14,7 +14,7 @@ from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import ClauseResult, capability, profile, verdict
 from turngate.errors import EnvironmentFailed, TurngateError
-from turngate.process import Stop
+from turngate.files import default_cache
 from turngate.process.executable import difference, fingerprint, identity
 from turngate_probes.clauses import CHECKS, judge_all, with_needs
 from turngate_probes.clauses.process import EVERYTHING
@@ -29,15 +29,11 @@ from turngate_probes.journal.events import clause_event, sight_event
 from turngate_probes.journal.journal import SCHEMA, Journal
 from turngate_probes.journal.surface import surface
 from turngate_probes.record import replay
-from turngate_probes.releases.install import Say, default_cache
 from turngate_probes.releases.save_result import save_probe_result
-from turngate_probes.releases.targets import Release, Target, held
+from turngate_probes.releases.source import Release, ReleaseSource, Target
 from turngate_probes.server_level.sticky_cases import SERVED
 
 KEPT_JOURNALS = 20
-
-# finds what a target names, and keeps it in place while the block runs
-Find = Callable[[Target, Say, Stop], AbstractContextManager[Release]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +75,18 @@ class Probe:
         settings: ProbeSettings,
         journal: Journal,
         stage: CaseRunner | None = None,
-        find: Find = held,
-        registry: str = "npm",
+        source: ReleaseSource | None = None,
     ) -> None:
-        """Probe on `stage`, which other probes may share; `find` finds the releases, which `registry` has."""
-        self.settings, self.journal, self._find, self._registry = settings, journal, find, registry
+        """Probe on `stage`, which other probes may share."""
+        self.settings, self.journal, self._source = settings, journal, source or ReleaseSource()
         self.stage = stage or CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep)
         self.interrupt = self.stage.interrupt
 
-    def run(self, targets: Sequence[Target]) -> None:
-        """Resolve and probe all targets side by side; what goes wrong with one leaves the others alone."""
+    def run(self, targets: Sequence[Target | Release]) -> None:
+        """Probe all targets side by side; what goes wrong with one leaves the others alone.
+
+        A release is one that the caller holds already.
+        """
         started = time.monotonic()
         self.journal.add(
             "probe.started", schema=SCHEMA, turngate=metadata.version("turngate"), machine=machine(),
@@ -103,14 +101,17 @@ class Probe:
             interrupted=self.interrupt.is_set(),
         )  # fmt: skip
 
-    def _probe(self, target: Target) -> float:
+    def _probe(self, target: Target | Release) -> float:
+        if isinstance(target, Release):
+            return ReleaseProbe(self, target).run()
+
         def say(text: str) -> None:
             self.journal.add("install.progress", release=str(target), text=text)
 
         with ExitStack() as holding:
             try:
                 with self.interrupt.covering() as stop:
-                    release = holding.enter_context(self._find(target, say, stop))
+                    release = holding.enter_context(self._source.held(target, say, stop))
             except CaseStoppedError as stopped:
                 self._unanswered(target, Reason.INTERRUPTED, str(stopped), "")
             except EnvironmentFailed as failed:
@@ -125,7 +126,7 @@ class Probe:
         """Journal a release that can't be asked anything."""
         self.journal.add(
             "release.planned", release=str(target), engine=target.engine, version=target.version,
-            executable=target.path and str(target.path), source="path" if target.path else self._registry,
+            executable=target.path and str(target.path), source="path" if target.path else self._source.name,
             contract_version=load.contract(target.engine).at().contract_version, turns=0, note="",
         )  # fmt: skip
         self.journal.add("release.failed", release=str(target), reason=reason.value, what=what, hint=hint)

@@ -24,7 +24,7 @@ from turngate_probes.harness.observations import Observation, Observations
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.probe import sandboxes_path
-from turngate_probes.releases.targets import Release
+from turngate_probes.releases.source import Release
 
 DEADLINE = 180.0
 DECIDING = frozenset(

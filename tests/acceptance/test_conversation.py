@@ -16,11 +16,10 @@ from urllib.error import HTTPError
 
 import pytest
 
-from turngate.contract import load
+from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate_probes.harness.cases import QUESTION
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.stub_model import Rule, Text, new_nonce
 
 pytestmark = pytest.mark.engines
@@ -95,15 +94,11 @@ def call(url: str, body: Any = None) -> dict[str, Any]:
 def _table(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Table]:
     """Install the pinned release and put it on PATH in a sandbox."""
     engine = str(request.param)
-    version = pinned_version(engine)
-    contract = load.contract(engine).at(version)
-    assert contract.npm
-    assert version
-    installed = install(engine, contract.npm, version, default_cache(), say=print)
+    contract, executable = engines.pinned_release(engine)
     with sandbox(contract.hermetic, tmp_path, engine, keep=False) as box:
         path = box.root / "path"
         path.mkdir()
-        (path / contract.executable).symlink_to(installed.executable)
+        (path / contract.executable).symlink_to(executable)
         env = box.env(contract.hermetic, box.work)
         env |= {"PATH": f"{path}:{env['PATH']}", "TURNGATE_DATA_DIR": str(box.root / "data")}
         yield Table(contract, box, env)

@@ -12,8 +12,8 @@ from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.probe import default_jobs, sandboxes_path
 from turngate_probes.record import replay
 from turngate_probes.record.recorder import record
-from turngate_probes.releases.install import pinned_version
-from turngate_probes.releases.targets import Target, resolve
+from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.source import ReleaseSource, Target
 
 # ended by us, at a time that is not the same twice
 ENDLESS = {"backend-500", "backend-away", "backend-hang", "interrupted", "killed", "stdin-open"}
@@ -31,7 +31,8 @@ def test_recording_codex_again_changes_nothing_but_the_provenance(
 ) -> None:
     """Two recordings of the pinned release are byte-identical in all cases that end by themselves."""
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
-    release = resolve(Target("codex", pinned_version("codex")), print)
+    with ReleaseSource().held(Target("codex", pinned_version("codex")), print) as release:
+        pass  # nothing else uses the cache meanwhile
     cases = [case for case in RECORDED if case.name not in ENDLESS]
     found = []
     for name in ("one", "two"):

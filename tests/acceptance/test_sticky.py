@@ -10,11 +10,10 @@ from typing import TypeVar
 import psutil
 import pytest
 
-from turngate.contract import load
+from tests.probes import engines
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.stub_model import Refuse, Rule, Text, ToolCall, new_nonce
 from turngate_reference.server.sticky.events import Gone, Opened, PermissionAsked, StickyEvent, StickyRequest, TurnEnded
 from turngate_reference.server.sticky.host import StickyHost
@@ -77,15 +76,11 @@ class Kept:
 def _kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Kept]:
     """Install the pinned release, and open a host for it."""
     engine = str(request.param)
-    version = pinned_version(engine)
-    contract = load.contract(engine).at(version)
-    assert contract.npm
-    assert version
-    installed = install(engine, contract.npm, version, default_cache(), say=print)
+    contract, executable = engines.pinned_release(engine)
     host = StickyHost()
     with sandbox(contract.hermetic, tmp_path, engine, keep=False) as box:
         try:
-            yield Kept(contract, installed.executable, box, host)
+            yield Kept(contract, executable, box, host)
         finally:
             host.close()
 

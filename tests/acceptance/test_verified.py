@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from turngate.contract import load
+from tests.probes import engines
 from turngate.contract.structs import EngineContract
+from turngate.files import default_cache
 from turngate_probes.harness.cases import ASK, FINAL
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.server_level.client import Client
 from turngate_probes.server_level.server import Serving, request
 from turngate_probes.stub_model import Rule, new_nonce
@@ -65,11 +65,7 @@ class World:
 @contextmanager
 def served(engine: str, folder: Path, wrapper: str = "") -> Iterator[World]:
     """Serve the pinned release of an engine, wrapped if there is code, with a cache that holds no result."""
-    version = pinned_version(engine)
-    contract = load.contract(engine).at(version)
-    assert contract.npm
-    assert version
-    real = install(engine, contract.npm, version, default_cache(), say=print).executable
+    contract, real = engines.pinned_release(engine)
     # not below the system's temporary directory, which some engines distrust
     with sandbox(contract.hermetic, default_cache() / "sandboxes", f"verified-{engine}", keep=False) as box:
         path = box.root / "path"

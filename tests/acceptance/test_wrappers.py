@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate.contract import load
 from turngate.contract.verdict import ClauseResult, Verdict, verdict
-from turngate_probes.releases.install import default_cache, install, pinned_version
+from turngate.files import default_cache
 
 pytestmark = pytest.mark.engines
 
@@ -29,10 +28,7 @@ sys.exit(subprocess.run((REAL, *argv)).returncode)
 @pytest.fixture(name="codex", scope="module")
 def _codex() -> Path:
     """The pinned release of the real codex, from the cache or from npm."""
-    source, version = load.contract("codex").at().npm, pinned_version("codex")
-    assert source
-    assert version
-    return install("codex", source, version, default_cache(), say=print).executable
+    return engines.pinned_release("codex")[1]
 
 
 def wrapped(codex: Path, folder: Path, code: str) -> Path:

@@ -13,10 +13,9 @@ from typing import Any
 from tests.bench.form import Count
 from tests.bench.served import Served, make_home, serving
 from tests.bench.sticky_resume_figures import resumed
-from turngate.contract import load
+from tests.probes import engines
 from turngate_probes.harness import cases
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.stub_model import Rule
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
@@ -60,11 +59,7 @@ def _added(folder: Path, *, short: bool) -> None:
 
 def _real(folder: Path, *, short: bool) -> None:
     """Compare two turns of the real codex through the server with the same two calls made directly."""
-    version = pinned_version("codex")
-    contract = load.contract("codex").at(version)
-    if contract.npm is None or version is None:
-        raise RuntimeError("codex has no pin")
-    executable = install("codex", contract.npm, version, default_cache(), say=print).executable
+    contract, executable = engines.pinned_release("codex")
     direct, through, rounds = [], [], ROUNDS.of(short=short)
     for number in range(rounds):
         with sandbox(contract.hermetic, folder, f"direct-{number}", keep=False) as box:
@@ -76,7 +71,8 @@ def _real(folder: Path, *, short: bool) -> None:
             with serving(box.root / "data", env, *passed) as served:
                 through.append(_scripted(served, box, contract.hermetic.model))
     alone, added = statistics.median(direct), statistics.median(through) - statistics.median(direct)
-    print(f"  two turns of codex {version}: {alone:.2f} s directly, {alone + added:.2f} s through the server:", end=" ")
+    codex = f"codex {contract.version}"
+    print(f"  two turns of {codex}: {alone:.2f} s directly, {alone + added:.2f} s through the server:", end=" ")
     print(f"{(alone + added) / alone:.2f} x, medians of {rounds}")
 
 

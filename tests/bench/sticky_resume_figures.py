@@ -13,15 +13,15 @@ from typing import Any
 import psutil
 
 from tests.bench.form import Count
+from tests.probes import engines
 from turngate.argv import build
-from turngate.contract import load
 from turngate.contract.structs import EngineContract
+from turngate.files import default_cache
 from turngate.model import Mode
 from turngate.process import ProcessOutcome, ProcessRequest, Stdin, run
 from turngate.turn.read import read_turn
 from turngate_probes.harness.cases import ASK, FINAL
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.releases.install import default_cache, install, pinned_version
 from turngate_probes.stub_model import Rule
 from turngate_reference.server.sticky.events import Opened, StickyEvent, StickyRequest, TurnEnded
 from turngate_reference.server.sticky.host import StickyHost
@@ -51,11 +51,7 @@ def bench(*, short: bool) -> None:
     print("  | engine | way | both turns | from reply to answer | CPU of that | memory held while waiting |")
     print("  |---|---|---|---|---|---|")
     for engine in ENGINES:
-        version = pinned_version(engine)
-        contract = load.contract(engine).at(version)
-        if contract.npm is None or version is None:
-            raise RuntimeError(f"{engine} has no pin")
-        executable = install(engine, contract.npm, version, default_cache(), say=print).executable
+        contract, executable = engines.pinned_release(engine)
         ways: dict[str, Way] = {"sticky": _sticky, "resume": resumed}
         costs: dict[str, list[Cost]] = {name: [] for name in ways}
         for _ in range(ROUNDS.of(short=short)):
@@ -63,7 +59,7 @@ def bench(*, short: bool) -> None:
                 with sandbox(contract.hermetic, default_cache() / "sandboxes", f"bench-{engine}", keep=False) as box:
                     costs[name].append(way(contract, executable, box))
         for name, found in costs.items():
-            print(f"  | {engine} {version} | {name} | {_row(found)} |", flush=True)
+            print(f"  | {engine} {contract.version} | {name} | {_row(found)} |", flush=True)
 
 
 def _row(costs: list[Cost]) -> str:

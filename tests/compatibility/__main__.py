@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.compatibility.kept import ROOT, added, read, write
 from tests.compatibility.render import in_readme, page
-from turngate_probes.releases.published import published
+from turngate_probes.releases.source import published
 
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "compatibility.md"
 
@@ -20,7 +20,7 @@ def main() -> int:
     for path in map(Path, sys.argv[1:]):
         report = json.loads(path.read_text("utf-8"))
         names = {release["engine"] for release in report["releases"]}
-        kept = added(kept, report, {name: published(name, ROOT).versions for name in names})
+        kept = added(kept, report, {name: published(name).versions for name in names})
     write(kept)
     PAGE.write_text(page(kept), "utf-8")
     README.write_text(in_readme(README.read_text("utf-8"), kept), "utf-8")

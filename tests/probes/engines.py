@@ -14,8 +14,17 @@ from turngate_probes.harness.interrupt import Interrupt, Obstacle
 from turngate_probes.harness.observations import Observation, Observations
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
+from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.source import ReleaseSource, Target
 
 SOURCE = Path(__file__).with_name("fake_engine.py")
+
+
+def pinned_release(engine: str) -> tuple[EngineContract, Path]:
+    """Return the contract and the executable of an engine's pinned release, from the cache or from npm."""
+    with ReleaseSource().held(Target(engine, pinned_version(engine)), print) as release:
+        assert release.executable
+        return release.contract, release.executable
 
 
 def install(folder: Path, *lies: str) -> Path:

@@ -8,7 +8,7 @@ import pytest
 from semver import Version
 
 from turngate.contract import load
-from turngate_probes.releases.install import check_integrity, pinned_version
+from turngate_probes.releases.npm import check_integrity, pinned_version
 
 PINS = files("turngate_probes.releases") / "pins"
 PINNED = sorted(each.name for each in PINS.iterdir() if each.is_dir())

@@ -13,7 +13,7 @@ from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Event, Journal, read
 from turngate_probes.probe import KEPT_JOURNALS, Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path
-from turngate_probes.releases.targets import parse_target
+from turngate_probes.releases.source import parse_target
 from turngate_probes.report.build import build
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

@@ -18,7 +18,7 @@ from turngate.process.executable import identity
 from turngate.process.probe_results import last_result, last_verification
 from turngate_probes import verify
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
-from turngate_probes.releases.targets import Release
+from turngate_probes.releases.source import Release
 
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 

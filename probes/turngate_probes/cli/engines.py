@@ -16,7 +16,7 @@ def list_engines(as_json: bool) -> None:
     import shutil  # noqa: PLC0415
 
     from turngate.contract import load  # noqa: PLC0415 - as above
-    from turngate_probes.releases.install import pinned_version  # noqa: PLC0415
+    from turngate_probes.releases.npm import pinned_version  # noqa: PLC0415
 
     rows = []
     for name in load.engines():
@@ -44,14 +44,14 @@ def list_engines(as_json: bool) -> None:
 def install_engines(names: tuple[str, ...]) -> int:
     """Install pinned releases (or the named ones) into the cache, without install scripts."""
     from turngate.contract import load  # noqa: PLC0415 - as above
-    from turngate_probes.releases.install import default_cache, install, pinned_version  # noqa: PLC0415
-    from turngate_probes.releases.targets import parse_target  # noqa: PLC0415
+    from turngate_probes.releases.npm import pinned_version  # noqa: PLC0415
+    from turngate_probes.releases.source import ReleaseSource, Target, parse_target  # noqa: PLC0415
 
     pinned = [name for name in load.engines() if pinned_version(name)]
     for target in map(parse_target, names or pinned):
-        version, npm = target.version or pinned_version(target.engine), load.contract(target.engine).at().npm
-        if npm is None or version is None:
+        version = target.version or pinned_version(target.engine)
+        if load.contract(target.engine).at().npm is None or version is None:
             raise click.UsageError(f"{target.engine} has no release that npm could install")
-        done = install(target.engine, npm, version, default_cache(), say=lambda text: click.echo(text, err=True))
-        click.echo(f"{done.engine}@{done.version} {done.executable}")
+        with ReleaseSource().held(Target(target.engine, version), lambda text: click.echo(text, err=True)) as release:
+            click.echo(f"{release.name} {release.executable}")
     return 0

@@ -64,7 +64,7 @@ def probe(  # noqa: PLR0913 - as it has options
     from turngate_probes.journal.journal import Journal  # noqa: PLC0415
     from turngate_probes.probe import Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
     from turngate_probes.releases.selection import known_clauses  # noqa: PLC0415
-    from turngate_probes.releases.targets import parse_target  # noqa: PLC0415
+    from turngate_probes.releases.source import parse_target  # noqa: PLC0415
 
     asked = [parse_target(text) for text in targets or load.engines()]
     if level == "live":

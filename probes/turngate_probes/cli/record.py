@@ -29,27 +29,32 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
 
     Exit codes: 0 recorded; 2 some release could not be.
     """
-    from turngate.errors import TurngateError  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from contextlib import ExitStack  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from functools import partial  # noqa: PLC0415
+
+    from turngate.errors import TurngateError  # noqa: PLC0415
     from turngate_probes.harness.cases import RECORDED  # noqa: PLC0415
     from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
     from turngate_probes.harness.runner import CaseRunner  # noqa: PLC0415
     from turngate_probes.probe import default_jobs, sandboxes_path  # noqa: PLC0415
     from turngate_probes.record.recorder import record as record_release  # noqa: PLC0415
     from turngate_probes.releases import recorded_releases  # noqa: PLC0415
-    from turngate_probes.releases.targets import parse_target, resolve  # noqa: PLC0415
+    from turngate_probes.releases.source import ReleaseSource, parse_target  # noqa: PLC0415
 
     if unknown := sorted(set(only) - {case.name for case in RECORDED}):
         raise click.UsageError(f"no such case: {', '.join(unknown)}; cases: {', '.join(c.name for c in RECORDED)}")
     cases = [case for case in RECORDED if not only or case.name in only]
     fixtures = into or recorded_releases.folder() or Path("fixtures")
-    interrupt, failed = Interrupt(), 0
+    interrupt, source, failed = Interrupt(), ReleaseSource(), 0
+    say = partial(click.echo, err=True)
     stage = CaseRunner.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
     with interrupting(interrupt.set):
         for target in map(parse_target, targets):
             try:
-                with interrupt.covering() as stop:
-                    release = resolve(target, lambda text: click.echo(text, err=True), stop)
-                done = record_release(release, cases, stage, fixtures, interrupt, note)
+                with ExitStack() as holding:
+                    with interrupt.covering() as stop:
+                        release = holding.enter_context(source.held(target, say, stop))
+                    done = record_release(release, cases, stage, fixtures, interrupt, note)
             except TurngateError as error:
                 click.echo(f"{target}: {error}", err=True)
                 failed += 1

@@ -40,8 +40,8 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
         return int(simulate.main([*before, *arguments, target], "turngate simulate", standalone_mode=False))
     from turngate.contract import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
     from turngate_probes.releases import recorded_releases  # noqa: PLC0415
-    from turngate_probes.releases.install import pinned_version  # noqa: PLC0415
-    from turngate_probes.releases.targets import parse_target  # noqa: PLC0415
+    from turngate_probes.releases.npm import pinned_version  # noqa: PLC0415
+    from turngate_probes.releases.source import parse_target  # noqa: PLC0415
     from turngate_probes.simulate import process  # noqa: PLC0415
 
     asked = parse_target(target)

@@ -34,7 +34,7 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
 
     from turngate.process.signals import heard  # noqa: PLC0415
     from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt  # noqa: PLC0415
-    from turngate_probes.releases.targets import held, parse_target  # noqa: PLC0415
+    from turngate_probes.releases.source import ReleaseSource, parse_target  # noqa: PLC0415
     from turngate_probes.verify import verify as verified  # noqa: PLC0415
 
     interrupt = Interrupt()
@@ -51,7 +51,7 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
         try:
             with (
                 interrupt.covering() as stop,
-                held(parse_target(target), lambda text: click.echo(text, err=True), stop) as release,
+                ReleaseSource().held(parse_target(target), lambda text: click.echo(text, err=True), stop) as release,
             ):
                 found = verified(release, interrupt)
         except CaseStoppedError:

@@ -4,16 +4,14 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from turngate.errors import EnvironmentFailed
-from turngate.files import default_cache
 from turngate_probes.gate.cross_resume import cross_resume
-from turngate_probes.gate.sources import Registry, held_from
+from turngate_probes.gate.sources import located
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
@@ -22,9 +20,9 @@ from turngate_probes.matrix.joined import joined
 from turngate_probes.matrix.results import Plan
 from turngate_probes.matrix.run import Matrix
 from turngate_probes.probe import Probe, ProbeSettings
-from turngate_probes.releases import install
-from turngate_probes.releases.published import Source
-from turngate_probes.releases.targets import Target, held
+from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.registry import Registry
+from turngate_probes.releases.source import Release, ReleaseSource, Target
 from turngate_probes.report.build import Report, build
 
 Listener = Callable[[Event], None]
@@ -65,7 +63,7 @@ class Collecting:
 
     def __init__(self, question: ReleaseQuestion, listener: Listener, interrupt: Interrupt) -> None:
         self.question, self.interrupt, self._listener = question, interrupt, listener
-        self._source: Source | None = None
+        self._registry: Registry | None = None
         self._telling, self._parts = threading.Lock(), 0
 
     def run(self) -> Collected:
@@ -73,28 +71,24 @@ class Collecting:
 
         What is not published is told before anything is probed.
         """
-        registry = Registry(self.question.new.engine, self.interrupt)
-        old, new = (registry.exact(each) for each in (self.question.old, self.question.new))
+        (old, new), self._registry = located((self.question.old, self.question.new), self.interrupt)
         versions = tuple(dict.fromkeys(str(each.version) for each in (old, new) if each.version))
-        self._source = registry.source(versions) if versions else None
         own = [(name, each) for name, each in (("old", old), ("new", new)) if each.path]
         self._parts = len(versions) + len(own) + bool(self.question.crossed)
         self._tell({"event": "matrix.planned", "at": "", "releases": self._parts, "kept": 0})
         with ThreadPoolExecutor(2, thread_name_prefix="gate") as pool:
             waiting = [pool.submit(self._probed, *each) for each in own]
-            found = self._kept(self._source, versions) if self._source else {}
+            found = self._kept(self._registry, versions) if self._registry else {}
             found |= dict(each.result() for each in waiting)
         (_, before), (frame, after) = found[str(old)], found[str(new)]
         crossed = self._crossed(old, new) if self._can_cross((before, after)) else None
         return Collected(before, after, crossed, frame)
 
-    def _kept(self, source: Source, versions: tuple[str, ...]) -> dict[str, tuple[Report, ReleaseAnswer]]:
+    def _kept(self, registry: Registry, versions: tuple[str, ...]) -> dict[str, tuple[Report, ReleaseAnswer]]:
         """Return the answers of published releases as a matrix does: what is known is not asked again."""
         at, asked = datetime.now(UTC).isoformat(timespec="milliseconds"), self.question
-        plan = Plan.of(source, versions, asked.settings.level, asked.settings.clauses, at=at, machine=machine())
-        running = Matrix(
-            plan, source, asked.folder, asked.settings, default_cache(), asked.limit, self._tell, self.interrupt
-        )
+        plan = Plan.of(registry, versions, asked.settings.level, asked.settings.clauses, at=at, machine=machine())
+        running = Matrix(plan, registry, asked.folder, asked.settings, asked.limit, self._tell, self.interrupt)
         plan = replace(plan, totals=running.run())
         frame = joined([plan], [asked.folder], interrupted=self.interrupt.is_set(), failed=running.failed)
         return {
@@ -106,7 +100,7 @@ class Collecting:
 
     def _probed(self, name: str, target: Target) -> tuple[str, tuple[Report, ReleaseAnswer]]:
         """Probe an executable of one's own; nothing tells whether it is the one of an earlier answer."""
-        report, events = self._journalled(name, self.question.settings, held, target, self._tell)
+        report, events = self._journalled(name, self.question.settings, target, self._tell)
         return str(target), (report, ReleaseAnswer(report["releases"][0], events))
 
     def _crossed(self, old: Target, new: Target) -> Report:
@@ -116,11 +110,12 @@ class Collecting:
 
         with ExitStack() as holding:
             with self.interrupt.covering() as stop:
-                before, after = (holding.enter_context(held_from(each, self._source, stop)) for each in (old, new))
+                source = ReleaseSource(self._registry)
+                before, after = (holding.enter_context(source.held(each, lambda _: None, stop)) for each in (old, new))
             settings = replace(
                 self.question.settings, level="gate", clauses=self.question.crossed, more=(cross_resume(before),)
             )
-            report, _ = self._journalled("crossing", settings, lambda *_: nullcontext(after), new, told)
+            report, _ = self._journalled("crossing", settings, after, told)
             return report
 
     def _can_cross(self, answers: Sequence[ReleaseAnswer]) -> bool:
@@ -135,13 +130,13 @@ class Collecting:
             self._listener(event)
 
     def _journalled(
-        self, name: str, settings: ProbeSettings, find: Any, target: Target, listener: Listener
+        self, name: str, settings: ProbeSettings, target: Target | Release, listener: Listener
     ) -> tuple[Report, list[Event]]:
         path = self.question.folder / f"gate-{name}-{os.getpid()}.ndjson"
         stage = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt)
         journal = Journal(path, [listener])
         try:
-            Probe(settings, journal, stage, find).run([target])
+            Probe(settings, journal, stage).run([target])
             journal.close()
             events = list(read(path))
         finally:
@@ -152,7 +147,7 @@ class Collecting:
 
 def default_old(engine: str) -> Target:
     """Return the pinned release; EnvironmentFailed if there is none."""
-    pinned = install.pinned_version(engine)
+    pinned = pinned_version(engine)
     if pinned is None:
         raise EnvironmentFailed(f"{engine} is not pinned", f"name the older release: --from {engine}@VERSION")
     return Target(engine, pinned)

@@ -22,9 +22,9 @@ from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.harness.resource_usage import jobs_for
 from turngate_probes.probe import ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache_limit import parse_size
-from turngate_probes.releases.install import LATEST
+from turngate_probes.releases.npm import LATEST
 from turngate_probes.releases.selection import known_clauses
-from turngate_probes.releases.targets import Target, parse_target
+from turngate_probes.releases.source import Target, parse_target
 from turngate_probes.report.build import INTERRUPTED_CODE, Report
 
 
@@ -47,15 +47,12 @@ class GateCommand:
         older, newer = _targets(old, new)
         crossed = tuple(each for each in clauses if each in CLAUSES)
         asked = known_clauses([each for each in clauses if each not in CLAUSES], "hermetic")
-        try:
-            limit = parse_size(cache_limit)
-        except ValueError as wrong:
-            raise EnvironmentFailed(str(wrong), "see --cache-limit") from wrong
         settings = ProbeSettings(
             "hermetic", jobs or jobs_for(os.cpu_count() or 1), sandboxes_path(None), keep=False, strict=False,
             clauses=asked or (("version.readable",) if crossed else ()),
         )  # fmt: skip
         folder = (results or default_cache() / "matrix").absolute()
+        limit = parse_size(cache_limit)
         question = ReleaseQuestion(older, newer, settings, crossed if clauses else CLAUSES, folder, limit)
         named = str(baseline) if baseline else None
         return cls(question, read(baseline) if baseline else (), named, json_to, tuple(reports))

@@ -7,7 +7,7 @@ from turngate_probes.clauses.gate import CASE
 from turngate_probes.harness.cases import ASK, FINAL, Case, ask
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.observations import Turn
-from turngate_probes.releases.targets import Release
+from turngate_probes.releases.source import Release
 
 CLAUSES = ("upgrade.resume", "rollback.resume", "rollback.touched")
 

@@ -118,7 +118,7 @@ TOKENS = 100  # both prompts with both answers, generously
 SHOWN = "<session id>"
 
 
-def story() -> Case:
+def steps() -> Case:
     """Make the case, under the name that the checks look for."""
     return Case("main", _play, TURNS, level="live")
 

@@ -11,7 +11,7 @@ from rich.text import Text
 from turngate.contract.clauses import Result
 from turngate.errors import EnvironmentFailed
 from turngate.sanitize import visible
-from turngate_probes.releases.install import nearest
+from turngate_probes.releases.selection import nearest
 from turngate_probes.report.text import evidence_lines, print_line, style_of
 
 SCHEMA = "turngate.bisect-report/1"
@@ -113,7 +113,7 @@ class Bisection:
 
     def _place(self, version: str) -> int:
         if version not in self.versions:
-            near = ", ".join(nearest(version, list(self.versions)))
+            near = ", ".join(nearest(version, self.versions))
             raise EnvironmentFailed(
                 f"{version} is no published release that the contract covers", f"nearest: {near}" if near else ""
             )

@@ -20,9 +20,9 @@ from turngate_probes.matrix.results import Plan, plans
 from turngate_probes.matrix.run import Matrix
 from turngate_probes.probe import ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache_limit import parse_size
-from turngate_probes.releases.published import Source, published, with_named
+from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.selection import chosen, known_clauses, parse_shard
-from turngate_probes.releases.targets import parse_target
+from turngate_probes.releases.source import parse_target, published
 from turngate_probes.report.build import INTERRUPTED_CODE, Report
 from turngate_probes.report.output import write_json
 
@@ -48,53 +48,46 @@ class MatrixCommand:
         if target.version or target.path:
             raise EnvironmentFailed(f"{engine!r} is more than an engine", "name versions by --versions, --good, --bad")
         level = level or _level_of(clauses)
-        try:
-            limit = parse_size(cache_limit)
-        except ValueError as wrong:
-            raise EnvironmentFailed(str(wrong), "see --cache-limit") from wrong
         settings = ProbeSettings(
             level, jobs or jobs_for(os.cpu_count() or 1), sandboxes_path(None), keep=False, strict=strict,
             clauses=known_clauses(clauses, level),
         )  # fmt: skip
-        return cls(target.engine, settings, (results or default_cache() / "matrix").absolute(), limit)
+        return cls(target.engine, settings, (results or default_cache() / "matrix").absolute(), parse_size(cache_limit))
 
-    def plan(self, source: Source, versions: Sequence[str], shard: tuple[int, int] = (1, 1)) -> Plan:
+    def plan(self, registry: Registry, versions: Sequence[str], shard: tuple[int, int] = (1, 1)) -> Plan:
         """Plan these releases."""
         at = datetime.now(UTC).isoformat(timespec="milliseconds")
-        return Plan.of(source, versions, self.settings.level, self.settings.clauses, shard, at=at, machine=machine())
+        return Plan.of(registry, versions, self.settings.level, self.settings.clauses, shard, at=at, machine=machine())
 
-    def matrix(self, source: Source, plan: Plan, listener: Listener, interrupt: Interrupt) -> Matrix:
+    def matrix(self, registry: Registry, plan: Plan, listener: Listener, interrupt: Interrupt) -> Matrix:
         """Make the run of a plan."""
-        return Matrix(plan, source, self.folder, self.settings, default_cache(), self.limit, listener, interrupt)
+        return Matrix(plan, registry, self.folder, self.settings, self.limit, listener, interrupt)
 
 
-def choose(order: MatrixCommand, spec: str, stop: Stop | None = None) -> tuple[Source, tuple[str, ...]]:
+def choose(order: MatrixCommand, spec: str, stop: Stop | None = None) -> tuple[Registry, tuple[str, ...]]:
     """Ask what is published and choose of it; EnvironmentFailed if it can't be asked, or nothing is chosen."""
-    source = published(order.engine, Path.cwd(), stop)
-    versions = chosen(spec, source.versions)
-    return with_named(source, versions, Path.cwd(), stop), versions
+    registry = published(order.engine, stop)
+    versions = chosen(spec, registry.versions)
+    return registry.with_integrity(versions, stop), versions
 
 
 def run_matrix(order: MatrixCommand, spec: str, shard: str, json_to: str | None, reports: Sequence[Path] = ()) -> int:
     """Probe what `spec` chooses and report on it; gives the exit code."""
-    try:
-        part = parse_shard(shard)
-    except ValueError as wrong:
-        raise EnvironmentFailed(str(wrong), "see --shard") from wrong
+    part = parse_shard(shard)
     console, interrupt = report.console_for(json_to), Interrupt()
     with interrupting(interrupt.set):
         try:
             with interrupt.covering() as stop:
-                source, versions = choose(order, spec, stop)
+                registry, versions = choose(order, spec, stop)
         except (CaseStoppedError, EnvironmentFailed):
             if interrupt.is_set():
                 return INTERRUPTED_CODE
             raise
-        plan = order.plan(source, versions, part)
+        plan = order.plan(registry, versions, part)
         if not plan.mine:
             raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "ask for fewer shards")
         with report.live(console) as listener:
-            running = order.matrix(source, plan, listener, interrupt)
+            running = order.matrix(registry, plan, listener, interrupt)
             totals = running.run()
     found = joined(
         [replace(plan, totals=totals)], [order.folder], strict=order.settings.strict,
@@ -115,11 +108,11 @@ def run_bisection(order: MatrixCommand, good: str | None, bad: str | None, json_
     with interrupting(interrupt.set), report.live(console) as listener:
         try:
             with interrupt.covering() as stop:
-                source = published(order.engine, Path.cwd(), stop)
-            covered = [v for v in chosen("all", source.versions) if _covers(order.engine, v)]
+                registry = published(order.engine, stop)
+            covered = [v for v in chosen("all", registry.versions) if _covers(order.engine, v)]
             # the newest release, leaps back, then halves
             listener({"event": "matrix.planned", "at": "", "releases": 2 * len(covered).bit_length(), "kept": 0})
-            search = Bisection(covered, lambda version: _ask(order, source, version, clause, interrupt, listener))
+            search = Bisection(covered, lambda version: _ask(order, registry, version, clause, interrupt, listener))
             change = search.search(good, bad)
         except (CaseStoppedError, EnvironmentFailed):
             if interrupt.is_set():
@@ -133,10 +126,10 @@ def run_bisection(order: MatrixCommand, good: str | None, bad: str | None, json_
 
 
 def _ask(
-    order: MatrixCommand, source: Source, version: str, clause: str, interrupt: Interrupt, listener: Listener
+    order: MatrixCommand, registry: Registry, version: str, clause: str, interrupt: Interrupt, listener: Listener
 ) -> ClauseAnswer:
-    plan = order.plan(source, (version,))
-    running = order.matrix(source, plan, lambda e: None if e["event"] == "matrix.planned" else listener(e), interrupt)
+    plan = order.plan(registry, (version,))
+    running = order.matrix(registry, plan, lambda e: None if e["event"] == "matrix.planned" else listener(e), interrupt)
     totals = running.run()
     if interrupt.is_set():
         raise InterruptedCaseError

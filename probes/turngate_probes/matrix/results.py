@@ -18,8 +18,7 @@ from typing import Any
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.files import locked, write_atomically
-from turngate_probes.releases.published import Source
-from turngate_probes.releases.selection import sharded
+from turngate_probes.releases.registry import Registry
 
 SCHEMA = "turngate.matrix-plan/1"
 KEY_LENGTH = 12
@@ -53,25 +52,26 @@ class Plan:
 
     @classmethod
     def of(
-        cls, source: Source, versions: Iterable[str], level: str, clauses: tuple[str, ...],
+        cls, registry: Registry, versions: Iterable[str], level: str, clauses: tuple[str, ...],
         shard: tuple[int, int] = (1, 1), *, at: str = "", machine: dict[str, Any] | None = None,
     ) -> "Plan":  # fmt: skip
-        """Plan the releases of a source."""
-        contract, version = load.contract(source.contract.engine), metadata.version("turngate")
-        asked = [contract.document.data, repr(load.catalogue()), version, level, sorted(clauses)]
+        """Plan releases that a registry has."""
+        contract, turngate = load.contract(registry.engine), metadata.version("turngate")
+        asked = [contract.document.data, repr(load.catalogue()), turngate, level, sorted(clauses)]
         files = {}
-        for each in versions:
-            key = _digest([*asked, source.identity(each)])
-            files[each] = f"{contract.engine}@{each}-{key}"
+        for version in versions:
+            key = _digest([*asked, registry.identity(version)])
+            files[version] = f"{contract.engine}@{version}-{key}"
         return cls(
-            contract.engine, source.registry, level, clauses, shard, files, version,
-            source.contract.contract_version, at, machine or {},
+            contract.engine, registry.name, level, clauses, shard, files, turngate,
+            contract.at().contract_version, at, machine or {},
         )  # fmt: skip
 
     @property
     def mine(self) -> tuple[str, ...]:
-        """The versions of this shard."""
-        return sharded(tuple(self.files), self.shard)
+        """The versions of this shard: every n-th, so that each shard gets old and new ones."""
+        number, count = self.shard
+        return tuple(self.files)[number - 1 :: count]
 
     def path(self, folder: Path) -> Path:
         """Name the plan's own file."""

@@ -20,7 +20,7 @@ from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal, read
 from turngate_probes.probe import Probe, ProbeSettings, default_jobs, sandboxes_path
-from turngate_probes.releases.targets import Target, parse_target
+from turngate_probes.releases.source import Target, parse_target
 from turngate_probes.report.build import Report, bugs, build
 from turngate_probes.report.wording import evidence_text, known
 

@@ -18,7 +18,7 @@ from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, claimed
 from turngate_probes.record.files import rendered, to_yaml
-from turngate_probes.releases.targets import Release
+from turngate_probes.releases.source import Release
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,14 +16,15 @@ GUESS = 900 * 10**6  # bytes of a release of which no other is known; the larges
 WITH_ARCHIVE = 1.5  # what an installation takes over what it leaves: the archives lie beside their content
 LEAST_FREE = 512 * 10**6
 PATIENCE = 0.5
+INSTALLING = 2
 
 
 def parse_size(text: str) -> int:
-    """Read a size such as `500M`, `2GB` or `1.5g` into bytes; ValueError if it is none."""
-    found = re.fullmatch(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
-    if not found or not float(found["number"]):
-        raise ValueError(f"{text!r} is no size; write 500M or 10G")
-    return int(float(found["number"]) * UNITS[found["unit"].upper()])
+    """Read a size such as `500M`, `2GB` or `1.5g` into bytes; EnvironmentFailed if it is none."""
+    size = re.fullmatch(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not size or not float(size["number"]):
+        raise EnvironmentFailed(f"{text!r} is no size; write 500M or 10G", "see --cache-limit")
+    return int(float(size["number"]) * UNITS[size["unit"].upper()])
 
 
 def bytes_below(folder: Path) -> int:
@@ -49,26 +50,34 @@ class CacheLimit:
         self.limit, self._home, self._wait = limit, cache.absolute() / "engines", wait
         self._lock, self._sizes, self._reserved = threading.Lock(), dict[Path, int](), 0
         self._mine: list[Path] = []
+        self._installing = threading.Semaphore(INSTALLING)
         clear(self._home)
 
     @contextmanager
     def reserved(self, root: Path, say: Say) -> Iterator[None]:
-        """Make room for a release that the block installs at `root`.
+        """Make room for a release that the block installs at `root`, when few others are being installed.
 
         Waits while others of ours are in use; EnvironmentFailed if there can't be room, or the disk is full.
         """
-        while not (guess := self._reserve(root.parent)):
-            say(f"waiting for room in the cache ({self.limit / 1e9:.1f} GB)")
-            self._wait(PATIENCE)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._reserved -= guess
+        with self._installing:
+            while not (guess := self._reserve(root.parent)):
+                say(f"waiting for room in the cache ({self.limit / 1e9:.1f} GB)")
+                self._wait(PATIENCE)
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._reserved -= guess
 
     @contextmanager
     def held(self, root: Path) -> Iterator[None]:
-        """Note that the release at `root` is ours and in use while the block runs."""
+        """Note that the release at `root` is ours and in use while the block runs.
+
+        EnvironmentFailed if the disk is so full that an engine would stumble over it.
+        """
+        self._home.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(self._home).free < LEAST_FREE:
+            raise _disk_full()
         with self._lock:
             self._mine.append(root)
         try:
@@ -76,12 +85,6 @@ class CacheLimit:
         finally:
             with self._lock:
                 self._mine.remove(root)
-
-    def check_disk(self) -> None:
-        """Raise EnvironmentFailed if the disk is so full that an engine would stumble over it."""
-        self._home.mkdir(parents=True, exist_ok=True)
-        if shutil.disk_usage(self._home).free < LEAST_FREE:
-            raise _disk_full()
 
     def used(self) -> int:
         """Return the bytes of all releases, half-installed ones included."""

@@ -1,121 +1,167 @@
-"""npm, run without scripts and without chatter, its failures told apart."""
+"""The releases of an engine on npm, and the pins: integrity checked, without install scripts."""
 
+import json
 import os
-import re
+import platform
 import shutil
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
+from typing import Any, Self
+
+from semver import Version
 
 from turngate.errors import EnvironmentFailed
-from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stop, run
-from turngate.sanitize import redact
+from turngate.files import overlay
+from turngate.process import Stop
+from turngate_probes.releases.package_managers import NpmFailed, npm
+from turngate_probes.releases.registry import Registry
 
-TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
-_SHOWN_LINES = 6
-_CHATTER = ("code ", "errno ", "syscall ", "path ", "at ", "A complete log of this run")
-
-_FLAGS = (
-    "--ignore-scripts",
-    "--include=optional",  # the builds for each platform are optional dependencies
-    "--no-audit",
-    "--no-fund",
-    "--loglevel=error",
-    # npm would wait 10 s and then a minute before it says that the registry is out of reach
-    "--fetch-retry-mintimeout=1000",
-    "--fetch-retry-maxtimeout=5000",
-)
-
-_UNREACHABLE = (
-    "EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EPROTO|ERR_SOCKET_TIMEOUT|ETIMEDOUT|"
-    "FETCH_ERROR|E429|E5..|CERT_.*|.*_CERT.*|ERR_TLS.*"
-)
-
-# npm's error codes, what is wrong, what to do about it
-_CAUSES = (
-    (
-        _UNREACHABLE,
-        "the package registry cannot be reached",
-        "check the network, and npm's proxy and registry settings; or name an executable: ENGINE=/path/to/it",
-    ),
-    (
-        "ETARGET|E404",
-        "there is no such release",
-        "ask for another version",
-    ),
-    (
-        "EINTEGRITY",
-        "the package's content is not what was promised",
-        "try 'npm cache verify'; if it happens again do not use the release, and tell its maintainers",
-    ),
-    (
-        "ENOSPC|EDQUOT",
-        "the disk is full",
-        "make room, or set TURNGATE_CACHE_DIR to a folder on another disk",
-    ),
-    (
-        "EACCES|EPERM|EROFS",
-        "a folder cannot be written",
-        "mend its permissions, or set TURNGATE_CACHE_DIR to another one",
-    ),
-    (
-        "EBADPLATFORM|EBADENGINE",
-        "the release does not support this platform",
-        "probe it on a platform that it supports",
-    ),
-)
+LATEST = "latest"
+PINS = Path(__file__).parent / "pins"
+NPM_CACHE = ".npm-cache"
+_FIELDS = ("version", "dist.integrity", "--json")
 
 
-@dataclass
-class NpmFailed(EnvironmentFailed):
-    """npm exited badly; `code` is its error code, such as ETARGET, or empty when it named none."""
-
-    code: str = ""
-
-    def no_such_release(self) -> bool:
-        """Return whether the registry answered, but does not have what was asked for."""
-        return self.code in ("ETARGET", "E404")
+def pin_of(engine: str) -> Path:
+    """Return the folder of an engine's pin: that of the overlay, where it has one, else ours."""
+    own = overlay()
+    folder = own / "pins" / engine if own else None
+    return folder if folder and folder.is_dir() else PINS / engine
 
 
-def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
-    """Run npm in `cwd`, with the settings that the user has made for it, and return its standard output.
+def pinned_version(engine: str) -> str | None:
+    """Return the version that `engine` is pinned at, or None when it has no pin."""
+    manifest = pin_of(engine) / "package.json"
+    if not manifest.is_file():
+        return None
+    (version,) = json.loads(manifest.read_text())["dependencies"].values()
+    return str(version)
 
-    `stop` ends it early.
 
-    Raises:
-        NpmFailed: npm ran and failed, or was not done after `TIMEOUT` seconds.
-        EnvironmentFailed: there is no npm.
+def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
+    """Raise EnvironmentFailed unless all `packages` of a lock carry a sha512, and that of the pin if pinned.
+
+    What is bundled in another package carries no checksum of its own: that of the bundle covers it.
     """
-    executable = shutil.which("npm")
-    if executable is None:
-        raise EnvironmentFailed(
-            "npm was not found on PATH",
-            "install Node.js 20 or newer, which brings npm; or name an executable: ENGINE=/path/to/it",
-        )
-    outcome = run(ProcessRequest((executable, *args, *_FLAGS), cwd, dict(os.environ), timeout=TIMEOUT), stop=stop)
-    if outcome.ended is not Ended.EXIT or outcome.exit_code != 0:
-        raise _failure(args[0], outcome)
-    return outcome.stdout.decode(errors="replace")
+    for where, entry in packages.items():
+        name, integrity = where.removeprefix("node_modules/"), str(entry.get("integrity", ""))
+        if where and not entry.get("inBundle") and not integrity.startswith("sha512-"):
+            what = f"{name} has no sha512 integrity in npm's lock"
+            raise EnvironmentFailed(what, "its content cannot be checked, so it is not installed")
+        if where in pinned and integrity != str(pinned[where].get("integrity", "")):
+            raise EnvironmentFailed(f"{name} is not the one that is pinned", "tell the maintainers of turngate")
 
 
-def _failure(command: str, outcome: ProcessOutcome) -> NpmFailed:
-    if outcome.ended is Ended.STOPPED:
-        return NpmFailed(f"npm {command} was interrupted", "run it again")
-    if outcome.ended is not Ended.EXIT:
-        hint = "the package registry may be slow or out of reach; try again"
-        return NpmFailed(f"npm {command} was not done after {outcome.seconds:.0f} s", hint)
-    output = outcome.stderr.decode(errors="replace")
-    found = re.search(r"^npm (?:ERR!|error) code (\S+)", output, re.MULTILINE)
-    code = found[1] if found else ""
-    for codes, what, hint in _CAUSES:
-        if re.fullmatch(codes, code):
-            return NpmFailed(f"{what} (npm {command}: {code}: {excerpt(output, lines=1)})", hint, code)
-    what = f"npm {command} exited with {outcome.exit_code}: {excerpt(output, lines=_SHOWN_LINES)}"
-    return NpmFailed(what, "what npm says is above", code)
+class NpmRegistry(Registry):
+    """The npm package of an engine; the integrity of a pin goes before that of the registry."""
+
+    name, title = "npm", "npm"
+
+    def listed(self, stop: Stop | None) -> Self:
+        """Ask for all releases and their integrity, without pre-releases."""
+        # not `@*`, by which npm means the latest alone
+        integrity = _integrity(npm(("view", f"{self.package}@>=0.0.0", *_FIELDS), Path.cwd(), stop))
+        return replace(self, versions=tuple(integrity), integrity=integrity)
+
+    def with_integrity(self, versions: Iterable[str], stop: Stop | None) -> Self:
+        """Ask for the integrity of versions that the list leaves out."""
+        integrity = dict(self.integrity)
+        for version in versions:
+            if version in integrity:
+                continue
+            try:
+                integrity |= _integrity(npm(("view", f"{self.package}@{version}", *_FIELDS), Path.cwd(), stop))
+            except NpmFailed as failure:
+                if not failure.no_such_release():
+                    raise
+        return replace(self, integrity=integrity)
+
+    def exact(self, version: str, stop: Stop | None) -> str:
+        """Return a whole version, `latest` being the newest one that is published."""
+        if version == LATEST:
+            version = json.loads(npm(("view", self.package, "dist-tags.latest", "--json"), Path.cwd(), stop))
+        if not Version.is_valid(version):
+            raise self._none(version, stop)
+        return version
+
+    def promised(self, version: str) -> str | None:
+        """Return the integrity of the pin, else what the registry says."""
+        if (lock := self._pinned(version)) is None:
+            return super().promised(version)
+        return str(lock[f"node_modules/{self.package}"]["integrity"])
+
+    def _pinned(self, version: str) -> dict[str, Any] | None:
+        """Return the packages of the pin's lock; None if the version is not the pinned one."""
+        if pinned_version(self.engine) != version:
+            return None
+        packages: dict[str, Any] = json.loads((pin_of(self.engine) / "package-lock.json").read_text())["packages"]
+        return packages
+
+    def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:
+        """Install the release, from its pin where it has one.
+
+        Not by `npm ci`: it refuses a lock without the optional builds that a registry does not carry.
+        """
+        lock, pinned = folder / "package-lock.json", self._pinned(version)
+        if pinned:
+            lock.write_text((pin_of(self.engine) / lock.name).read_text())
+        manifest = {"name": "turngate-release", "private": True, "dependencies": {self.package: version}}
+        (folder / "package.json").write_text(json.dumps(manifest))
+        try:
+            npm(("install", f"--cache={folder / NPM_CACHE}") if lean else ("install",), folder, stop)
+        except NpmFailed as failure:
+            if failure.no_such_release():
+                raise self._none(version, stop) from failure
+            raise
+        shutil.rmtree(folder / NPM_CACHE, ignore_errors=True)
+        packages = json.loads(lock.read_text())["packages"]
+        check_integrity(packages, pinned or {})
+        return str(packages[f"node_modules/{self.package}"]["integrity"])
+
+    def _executable(self, root: Path) -> Path | None:
+        if self._lacks_build(root):
+            return None
+        paths = (root / candidate.replace("{platform}", node_platform()) for candidate in self.executables)
+        return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
+
+    def _no_executable(self, version: str) -> EnvironmentFailed:
+        tried = ", ".join(self.executables).replace("{platform}", node_platform())
+        what = f"{self.engine} {version} installs no executable for {node_platform()} (looked for {tried})"
+        hint = f"probe it on another platform, or name an executable: {self.engine}=/path/to/it"
+        return EnvironmentFailed(what, hint)
+
+    def _none(self, version: str, stop: Stop | None) -> EnvironmentFailed:
+        """Explain that npm does not have a version, by asking which it has."""
+        try:
+            published = json.loads(npm(("view", self.package, "versions", "--json"), Path.cwd(), stop))
+        except NpmFailed as failure:
+            if not failure.no_such_release():
+                return failure
+            return EnvironmentFailed(f"there is no package {self.package}", "the vendor may have withdrawn it")
+        versions = (published,) if isinstance(published, str) else tuple(published)
+        return replace(self, versions=versions).no_such_version(version)
+
+    def _lacks_build(self, root: Path) -> bool:
+        """Whether a build for this platform that the package names is missing: npm skips what is not published."""
+        manifest = root / "node_modules" / self.package / "package.json"
+        if not manifest.is_file():
+            return False
+        builds = json.loads(manifest.read_text("utf-8")).get("optionalDependencies", {})
+        mine = [name for name in builds if name.endswith(f"-{node_platform()}")]
+        return any(not (root / "node_modules" / name).is_dir() for name in mine)
 
 
-def excerpt(output: str, lines: int) -> str:
-    """Return the first telling lines of npm's standard error, with no address of a registry in them."""
-    bare = (re.sub(r"^npm (?:ERR!|error)( network)? ?", "", line).strip() for line in output.splitlines())
-    text = "\n".join([each for each in bare if each and not each.startswith(_CHATTER)][:lines])
-    hosts = re.findall(r"https?://[^\s/]+|(?<=ENOTFOUND )\S+|(?<=EAI_AGAIN )\S+", text)
-    return redact(text, dict.fromkeys(hosts, "<package-registry>"))
+def node_platform() -> str:
+    """Name this machine as Node does: `process.platform-process.arch`."""
+    machine = platform.machine().lower()
+    names = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
+    return f"{sys.platform}-{names.get(machine, machine)}"
+
+
+def _integrity(printed: str) -> dict[str, str]:
+    """Read the integrity of each release: npm prints a list, or one object alone, or nothing."""
+    data: Any = json.loads(printed) if printed.strip() else []
+    rows = [data] if isinstance(data, dict) else data
+    return {row["version"]: row.get("dist.integrity", "") for row in rows}

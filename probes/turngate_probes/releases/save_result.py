@@ -8,7 +8,7 @@ from importlib import metadata
 from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.files import default_cache
 from turngate.process.probe_results import Capability, ProbeResult, save_result
-from turngate_probes.releases.targets import Release
+from turngate_probes.releases.source import Release
 
 
 def save_probe_result(release: Release, identity: str, results: Sequence[ClauseResult]) -> None:

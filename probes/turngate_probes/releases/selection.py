@@ -1,8 +1,9 @@
 """Chooses what to ask: clauses by id, releases by what a user writes of versions."""
 
+import bisect
 import difflib
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from operator import eq, ge, gt, le, lt
 
 from semver import Version
@@ -37,29 +38,35 @@ def chosen(spec: str, published: Iterable[str]) -> tuple[str, ...]:
     listed = _listed(spec)
     if listed is not None:
         return listed
-    releases = sorted(version for version in map(_parsed, published) if version and not version.prerelease)
+    releases = _releases(published)
     if latest := LATEST.fullmatch(spec):
-        found = releases[-int(latest["count"] or 1) :]
+        chosen_ones = releases[-int(latest["count"] or 1) :]
     else:
         tests = [] if spec == "all" else _tests(spec)
-        found = [each for each in releases if all(SIGNS[sign](each, bound) for sign, bound in tests)]
-    if not found:
-        raise EnvironmentFailed(f"no published release lies in {spec!r}", _ends(releases))
-    return tuple(map(str, found))
+        chosen_ones = [version for version in releases if all(SIGNS[sign](version, bound) for sign, bound in tests)]
+    if not chosen_ones:
+        ends = f"published are {releases[0]} to {releases[-1]}" if releases else "nothing is published"
+        raise EnvironmentFailed(f"no published release lies in {spec!r}", ends)
+    return tuple(map(str, chosen_ones))
 
 
-def sharded(versions: Sequence[str], shard: tuple[int, int]) -> tuple[str, ...]:
-    """Return the part of shard (i, n), i from 1: every n-th, so that each shard gets old and new ones."""
-    number, count = shard
-    return tuple(versions[number - 1 :: count])
+def nearest(version: str, published: Iterable[str]) -> tuple[str, ...]:
+    """Return the published releases just below and above `version`, the newest two if it is no version.
+
+    Pre-releases are left out: builds for single platforms are published as such.
+    """
+    releases = _releases(published)
+    asked = _parsed(version)
+    place = bisect.bisect(releases, asked) if asked else len(releases) - 1
+    return tuple(map(str, releases[max(0, place - 1) : place + 1]))
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Read `i/n`; ValueError if it is none."""
-    found = re.fullmatch(r"(\d+)/(\d+)", text)
-    if not found or not 1 <= int(found[1]) <= int(found[2]):
-        raise ValueError(f"{text!r} is no shard; write 1/3")
-    return int(found[1]), int(found[2])
+    """Read `i/n`; EnvironmentFailed if it is none."""
+    numbers = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]):
+        raise EnvironmentFailed(f"{text!r} is no shard; write 1/3", "see --shard")
+    return int(numbers[1]), int(numbers[2])
 
 
 def _listed(spec: str) -> tuple[str, ...] | None:
@@ -73,9 +80,9 @@ def _listed(spec: str) -> tuple[str, ...] | None:
 def _tests(spec: str) -> list[tuple[str, Version]]:
     if COMPARATOR.sub("", spec).strip(" ,"):
         raise EnvironmentFailed(f"{spec!r} names no versions", HINT)
-    found = [(each["sign"], _parsed(each["version"])) for each in COMPARATOR.finditer(spec)]
-    tests = [(sign, version) for sign, version in found if version]
-    if not tests or len(tests) != len(found):
+    written = [(comparator["sign"], _parsed(comparator["version"])) for comparator in COMPARATOR.finditer(spec)]
+    tests = [(sign, version) for sign, version in written if version]
+    if not tests or len(tests) != len(written):
         raise EnvironmentFailed(f"{spec!r} names no versions", HINT)
     return tests
 
@@ -87,5 +94,5 @@ def _parsed(text: str) -> Version | None:
         return None
 
 
-def _ends(releases: Sequence[Version]) -> str:
-    return f"published are {releases[0]} to {releases[-1]}" if releases else "nothing is published"
+def _releases(published: Iterable[str]) -> list[Version]:
+    return sorted(version for version in map(_parsed, published) if version and not version.prerelease)

@@ -12,7 +12,7 @@ from tests.probes import engines
 from turngate import cli
 from turngate.contract import load
 from turngate_probes.harness.interrupt import interrupting
-from turngate_probes.releases.install import pinned_version
+from turngate_probes.releases.npm import pinned_version
 
 
 def test_every_packaged_contract_is_valid(capsys: pytest.CaptureFixture[str]) -> None:

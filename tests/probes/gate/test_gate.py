@@ -11,9 +11,11 @@ from tests.probes import engines
 from tests.probes.gate.conftest import NEW, OLD, Gate
 from turngate.contract.load import first_error
 from turngate_probes.gate.collect import Collecting
-from turngate_probes.gate.sources import Registry
+from turngate_probes.gate.sources import located
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.releases.install import pinned_version
+from turngate_probes.releases import pypi
+from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.source import Target
 
 
 def crossed(report: Any) -> dict[str, str]:
@@ -165,9 +167,11 @@ def test_latest_is_the_newest_on_either_side(gate: Gate, few: tuple[str, ...]) -
 def test_without_node_the_pinned_release_comes_from_where_the_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
     """What PyPI has is not asked of npm."""
     pinned = str(pinned_version("codex"))
-    monkeypatch.setattr("turngate_probes.releases.published.pypi.published", lambda *_: [pinned])
+    monkeypatch.setattr(pypi, "pip", lambda *_: f"Available versions: {pinned}")
     monkeypatch.setenv("PATH", "")
-    assert Registry("codex", Interrupt()).source((pinned,)).registry == "pypi"
+    _, registry = located((Target("codex", pinned),), Interrupt())
+    assert registry is not None
+    assert registry.name == "pypi"
 
 
 def test_the_progress_counts_every_part(gate: Gate, few: tuple[str, ...]) -> None:

@@ -16,7 +16,7 @@ from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.record import replay
 from turngate_probes.record.recorder import Recorded, record
-from turngate_probes.releases.targets import Release
+from turngate_probes.releases.source import Release
 
 CODEX = load.contract("codex").at("0.169.0")
 ENDLESS = {"backend-hang", "backend-500", "backend-away", "interrupted", "killed"}

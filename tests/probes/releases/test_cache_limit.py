@@ -56,7 +56,7 @@ def test_sizes_are_read_with_their_unit(text: str, size: int) -> None:
 @pytest.mark.parametrize("text", ["", "0", "much", "-1G", "1X", "0.0G"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     """Nothing, nought and words bound nothing."""
-    with pytest.raises(ValueError, match="is no size"):
+    with pytest.raises(EnvironmentFailed, match="is no size"):
         parse_size(text)
 
 
@@ -122,7 +122,7 @@ def test_a_full_disk_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(shutil, "disk_usage", lambda _: Usage(10**12, 10**12, 1000))
     place = CacheLimit(tmp_path, 10**12, fail)
     with pytest.raises(EnvironmentFailed, match="the disk is full"):
-        place.check_disk()
+        place.held(tmp_path).__enter__()
     with pytest.raises(EnvironmentFailed, match="the disk is full"):
         reserve(place, tmp_path)
 

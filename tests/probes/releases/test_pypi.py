@@ -9,10 +9,11 @@ import pytest
 
 from tests.probes import fake_pip
 from turngate.errors import EnvironmentFailed
-from turngate_probes.releases import published, pypi
-from turngate_probes.releases.pypi import install
+from turngate_probes.releases import package_managers
+from turngate_probes.releases.pypi import PypiRegistry
+from turngate_probes.releases.source import published
 
-PACKAGE = "vendor-codex"
+WHEELS = PypiRegistry("codex", "vendor-codex", ("codex",))
 RETRYING = "WARNING: Retrying after connection broken by 'NewConnectionError'\nERROR: Could not find a version "
 NOTHING = "ERROR: No matching distribution found for vendor-codex==1.0.0"
 
@@ -25,6 +26,7 @@ def _index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     (tmp_path / "published").write_text("1.0.0 1.1.0")
     monkeypatch.setattr(sys, "executable", str(program))
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr(shutil, "which", lambda _: None)
     return tmp_path
@@ -32,11 +34,11 @@ def _index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_a_wheel_is_installed_to_its_checksum(index: Path) -> None:
     """The release lies beside those of npm, found again without pip, and nothing of it was run or compiled."""
-    installed = install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print)
+    installed = WHEELS.install("1.0.0", print)
     assert installed.root == index / "cache/engines/codex/pypi-1.0.0"
     assert installed.executable == installed.root / "site/vendor/bin/codex"
     assert installed.integrity.startswith("sha256-")
-    assert install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print) == installed
+    assert WHEELS.install("1.0.0", print) == installed
     (call,) = map(json.loads, (index / "calls").read_text().splitlines())
     assert {"--only-binary=:all:", "--no-deps", "--no-compile", "--no-cache-dir"} <= set(call)
 
@@ -58,7 +60,7 @@ def test_failures_are_told_apart(index: Path, said: str, what: str) -> None:
     """Each cause has its message and remedy, and names no host; nothing stays in the cache."""
     (index / "fail").write_text(said)
     with pytest.raises(EnvironmentFailed, match=what) as failed:
-        install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print)
+        WHEELS.install("1.0.0", print)
     assert failed.value.hint
     assert "corp.test" not in str(failed.value)
     assert not list((index / "cache/engines/codex").glob("pypi*"))
@@ -68,31 +70,24 @@ def test_a_wheel_without_the_executable_is_refused(index: Path) -> None:
     """What holds no command of the engine is not kept."""
     (index / "without").write_text("")
     with pytest.raises(EnvironmentFailed, match="holds no executable codex"):
-        install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print)
-
-
-def test_a_cache_that_can_not_be_made_is_told(index: Path) -> None:
-    """A file where the cache should be is a failure of the environment."""
-    (index / "cache").write_text("")
-    with pytest.raises(EnvironmentFailed, match="the cache cannot be written"):
-        install("codex", PACKAGE, "codex", "1.0.0", index / "cache", print)
+        WHEELS.install("1.0.0", print)
 
 
 def test_pip_is_bounded_in_time(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pip that does not end is ended."""
     (index / "python").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
-    monkeypatch.setattr(pypi, "TIMEOUT", 0.2)
-    with pytest.raises(EnvironmentFailed, match="pip index was timeout"):
-        pypi.published(PACKAGE, index)
+    monkeypatch.setattr(package_managers, "TIMEOUT", 0.2)
+    with pytest.raises(EnvironmentFailed, match="pip index was not done after 0 s"):
+        WHEELS.listed(None)
 
 
 def test_without_node_the_index_is_asked(index: Path) -> None:
     """Where npm is not on PATH the contract's wheels are what is published, oldest first, and installed."""
-    source = published.published("codex", index)
-    assert (source.registry, source.versions) == ("pypi", ("1.0.0", "1.1.0"))
-    assert source.identity("1.0.0") == f"pypi:{source.package}==1.0.0"
-    assert source.install("1.1.0", index / "cache", print, None).version == "1.1.0"
+    registry = published("codex")
+    assert (registry.name, registry.versions) == ("pypi", ("1.0.0", "1.1.0"))
+    assert registry.identity("1.0.0") == f"pypi:{registry.package}==1.0.0"
+    assert registry.install(registry.exact("1.1.0", None), print).version == "1.1.0"
     with pytest.raises(EnvironmentFailed, match=r"has no version 1\.0\.5") as failed:
-        source.install("1.0.5", index / "cache", print, None)
+        registry.exact("1.0.5", None)
     assert failed.value.hint == "nearest: 1.0.0, 1.1.0"
-    assert published.with_named(source, ["1.0.5"], index) is source
+    assert registry.with_integrity(["1.0.5"], None) is registry

@@ -17,7 +17,7 @@ from turngate.process.probe_results import ProbeResult, last_result
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal
 from turngate_probes.probe import Probe, ProbeSettings, ReleaseProbe
-from turngate_probes.releases.targets import parse_target
+from turngate_probes.releases.source import parse_target
 
 Play = Callable[..., None]
 

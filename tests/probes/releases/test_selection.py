@@ -1,9 +1,12 @@
 """Choosing releases and clauses by what users write."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from semver import Version
 
 from turngate.errors import EnvironmentFailed
-from turngate_probes.releases.selection import chosen, known_clauses, parse_shard, sharded
+from turngate_probes.releases.selection import chosen, known_clauses, nearest, parse_shard
 
 PUBLISHED = ("0.9.0", "0.100.0", "0.101.0-alpha", "0.101.0", "1.0.0", "0.99.1", "not-a-version")
 
@@ -47,17 +50,15 @@ def test_an_empty_range_names_what_there_is() -> None:
     assert failed.value.hint == "nothing is published"
 
 
-def test_shards_share_all_releases() -> None:
-    """Each gets every n-th, and each release goes to one."""
-    parts = [sharded("abcdefg", (i, 3)) for i in (1, 2, 3)]
-    assert [list(each) for each in parts] == [list("adg"), list("be"), list("cf")]
+def test_shards_are_read() -> None:
+    """A part and the number of parts."""
     assert parse_shard("2/3") == (2, 3)
 
 
 @pytest.mark.parametrize("text", ["0/1", "2/1", "1", "a/b", "1/0"])
 def test_what_is_no_shard_is_refused(text: str) -> None:
     """Shards count from 1."""
-    with pytest.raises(ValueError, match="is no shard"):
+    with pytest.raises(EnvironmentFailed, match="is no shard"):
         parse_shard(text)
 
 
@@ -71,3 +72,16 @@ def test_clauses_are_known_by_level() -> None:
         with pytest.raises(EnvironmentFailed, match="no clause") as failed:
             known_clauses((name,), level)
         assert like in failed.value.hint
+
+
+VERSIONS = st.builds(Version, *[st.integers(0, 3)] * 3)
+
+
+@given(VERSIONS, st.lists(VERSIONS, unique=True))
+def test_nearest_versions_enclose_the_one_asked_for(asked: Version, published: list[Version]) -> None:
+    """Nothing that is published lies between the asked version and those that are named."""
+    near = [Version.parse(each) for each in nearest(str(asked), [str(each) for each in published])]
+    assert near == sorted(near)
+    below = max((each for each in published if each <= asked), default=None)
+    above = min((each for each in published if each > asked), default=None)
+    assert set(near) == {each for each in (below, above) if each is not None}

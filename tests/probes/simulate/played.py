@@ -12,7 +12,7 @@ from turngate.contract.structs import EngineContract
 from turngate.model import Ended, Mode
 from turngate.turn.read import TurnReading, read_turn
 from turngate_probes.releases import recorded_releases
-from turngate_probes.releases.install import pinned_version
+from turngate_probes.releases.npm import pinned_version
 from turngate_probes.simulate.backend import Answer, Input, ModelRequest, ModelText, World
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run

@@ -21,7 +21,7 @@ from turngate_probes.gate.accept.transaction import Recording, recorded, written
 from turngate_probes.gate.sources import source_of
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.probe import ProbeSettings
-from turngate_probes.releases.targets import Target
+from turngate_probes.releases.source import Target
 
 __all__ = ["accept", "place"]
 

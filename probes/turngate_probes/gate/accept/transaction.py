@@ -10,14 +10,12 @@ from pathlib import Path
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate.files import write_atomically
-from turngate_probes.gate.sources import held_from
 from turngate_probes.harness.cases import RECORDED
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.probe import ProbeSettings
 from turngate_probes.record.recorder import Recorded, put_in_place, record
-from turngate_probes.releases.published import Source
-from turngate_probes.releases.targets import Target
+from turngate_probes.releases.source import ReleaseSource, Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +28,13 @@ class Recording:
 
 @contextmanager
 def recorded(
-    target: Target, source: Source | None, contract: EngineContract, settings: ProbeSettings, interrupt: Interrupt
+    target: Target, source: ReleaseSource, contract: EngineContract, settings: ProbeSettings, interrupt: Interrupt
 ) -> Iterator[Recording]:
     """Record a release, from where the gate had it and by its new contract, into a folder that lasts for the block."""
     stage = CaseRunner.of(settings.sandboxes, settings.jobs, interrupt)
     with tempfile.TemporaryDirectory(prefix="turngate-accept-") as name:
         aside = Path(name)
-        with interrupt.covering() as stop, held_from(target, source, stop) as release:
+        with interrupt.covering() as stop, source.held(target, lambda _: None, stop) as release:
             done = record(replace(release, contract=contract), RECORDED, stage, aside, interrupt)
         yield Recording(done, done.folder.relative_to(aside))
 

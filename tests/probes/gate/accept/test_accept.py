@@ -9,14 +9,13 @@ from tests.probes.gate.conftest import NEW, OLD, Gate
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.files import contract_files
-from turngate.process import Stop
 from turngate_probes.gate.accept import transaction
-from turngate_probes.gate.sources import held_from, source_of
+from turngate_probes.gate.sources import source_of
 from turngate_probes.harness.cases import CASES
-from turngate_probes.releases import pypi
-from turngate_probes.releases.cache import Installed
-from turngate_probes.releases.install import pinned_version
-from turngate_probes.releases.targets import Target
+from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.pypi import PypiRegistry
+from turngate_probes.releases.registry import Installed
+from turngate_probes.releases.source import Target
 
 OURS = contract_files()["codex"]
 
@@ -92,11 +91,12 @@ def test_a_release_is_recorded_from_where_the_gate_had_it(tmp_path: Path, monkey
     """From PyPI where there is no Node, by the exact version; an executable of one's own is what it is."""
     shown = {"engine": "codex", "version": "0.169.0", "source": "pypi", "note": "installed from pypi, sha256-x"}
     source = source_of(shown)
-    assert source is not None
-    assert (source.registry, source.package, source.versions) == ("pypi", "openai-codex-cli-bin", ("0.169.0",))
-    assert source_of(shown | {"source": "path"}) is None
-    installed = Installed("codex", "0.169.0", tmp_path, tmp_path / "codex", "sha256-x")
-    monkeypatch.setattr(pypi, "install", lambda *_: installed)
+    registry = source.registry
+    assert registry is not None
+    assert (registry.name, registry.package, registry.versions) == ("pypi", "openai-codex-cli-bin", ("0.169.0",))
+    assert source_of(shown | {"source": "path"}).registry is None
+    installed = Installed("0.169.0", tmp_path, tmp_path / "codex", "sha256-x")
+    monkeypatch.setattr(PypiRegistry, "install", lambda *_, **__: installed)
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
-    with held_from(Target("codex", "0.169.0"), source, Stop()) as release:
+    with source.held(Target("codex", "0.169.0"), print) as release:
         assert (release.source, release.executable) == ("pypi", tmp_path / "codex")

@@ -10,22 +10,20 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from semver import Version
 
 from tests.probes import fake_npm
-from turngate.contract.structs import Npm
 from turngate.errors import EnvironmentFailed
-from turngate_probes.releases import install as releases
-from turngate_probes.releases import npm
-from turngate_probes.releases.install import Installed, default_cache, install, nearest, pinned_version
+from turngate_probes.releases import npm as releases
+from turngate_probes.releases import package_managers
+from turngate_probes.releases.cache import MARKER
+from turngate_probes.releases.npm import NpmRegistry, pinned_version
+from turngate_probes.releases.registry import Installed
 
-SOURCE = Npm(fake_npm.PACKAGE, ("node_modules/engine-{platform}/engine", "node_modules/.bin/engine"))
-PINNED = Npm("@openai/codex", ("node_modules/.bin/engine",))
+SOURCE = NpmRegistry("engine", fake_npm.PACKAGE, ("node_modules/engine-{platform}/engine", "node_modules/.bin/engine"))
+PINNED = NpmRegistry("codex", "@openai/codex", ("node_modules/.bin/engine",))
 
 
-class Registry:
+class PlayedRegistry:
     """The played registry, and a cache to install into."""
 
     def __init__(self, folder: Path) -> None:
@@ -61,12 +59,11 @@ class Registry:
     def install(
         self,
         version: str,
-        engine: str = "engine",
-        source: Npm = SOURCE,
+        source: NpmRegistry = SOURCE,
         say: Callable[[str], None] | None = None,
     ) -> Installed:
         """Install a release; what is said is kept."""
-        return install(engine, source, version, self.cache, say=say or self.said.append)
+        return source.install(source.exact(version, None), say or self.said.append)
 
     def left(self, engine: str = "engine") -> set[str]:
         """Name what stands in the cache for an engine, locks aside."""
@@ -74,7 +71,7 @@ class Registry:
 
 
 @pytest.fixture(name="registry")
-def _registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
+def _registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PlayedRegistry:
     """Put the fake npm, and nothing else, on PATH."""
     program = tmp_path / "bin" / "npm"
     program.parent.mkdir()
@@ -82,10 +79,11 @@ def _registry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Registry:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", str(program.parent))
     monkeypatch.setenv("FAKE_NPM", str(tmp_path))
-    return Registry(tmp_path)
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    return PlayedRegistry(tmp_path)
 
 
-def test_installs_a_release_without_scripts(registry: Registry) -> None:
+def test_installs_a_release_without_scripts(registry: PlayedRegistry) -> None:
     """A release lands in the cache with its executable and checksum, and no npm command may run scripts."""
     installed = registry.install("1.0.0")
     assert installed.version == "1.0.0"
@@ -98,7 +96,7 @@ def test_installs_a_release_without_scripts(registry: Registry) -> None:
     assert registry.said == ["engine 1.0.0: installing from npm"]
 
 
-def test_installs_once(registry: Registry) -> None:
+def test_installs_once(registry: PlayedRegistry) -> None:
     """What is in the cache is taken from there, without npm."""
     first = registry.install("1.0.0")
     calls = registry.calls()
@@ -106,13 +104,13 @@ def test_installs_once(registry: Registry) -> None:
     assert registry.calls() == calls
 
 
-def test_latest_is_resolved_to_a_version(registry: Registry) -> None:
+def test_latest_is_resolved_to_a_version(registry: PlayedRegistry) -> None:
     """`latest` installs the newest version under its own name."""
     assert registry.install("latest").version == "1.2.0"
     assert registry.left() == {"1.2.0"}
 
 
-def test_build_of_this_platform_comes_first(registry: Registry) -> None:
+def test_build_of_this_platform_comes_first(registry: PlayedRegistry) -> None:
     """Of several executables the first that exists is taken; `{platform}` is Node's name of this machine."""
     installed = registry.install("1.0.0")
     build = installed.root / f"node_modules/engine-{releases.node_platform()}/engine"
@@ -121,46 +119,46 @@ def test_build_of_this_platform_comes_first(registry: Registry) -> None:
     assert registry.install("1.0.0").executable == build
 
 
-def test_pinned_release_comes_from_its_lock(registry: Registry) -> None:
+def test_pinned_release_comes_from_its_lock(registry: PlayedRegistry) -> None:
     """The pinned version is installed by the lock that is shipped, to the checksum in it."""
     pinned = pinned_version("codex")
     assert pinned
     registry.publish(pinned)
-    installed = registry.install(pinned, "codex", PINNED)
+    installed = registry.install(pinned, PINNED)
     lock = json.loads((Path(releases.__file__).parent / "pins/codex/package-lock.json").read_text())
     assert installed.integrity == lock["packages"]["node_modules/@openai/codex"]["integrity"]
 
 
-def test_pinned_release_with_another_content_is_refused(registry: Registry) -> None:
+def test_pinned_release_with_another_content_is_refused(registry: PlayedRegistry) -> None:
     """A pinned release whose checksum is not that of the pin is not installed."""
     pinned = pinned_version("codex")
     assert pinned
     registry.publish(pinned)
     registry.lacks("pin")
     with pytest.raises(EnvironmentFailed, match="@openai/codex is not the one that is pinned"):
-        registry.install(pinned, "codex", PINNED)
+        registry.install(pinned, PINNED)
     assert registry.left("codex") == set()
 
 
-def test_cached_release_that_left_its_pin_is_installed_anew(registry: Registry) -> None:
+def test_cached_release_that_left_its_pin_is_installed_anew(registry: PlayedRegistry) -> None:
     """When the pin promises another checksum than the cache holds, the cache does not count."""
     pinned = pinned_version("codex")
     assert pinned
     registry.publish(pinned)
-    good = registry.install(pinned, "codex", PINNED)
-    marker = good.root / releases.MARKER
+    good = registry.install(pinned, PINNED)
+    marker = good.root / MARKER
     marker.write_text(marker.read_text().replace(good.integrity, "sha512-other"))
-    assert registry.install(pinned, "codex", PINNED) == good
+    assert registry.install(pinned, PINNED) == good
     assert good.integrity in marker.read_text()
 
 
 @pytest.mark.parametrize(
     "damage",
     [
-        lambda root: (root / releases.MARKER).unlink(),
-        lambda root: (root / releases.MARKER).write_text("@vendor/engine"),
-        lambda root: (root / releases.MARKER).write_text("a b c"),
-        lambda root: (root / releases.MARKER).write_text("@vendor/engine 9.9.9 sha512-x"),
+        lambda root: (root / MARKER).unlink(),
+        lambda root: (root / MARKER).write_text("@vendor/engine"),
+        lambda root: (root / MARKER).write_text("a b c"),
+        lambda root: (root / MARKER).write_text("@vendor/engine 9.9.9 sha512-x"),
         lambda root: (root / "node_modules/.bin/engine").unlink(),
         lambda root: (root / "node_modules/.bin/engine").chmod(0o644),
         lambda root: shutil.rmtree(root / "node_modules"),
@@ -175,7 +173,7 @@ def test_cached_release_that_left_its_pin_is_installed_anew(registry: Registry) 
         "emptied",
     ],
 )
-def test_broken_entry_is_installed_anew(registry: Registry, damage: Callable[[Path], object]) -> None:
+def test_broken_entry_is_installed_anew(registry: PlayedRegistry, damage: Callable[[Path], object]) -> None:
     """A cache entry that is not in order is replaced, not used and not tripped over."""
     good = registry.install("1.0.0")
     damage(good.root)
@@ -184,7 +182,7 @@ def test_broken_entry_is_installed_anew(registry: Registry, damage: Callable[[Pa
     assert len(registry.said) == 2
 
 
-def test_remains_of_an_interrupted_installation_do_not_matter(registry: Registry) -> None:
+def test_remains_of_an_interrupted_installation_do_not_matter(registry: PlayedRegistry) -> None:
     """A folder that a killed installation left half full is cleared away."""
     partial = registry.cache / "engines/engine/.1.0.0.partial/node_modules/.bin"
     partial.mkdir(parents=True)
@@ -192,7 +190,7 @@ def test_remains_of_an_interrupted_installation_do_not_matter(registry: Registry
     assert registry.left() == {"1.0.0"}
 
 
-def test_two_installations_at_once_install_once(registry: Registry) -> None:
+def test_two_installations_at_once_install_once(registry: PlayedRegistry) -> None:
     """A second installation of the same release waits for the first, says so, and takes its result."""
     fifo, waiting = registry.waits("install"), threading.Event()
     with ThreadPoolExecutor(2) as pool:
@@ -220,7 +218,7 @@ def test_two_installations_at_once_install_once(registry: Registry) -> None:
     ],
 )
 @pytest.mark.parametrize("prefix", ["npm error", "npm ERR!"], ids=["new-npm", "old-npm"])
-def test_failures_are_told_apart(registry: Registry, prefix: str, code: str, what: str) -> None:
+def test_failures_are_told_apart(registry: PlayedRegistry, prefix: str, code: str, what: str) -> None:
     """Each cause that npm names has its own message and remedy, and leaves nothing in the cache."""
     registry.fails("install", f"{prefix} code {code}\n{prefix} errno {code}\n{prefix} the reason itself")
     with pytest.raises(EnvironmentFailed) as failure:
@@ -230,7 +228,7 @@ def test_failures_are_told_apart(registry: Registry, prefix: str, code: str, wha
     assert registry.left() == set()
 
 
-def test_unknown_failure_shows_what_npm_says(registry: Registry) -> None:
+def test_unknown_failure_shows_what_npm_says(registry: PlayedRegistry) -> None:
     """Where npm names no cause its own words are shown."""
     registry.fails("install", "npm error Cannot read properties of undefined\nnpm error second line")
     with pytest.raises(EnvironmentFailed, match=r"npm install exited with 1: Cannot read .*\nsecond line"):
@@ -240,7 +238,7 @@ def test_unknown_failure_shows_what_npm_says(registry: Registry) -> None:
 @pytest.mark.parametrize(
     "text", ["GET https://packages.corp.test:8443/@vendor%2fengine", "getaddrinfo ENOTFOUND corp.test"]
 )
-def test_registry_is_not_named(registry: Registry, text: str) -> None:
+def test_registry_is_not_named(registry: PlayedRegistry, text: str) -> None:
     """The address of the registry, which may be a private one, is not repeated."""
     registry.fails("install", f"npm error code ENOTFOUND\nnpm error network {text}")
     with pytest.raises(EnvironmentFailed) as failure:
@@ -250,7 +248,7 @@ def test_registry_is_not_named(registry: Registry, text: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["1.1.0", "1.1", "^1.0.0", "1.2.0-nightly"])
-def test_unknown_version_names_the_nearest(registry: Registry, version: str) -> None:
+def test_unknown_version_names_the_nearest(registry: PlayedRegistry, version: str) -> None:
     """A version that is not published, or none at all, is told with those beside it."""
     with pytest.raises(EnvironmentFailed) as failure:
         registry.install(version)
@@ -258,7 +256,7 @@ def test_unknown_version_names_the_nearest(registry: Registry, version: str) -> 
     assert failure.value.hint == "nearest: 1.0.0, 1.2.0"
 
 
-def test_unknown_package_is_told_as_such(registry: Registry) -> None:
+def test_unknown_package_is_told_as_such(registry: PlayedRegistry) -> None:
     """A package that the registry does not have is not mistaken for a missing version."""
     missing = "npm error code E404\nnpm error 404 Not Found"
     registry.fails("install", missing)
@@ -267,7 +265,7 @@ def test_unknown_package_is_told_as_such(registry: Registry) -> None:
         registry.install("1.0.0")
 
 
-def test_lock_without_checksum_is_refused(registry: Registry) -> None:
+def test_lock_without_checksum_is_refused(registry: PlayedRegistry) -> None:
     """A release of which a package has no sha512 in the lock is not installed."""
     registry.lacks("integrity")
     with pytest.raises(EnvironmentFailed, match="@vendor/engine has no sha512 integrity"):
@@ -280,7 +278,7 @@ def test_bundled_packages_need_no_checksum_of_their_own() -> None:
     releases.check_integrity({"": {}, "a": {"integrity": "sha512-x"}, "a/node_modules/b": {"inBundle": True}}, {})
 
 
-def test_release_without_an_executable_is_refused(registry: Registry) -> None:
+def test_release_without_an_executable_is_refused(registry: PlayedRegistry) -> None:
     """An installation without an executable for this platform is told with the places that were tried."""
     registry.lacks("executable")
     with pytest.raises(EnvironmentFailed) as failure:
@@ -290,22 +288,22 @@ def test_release_without_an_executable_is_refused(registry: Registry) -> None:
     assert registry.left() == set()
 
 
-def test_release_whose_build_for_this_platform_is_not_published_is_refused(registry: Registry) -> None:
+def test_release_whose_build_for_this_platform_is_not_published_is_refused(registry: PlayedRegistry) -> None:
     """Its executable is there, and would only say that it lacks the build."""
     registry.lacks("build")
     with pytest.raises(EnvironmentFailed, match="installs no executable for"):
         registry.install("1.0.0")
 
 
-def test_npm_that_does_not_end_is_ended(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_npm_that_does_not_end_is_ended(registry: PlayedRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """An npm command is bounded in time."""
     registry.waits("install")
-    monkeypatch.setattr(npm, "TIMEOUT", 0.2)
+    monkeypatch.setattr(package_managers, "TIMEOUT", 0.2)
     with pytest.raises(EnvironmentFailed, match="npm install was not done after 0 s"):
         registry.install("1.0.0")
 
 
-def test_missing_npm_is_told_with_its_remedy(registry: Registry, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_npm_is_told_with_its_remedy(registry: PlayedRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without npm on PATH the message says what to install."""
     monkeypatch.setenv("PATH", str(registry.folder / "nowhere"))
     with pytest.raises(EnvironmentFailed, match="npm was not found on PATH") as failure:
@@ -313,38 +311,6 @@ def test_missing_npm_is_told_with_its_remedy(registry: Registry, monkeypatch: py
     assert "Node.js" in failure.value.hint
 
 
-def test_cache_that_cannot_be_made_is_told(registry: Registry) -> None:
-    """A cache folder that cannot be written to is a failure of the environment, not a crash."""
-    registry.cache.write_text("a file where the folder should be")
-    with pytest.raises(EnvironmentFailed, match="the cache cannot be written"):
-        registry.install("1.0.0")
-
-
-def test_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    """TURNGATE_CACHE_DIR goes before XDG_CACHE_HOME, and that before the home directory."""
-    monkeypatch.setenv("HOME", "/h")
-    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.delenv("TURNGATE_CACHE_DIR", raising=False)
-    assert default_cache() == Path("/h/.cache/turngate")
-    monkeypatch.setenv("XDG_CACHE_HOME", "/x")
-    assert default_cache() == Path("/x/turngate")
-    monkeypatch.setenv("TURNGATE_CACHE_DIR", "~/t")
-    assert default_cache() == Path("/h/t")
-
-
 def test_engine_without_a_pin_has_no_pinned_version() -> None:
     """An engine that is not pinned has no pinned version, which is no error."""
     assert pinned_version("no-such-engine") is None
-
-
-VERSIONS = st.builds(Version, *[st.integers(0, 3)] * 3)
-
-
-@given(VERSIONS, st.lists(VERSIONS, unique=True))
-def test_nearest_versions_enclose_the_one_asked_for(asked: Version, published: list[Version]) -> None:
-    """Nothing that is published lies between the asked version and those that are named."""
-    near = [Version.parse(each) for each in nearest(str(asked), [str(each) for each in published])]
-    assert near == sorted(near)
-    below = max((each for each in published if each <= asked), default=None)
-    above = min((each for each in published if each > asked), default=None)
-    assert set(near) == {each for each in (below, above) if each is not None}

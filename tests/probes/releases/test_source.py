@@ -1,4 +1,4 @@
-"""Targets: how they are written, and how the release behind one is found."""
+"""Targets: how they are written, and how the release behind one is obtained."""
 
 import json
 import sys
@@ -13,8 +13,9 @@ from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate_probes.releases import recorded_releases
-from turngate_probes.releases.install import pinned_version
-from turngate_probes.releases.targets import Release, Target, parse_target, resolve
+from turngate_probes.releases.cache import evict, home_of
+from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.source import Release, ReleaseSource, Target, parse_target
 from turngate_probes.simulate.process import install
 
 
@@ -44,7 +45,8 @@ def _npm(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def found(text: str, stop: Stop | None = None) -> Release:
     """Find the release of a target, whatever is said meanwhile."""
-    return resolve(parse_target(text), lambda _: None, stop)
+    with ReleaseSource().held(parse_target(text), lambda _: None, stop) as release:
+        return release
 
 
 @pytest.mark.parametrize(
@@ -184,3 +186,19 @@ def test_an_interrupt_ends_the_question_for_the_version(path: Path, tmp_path: Pa
     stop = Stop()
     stop.set()
     assert found(f"codex={engines.install(tmp_path)}", stop).version is None
+
+
+def test_a_release_is_not_evicted_while_it_is_held(npm: Path) -> None:
+    """Whatever is installed stays in place until the block has ended."""
+    with ReleaseSource().held(Target("codex", "0.147.0"), print) as release:
+        root = home_of("codex", npm / "cache") / "0.147.0"
+        assert release.executable is not None
+        assert not evict(root)
+    assert evict(root)
+
+
+def test_a_cache_that_can_not_be_made_is_told(npm: Path) -> None:
+    """A file where the cache should be is a failure of the environment."""
+    (npm / "cache").write_text("")
+    with pytest.raises(EnvironmentFailed, match="the cache cannot be written"):
+        found("codex@0.147.0")

@@ -1,0 +1,142 @@
+"""What a registry has of one engine, and how a release gets from there into the cache: whole, or not at all.
+
+A release is installed beside its place and then renamed, under a file lock, so that a half-installed one is never
+found and two installations of the same release do not disturb each other.
+"""
+
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar, Literal, Self
+
+from turngate.errors import EnvironmentFailed
+from turngate.files import default_cache
+from turngate.process import Stop
+from turngate_probes.releases.cache import MARKER, Say, alone, home_of
+from turngate_probes.releases.selection import nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A release in the cache. `integrity` is the checksum of the engine's own package, as its registry writes it."""
+
+    version: str
+    root: Path
+    executable: Path
+    integrity: str
+
+
+@dataclass(frozen=True)
+class Registry(ABC):
+    """The releases of one engine: `versions` are the published ones, oldest first, empty where nobody asked.
+
+    `integrity` is what the registry says of a version's content before it is downloaded. `executables` are where
+    the engine's command may lie in an installation.
+    """
+
+    name: ClassVar[Literal["npm", "pypi"]]
+    title: ClassVar[str]
+    folder_prefix: ClassVar[str] = ""
+
+    engine: str
+    package: str
+    executables: tuple[str, ...]
+    versions: tuple[str, ...] = ()
+    integrity: Mapping[str, str] = field(default_factory=dict)
+
+    @abstractmethod
+    def listed(self, stop: Stop | None) -> Self:
+        """Ask what is published; EnvironmentFailed if the registry can't say."""
+
+    def with_integrity(self, versions: Iterable[str], stop: Stop | None) -> Self:  # noqa: ARG002 - as npm needs it
+        """Add the integrity of releases that the list leaves out, such as pre-releases, if they are published."""
+        return self
+
+    @abstractmethod
+    def exact(self, version: str, stop: Stop | None) -> str:
+        """Return the exact version that is meant; EnvironmentFailed if it is none."""
+
+    @abstractmethod
+    def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:
+        """Install a release into an empty folder and return the integrity of what is there."""
+
+    @abstractmethod
+    def _executable(self, root: Path) -> Path | None:
+        """Find the engine's command in an installation."""
+
+    @abstractmethod
+    def _no_executable(self, version: str) -> EnvironmentFailed:
+        """Explain an installation without the engine's command."""
+
+    def promised(self, version: str) -> str | None:
+        """Return the integrity that a release must have, where that is known before."""
+        return self.integrity.get(version) or None
+
+    def has(self, version: str) -> bool:
+        """Whether the registry is known to have a version."""
+        return version in self.versions or version in self.integrity
+
+    def identity(self, version: str) -> str:
+        """Return what tells a release's content: its integrity, or where an index never replaces a file, its name."""
+        return self.integrity.get(version) or f"{self.name}:{self.package}=={version}"
+
+    def root(self, version: str) -> Path:
+        """Return the folder of a release in the cache."""
+        return home_of(self.engine, default_cache()) / f"{self.folder_prefix}{version}"
+
+    def no_such_version(self, version: str) -> EnvironmentFailed:
+        """Explain that a version is not published, and which are."""
+        near = ", ".join(nearest(version, self.versions))
+        hint = f"nearest: {near}" if near else "nothing of it is published"
+        return EnvironmentFailed(f"{self.package} has no version {version}", hint)
+
+    def install(self, version: str, say: Say, stop: Stop | None = None, *, lean: bool = False) -> Installed:
+        """Return the release at an exact version, installed unless it is in the cache in order.
+
+        `say` is told what takes time, `stop` ends it early; `lean` leaves nothing in the registry's own cache.
+
+        Raises:
+            EnvironmentFailed: there is no package manager, no registry, no such version, no room or no build for
+                this platform, or the content is not what was promised.
+            OSError: the cache can't be written.
+        """
+        root, named = self.root(version), f"{self.engine} {version}"
+        root.parent.mkdir(parents=True, exist_ok=True)
+        with alone(root.parent / f".{root.name}.lock", lambda: say(f"{named}: another process is installing it")):
+            if installed := self._finished(version, root):
+                return installed
+            say(f"{named}: installing from {self.title}")
+            return self._install(version, root, stop, lean=lean)
+
+    def _finished(self, version: str, root: Path) -> Installed | None:
+        """Find a finished installation that has its executable and the integrity that it must have."""
+        try:
+            *name, integrity = (root / MARKER).read_text().split()
+        except (OSError, ValueError):
+            return None
+        executable = self._executable(root)
+        if not executable or name != [self.package, version] or integrity != (self.promised(version) or integrity):
+            return None
+        return Installed(version, root, executable, integrity)
+
+    def _install(self, version: str, root: Path, stop: Stop | None, *, lean: bool) -> Installed:
+        unfinished = root.parent / f".{root.name}.partial"
+        shutil.rmtree(unfinished, ignore_errors=True)
+        unfinished.mkdir()
+        try:
+            integrity = self._fill(version, unfinished, stop, lean=lean)
+            if integrity != (self.promised(version) or integrity):
+                what = f"{self.package} {version} is not what {self.title} published"
+                raise EnvironmentFailed(what, "do not use it, and tell its maintainers")
+            if not self._executable(unfinished):
+                raise self._no_executable(version)
+            (unfinished / MARKER).write_text(f"{self.package} {version} {integrity}\n")
+            shutil.rmtree(root, ignore_errors=True)
+            unfinished.rename(root)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        executable = self._executable(root)
+        assert executable  # noqa: S101 - it was there before the rename
+        return Installed(version, root, executable, integrity)

@@ -1,0 +1,190 @@
+"""From what a user names (`codex`, `codex@0.169.0`, `codex=/path`) to a release that is ready to be probed."""
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate.errors import EnvironmentFailed, NoVersionError
+from turngate.process import ProcessRequest, Stop, run
+from turngate.process.executable import is_simulated
+from turngate_probes.harness.sandbox import sandbox
+from turngate_probes.releases import recorded_releases
+from turngate_probes.releases.cache import MARKER, Say, in_use
+from turngate_probes.releases.cache_limit import CacheLimit
+from turngate_probes.releases.npm import NpmRegistry, pinned_version
+from turngate_probes.releases.pypi import PypiRegistry
+from turngate_probes.releases.registry import Registry
+
+_TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
+_NAME_IT = "name an executable as ENGINE=PATH"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What was asked for: an engine, and at most one of a version and an executable."""
+
+    engine: str
+    version: str | None = None
+    path: Path | None = None
+
+    def __str__(self) -> str:
+        """Render as users write it."""
+        return self.engine + (f"@{self.version}" if self.version else f"={self.path}" if self.path else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release to probe: `source` is `path`, `npm`, `pypi` or `recordings`, which have no executable.
+
+    `version` None means that the executable did not say one; `note` says how it was chosen.
+    """
+
+    engine: str
+    version: str | None
+    executable: Path | None
+    source: str
+    contract: EngineContract
+    note: str
+
+    @property
+    def name(self) -> str:
+        """The release as `engine@version`."""
+        return f"{self.engine}@{self.version or 'unknown'}"
+
+
+def parse_target(text: str) -> Target:
+    """Read a target; EnvironmentFailed says what one looks like."""
+    target = _TARGET.fullmatch(text)
+    if not target or target["engine"] not in load.engines():
+        hint = f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(load.engines())}"
+        raise EnvironmentFailed(f"{text!r} names no engine", hint)
+    return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)
+
+
+def registries(engine: str) -> dict[str, Registry]:
+    """Return the registries that have an engine's releases, by their names, without asking them."""
+    contract, wheels = load.contract(engine).at(), load.contract(engine).document.data["published"].get("pypi")
+    return {
+        **({"npm": NpmRegistry(engine, contract.npm.package, contract.npm.executables)} if contract.npm else {}),
+        **({"pypi": PypiRegistry(engine, wheels["package"], (contract.executable,))} if wheels else {}),
+    }
+
+
+def published(engine: str, stop: Stop | None = None) -> Registry:
+    """Ask npm what is published of an engine, or PyPI where there is no Node; EnvironmentFailed if there is none."""
+    known = registries(engine)
+    if not known:
+        note = load.contract(engine).at().lifecycle.note or "name an executable: ENGINE=/path/to/it"
+        raise EnvironmentFailed(f"no release of {engine} is published", note)
+    return known["npm" if "npm" in known and (shutil.which("npm") or len(known) == 1) else "pypi"].listed(stop)
+
+
+class ReleaseSource:
+    """Obtains releases and keeps them in place while they are used: everything that is probed comes from here.
+
+    Versions come from `registry`, whose answer is known already, or without one from npm. With `limit` an
+    installation waits for room in the cache, and leaves none of npm's own files behind.
+    """
+
+    def __init__(self, registry: Registry | None = None, limit: CacheLimit | None = None) -> None:
+        self.registry, self._limit = registry, limit
+
+    @property
+    def name(self) -> str:
+        """Where versions come from."""
+        return self.registry.name if self.registry else "npm"
+
+    @contextmanager
+    def held(self, target: Target, say: Say, stop: Stop | None = None) -> Iterator[Release]:
+        """Find or install what a target names, and keep it from being evicted while the block runs.
+
+        Without version and path that is the executable on PATH, else the pinned release, or the newest recordings of
+        an engine that was withdrawn. EnvironmentFailed: it is not available; NotCoveredError: no contract covers it.
+        """
+        contract = load.contract(target.engine).at()
+        if target.path is not None:
+            if not target.path.is_file() or not os.access(target.path, os.X_OK):
+                hint = "give the path of the engine's command"
+                raise EnvironmentFailed(f"there is no executable {target.path}", hint)
+            yield _of_path(contract, target.path.absolute(), "the executable that was named", stop)
+        elif target.version is not None:
+            with self._installed(contract, target.version, "installed on request", say, stop) as release:
+                yield release
+        elif on_path := shutil.which(contract.executable):
+            yield _of_path(contract, Path(on_path), "found on PATH", stop)
+        elif contract.lifecycle.status == "sealed":
+            yield _recorded(target.engine)
+        elif (pinned := pinned_version(target.engine)) is None:
+            raise EnvironmentFailed(f"{contract.executable} is not on PATH", f"install it, or {_NAME_IT}")
+        else:
+            with self._installed(contract, pinned, "not on PATH: the pinned release", say, stop) as release:
+                yield release
+
+    @contextmanager
+    def _installed(
+        self, contract: EngineContract, version: str, note: str, say: Say, stop: Stop | None
+    ) -> Iterator[Release]:
+        registry = self.registry or registries(contract.engine).get("npm")
+        if registry is None:
+            raise EnvironmentFailed(f"npm has no releases of {contract.engine}", _NAME_IT)
+        version = registry.exact(version, stop)
+        exact, root = load.contract(contract.engine).at(version), registry.root(version)
+        with ExitStack() as holding:
+            try:
+                if self._limit:
+                    holding.enter_context(self._limit.held(root))
+                holding.enter_context(in_use(root))
+                with ExitStack() as installing:
+                    if self._limit and not (root / MARKER).exists():
+                        installing.enter_context(self._limit.reserved(root, say))
+                    installed = registry.install(version, say, stop, lean=self._limit is not None)
+            except OSError as error:
+                hint = "make room or mend its permissions, or set TURNGATE_CACHE_DIR to another folder"
+                raise EnvironmentFailed(f"the cache cannot be written: {error}", hint) from error
+            if self.registry:
+                note = f"installed from {registry.name}, {installed.integrity}"
+            yield Release(contract.engine, version, installed.executable, registry.name, exact, note)
+
+
+def _recorded(engine: str) -> Release:
+    version = recorded_releases.newest(engine)
+    if version is None:
+        hint = "run from a checkout, which holds recordings, or name an executable"
+        raise EnvironmentFailed(f"{engine} was withdrawn, and neither executable nor recording is at hand", hint)
+    contract = load.contract(engine).at(version)
+    return Release(engine, version, None, "recordings", contract, "withdrawn: judged by recordings alone")
+
+
+def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop | None) -> Release:
+    version = _said_version(contract, executable, stop)
+    exact = load.contract(contract.engine).at(version)
+    if is_simulated(executable):
+        note += "; simulated, so this says nothing about the real engine"
+    return Release(contract.engine, version, executable, "path", exact, note)
+
+
+def _said_version(contract: EngineContract, executable: Path, stop: Stop | None) -> str | None:
+    """Ask an executable for its version; None if it gives none that the contract can read."""
+    query = contract.version_query
+    with (
+        tempfile.TemporaryDirectory() as parent,
+        sandbox(contract.hermetic, Path(parent), "version", keep=False) as box,
+    ):
+        env = box.env(contract.hermetic, box.work)
+        outcome = run(ProcessRequest((str(executable), *query.argv), box.work, env, timeout=60.0), stop=stop)
+    printed = outcome.stdout if query.stream == "stdout" else outcome.stderr
+    match = re.fullmatch(query.pattern, printed.decode("utf-8", "replace").strip())
+    if not match:
+        return None
+    try:
+        load.contract(contract.engine).at(match["version"])
+    except NoVersionError:
+        return None
+    return match["version"]

@@ -1,0 +1,94 @@
+"""What every registry promises, whatever fills the cache."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+
+from turngate.errors import EnvironmentFailed
+from turngate_probes.releases.cache import MARKER, evict, home_of, in_use
+from turngate_probes.releases.registry import Installed, Registry
+
+
+@dataclass(frozen=True)
+class PlainRegistry(Registry):
+    """Fills a folder with an executable and says that it has this integrity."""
+
+    name, title = "npm", "npm"
+    engine: str = "codex"
+    package: str = "@vendor/codex"
+    executables: tuple[str, ...] = ("engine",)
+    integrity: Mapping[str, str] = field(default_factory=dict)
+    filled: str = "sha512-a"
+
+    def listed(self, stop: Any) -> Self:
+        """Return itself."""
+        return self
+
+    def exact(self, version: str, stop: Any) -> str:
+        """Return the version."""
+        return version
+
+    def _fill(self, version: str, folder: Path, stop: Any, *, lean: bool) -> str:
+        (folder / "engine").write_text("x")
+        return self.filled
+
+    def _executable(self, root: Path) -> Path | None:
+        return next((root / name for name in self.executables if (root / name).exists()), None)
+
+    def _no_executable(self, version: str) -> EnvironmentFailed:
+        return EnvironmentFailed("no executable")
+
+
+def promising(integrity: str, filled: str) -> PlainRegistry:
+    """Make a registry that promises one content and delivers another."""
+    return PlainRegistry(integrity={"1.0.0": integrity}, filled=filled)
+
+
+@pytest.fixture(name="cache", autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Have a cache of one's own."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
+    return tmp_path
+
+
+def install(registry: Registry, said: list[str]) -> Installed:
+    """Install the release."""
+    return registry.install("1.0.0", said.append)
+
+
+def test_an_entry_counts_by_its_integrity() -> None:
+    """What is there with another content than was promised is installed anew."""
+    said: list[str] = []
+    install(PlainRegistry(), said)
+    assert install(promising("sha512-a", "unused"), said).integrity == "sha512-a"
+    assert install(promising("sha512-b", "sha512-b"), said).integrity == "sha512-b"
+    assert said == ["codex 1.0.0: installing from npm"] * 2
+
+
+@pytest.mark.parametrize(
+    "registry, what",
+    [
+        (promising("sha512-b", "sha512-a"), "is not what npm published"),
+        (PlainRegistry(executables=()), "no executable"),
+    ],
+)
+def test_what_is_not_in_order_is_not_kept(cache: Path, registry: Registry, what: str) -> None:
+    """Neither a whole entry nor half of one stays behind."""
+    with pytest.raises(EnvironmentFailed, match=what):
+        install(registry, [])
+    assert [path.name for path in home_of("codex", cache).iterdir() if not path.name.endswith(".lock")] == []
+
+
+def test_an_entry_in_use_is_not_evicted_by_another() -> None:
+    """Several may use an entry; only when the last has ended it goes, and can be installed again."""
+    root = install(PlainRegistry(), []).root
+    with in_use(root):
+        with in_use(root):
+            assert not evict(root)
+        assert not evict(root)
+    assert evict(root)
+    assert not (root / MARKER).exists()
+    assert install(PlainRegistry(), []).executable.exists()
