@@ -22,15 +22,15 @@ COMMANDS = {
     "contracts": ("turngate_probes.cli.contracts:contracts", "Validate engine contracts."),
     "engines": ("turngate_probes.cli.engines:engines", "List engines, and install their pinned releases."),
     "gate": ("turngate_probes.cli.gate:gate", "Compare two releases: can I upgrade, and what must change for it?"),
-    "handles": ("turngate_reference.conversations.handles_cli:handles", "List, show and prune conversations and runs."),
+    "handles": ("turngate_reference.conversations.cli.handles:handles", "List, show and prune conversations and runs."),
     "matrix": ("turngate_probes.cli.matrix:matrix", "Probe many published releases of an engine."),
     "probe": ("turngate_probes.cli.probe:probe", "Check coding-agent CLIs for breaking changes."),
     "record": ("turngate_probes.cli.record:record", "Record real releases, for tests that need no engine."),
     "report": ("turngate_probes.cli.report:report", "Render reports again from JSON reports or journals."),
-    "resume": ("turngate_reference.conversations.cli:resume", "Continue a conversation by its handle."),
+    "resume": ("turngate_reference.conversations.cli.turns:resume", "Continue a conversation by its handle."),
     "serve": ("turngate_reference.server.cli:serve", "Run the reference server."),
     "simulate": ("turngate_probes.cli.simulate:simulate", "Run a simulated engine."),
-    "start": ("turngate_reference.conversations.cli:start", "Begin a conversation with an engine."),
+    "start": ("turngate_reference.conversations.cli.turns:start", "Begin a conversation with an engine."),
     "verify": ("turngate_probes.cli.verify:verify", "Check that an engine resumes its sessions."),
 }
 GROUP = "turngate.commands"  # the entry points of ours and of other distributions

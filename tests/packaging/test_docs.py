@@ -15,7 +15,7 @@ from turngate.contract.verdict import Verdict, exit_code
 from turngate_probes.report.build import INTERRUPTED_CODE
 from turngate_probes.report.files import FORMATS
 from turngate_probes.report.text import MEANING
-from turngate_reference.conversations.cli import OTHER_SESSION
+from turngate_reference.conversations.cli.turns import OTHER_SESSION
 
 ROOT = Path(__file__).parents[2]
 CODES = (ROOT / "docs/exit-codes.md").read_text()

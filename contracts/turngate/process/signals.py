@@ -7,6 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 
+def ending() -> tuple[signal.Signals, ...]:
+    """Return the signals that end a command; not a hang-up where that is ignored, as nohup asks for."""
+    hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
+    return (signal.SIGTERM, signal.SIGINT, *hang_up)
+
+
 @contextmanager
 def heard(numbers: Sequence[signal.Signals], tell: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call `tell` with each of these signals that comes while the block runs, on a thread of its own, one at a time.

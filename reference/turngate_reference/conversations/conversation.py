@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 class Done(Struct, frozen=True):
     """An attempt and the record as it stands after it.
 
-    `strayed` says that a resume ended in another session than the one asked for, or well but in none that can
+    `other_session` says that a resume ended in another session than the one asked for, or well but in none that can
     be told; `news` says what a served run shows of it.
     """
 
     record: HandleRecord
     attempt: Attempt
-    strayed: bool
+    other_session: bool
     news: str = ""
 
 
@@ -110,9 +110,8 @@ class Conversations(Struct, frozen=True):
 
     def _reply(self, run: "ServedRun", message: str) -> Done:
         """Reply to the question of a served run that waits."""
-        replied = run.reply(message, self.on_text, self.stop)
-        session = replied.record.session_value or ""
-        return Done(replied.record, replied.attempt, _strayed(replied.attempt, session), replied.news)
+        record, done, news = run.reply(message, self.on_text, self.stop)
+        return Done(record, done, _is_other_session(done, record.session_value or ""), news)
 
     def _locked(self, handle: str) -> AbstractContextManager[None]:
         return locked(self.data.lock(handle), handle)
@@ -135,15 +134,15 @@ class Conversations(Struct, frozen=True):
         except Exception:
             handle_record.write(path, record.updated(state="failed"))
             raise
-        strayed = resumed is not None and _strayed(done, resumed)
+        other_session = resumed is not None and _is_other_session(done, resumed)
         session = resumed or _reported(done)
         updated = record.updated(
             session_field=installed.contract.handle.field if session else None,
             session_value=session,
-            state="failed" if strayed else _state(done),
+            state="failed" if other_session else _state(done),
         )
         handle_record.write(path, updated)
-        return Done(updated, done, strayed)
+        return Done(updated, done, other_session)
 
 
 @contextmanager
@@ -160,7 +159,7 @@ def _reported(done: Attempt) -> str | None:
     return done.reading.session.handle_value if done.reading.session else None
 
 
-def _strayed(done: Attempt, resumed: str) -> bool:
+def _is_other_session(done: Attempt, resumed: str) -> bool:
     reported = _reported(done)
     if reported is None:
         return (done.exit_code == 0 or done.lingered) and not done.interrupted

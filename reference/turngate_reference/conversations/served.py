@@ -36,15 +36,6 @@ _INTERRUPTED = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was in
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """What came of a reply: the record after it, the engine's attempt, and what became of the run, in words."""
-
-    record: HandleRecord
-    attempt: Attempt
-    news: str
-
-
-@dataclass(frozen=True, slots=True)
 class ServedRun:
     """A run that can be continued; the caller holds the lock of its handle."""
 
@@ -61,8 +52,11 @@ class ServedRun:
         """Return the record of a run that has ended: `record` if a terminal has continued the run since."""
         return record if record.turns > self.run.turn_index else record_of(self.run, self.run.state, self.run.session)
 
-    def reply(self, message: str, on_text: Callable[[str], None], stop: Stop) -> Reply:
-        """Reply to the open question and run the next turn; EnvironmentFailed before the claim: nothing has changed."""
+    def reply(self, message: str, on_text: Callable[[str], None], stop: Stop) -> tuple[HandleRecord, Attempt, str]:
+        """Reply to the open question and run the next turn; EnvironmentFailed before the claim: nothing has changed.
+
+        Returns the record after it, the engine's attempt, and what became of the run, in words.
+        """
         if not message.strip():
             raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
         engine = find_engine(self.run.engine, self.records.data, stop)
@@ -79,13 +73,15 @@ class ServedRun:
         self.records.keep(claimed, State.RUNNING, claimed.session)
         events = TextEvents(self.store, claimed)
 
-        def tell(text: str) -> None:
+        def on_text_and_event(text: str) -> None:
             on_text(text)
             events(text)
 
-        return self._play(changed(turn, run=claimed, on_text=tell), built, session, stop)
+        return self._play(changed(turn, run=claimed, on_text=on_text_and_event), built, session, stop)
 
-    def _play(self, turn: HeadlessTurn, built: Invocation, session: str, stop: Stop) -> Reply:
+    def _play(
+        self, turn: HeadlessTurn, built: Invocation, session: str, stop: Stop
+    ) -> tuple[HandleRecord, Attempt, str]:
         """Run a turn that was claimed, and write what became of it, however it went."""
         run, start, done = turn.run, time.monotonic(), None
         try:
@@ -100,7 +96,7 @@ class ServedRun:
         ended = runs.find(self.store, run.run_id) or run
         if done is None:
             raise EnvironmentFailed(_news(ended), _SEE)
-        return Reply(record_of(ended, ended.state, ended.session), done, _news(ended))
+        return record_of(ended, ended.state, ended.session), done, _news(ended)
 
     @contextmanager
     def _ended_from_elsewhere(self, stop: Stop) -> Iterator[None]:

@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from msgspec.structs import replace
 
@@ -32,15 +31,12 @@ def opened_store(data: DataDir) -> Iterator[Store]:
         raise EnvironmentFailed(f"the database {data.database} can't be used: {error}", "try again later") from error
 
 
-@dataclass(frozen=True, slots=True)
-class ServedStates:
+class ServedStates(dict[str, Standing]):
     """How every served run stands, by its handle."""
-
-    by_handle: dict[str, Standing]
 
     def updated(self, record: HandleRecord) -> HandleRecord:
         """Return the record of a conversation or run as the database has it."""
-        standing = self.by_handle.get(record.handle)
+        standing = self.get(record.handle)
         # after its end a run goes on at a terminal alone, which the database does not hear of
         if standing is None or (standing.state in ENDED and record.turns > standing.turn_index):
             return record
@@ -49,11 +45,11 @@ class ServedStates:
 
     def is_unfinished(self, record: HandleRecord) -> bool:
         """Whether the record is that of a run that has not ended."""
-        standing = self.by_handle.get(record.handle)
+        standing = self.get(record.handle)
         return standing is not None and standing.state not in ENDED
 
 
 def read(data: DataDir) -> ServedStates:
     """Read how all served runs stand; EnvironmentFailed if the database can't be read."""
     with opened_store(data) as store:
-        return ServedStates({each.handle: each for each in runs.standings(store)})
+        return ServedStates({standing.handle: standing for standing in runs.standings(store)})

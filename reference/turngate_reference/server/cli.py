@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 
 from turngate.contract import load
+from turngate.process.signals import ending
 from turngate_reference.data_dir import data_dir
 from turngate_reference.server.app import SLOTS, Server, ServerSettings
 from turngate_reference.server.orchestrator.verification import Verify
@@ -114,7 +115,7 @@ def serve(  # noqa: PLR0913 - as it has options
             if not core.ready:
                 core.stop()
 
-        for number in _ending():
+        for number in ending():
             signal.signal(number, end)
         core.start()
         if core.ready:
@@ -151,12 +152,6 @@ def _no_engines() -> str:
         "Or try a simulated one, which needs no account and no network, and start this server again:\n"
         "    turngate simulate codex --install ./bin && export PATH=$PWD/bin:$PATH"
     )
-
-
-def _ending() -> tuple[signal.Signals, ...]:
-    """Name the signals that end the server; not a hang-up where that is ignored, as nohup asks for."""
-    hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
-    return (signal.SIGTERM, signal.SIGINT, *hang_up)
 
 
 def _log(level: str) -> None:

@@ -12,7 +12,7 @@ SLOW += [
 ]  # a conversation of its own needs no database
 RESUME = """
 import sys
-import turngate_reference.conversations.cli, turngate.cli
+import turngate_reference.conversations.cli.turns, turngate.cli
 from turngate.contract import load
 from turngate.turn.envelope import read_envelope
 load.contract("codex").at()

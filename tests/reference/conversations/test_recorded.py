@@ -21,7 +21,7 @@ from turngate.process import Ended, Stop
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
-from turngate_reference.conversations import cli
+from turngate_reference.conversations.cli import turns as cli
 from turngate_reference.conversations.conversation import Conversations
 from turngate_reference.data_dir import DataDir
 

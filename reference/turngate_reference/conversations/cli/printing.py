@@ -31,16 +31,17 @@ class PrintedTurn:
     def text(self, text: str) -> None:
         """Print a text."""
         self._release()
-        found = read_envelope(text)
-        if isinstance(found, Envelope) and found.repair is not Repair.EMBEDDED_OBJECT:
+        envelope = read_envelope(text)
+        if isinstance(envelope, Envelope) and envelope.repair is not Repair.EMBEDDED_OBJECT:
             self._held = text
         else:
             self._print(text)
 
-    def end(self, found: Envelope | BadEnvelope | None) -> None:
+    def end(self, envelope: Envelope | BadEnvelope | None) -> None:
         """Print what the turn ended with: its question or its result in words."""
-        if isinstance(found, Envelope):
-            self._print(_question(found.interaction) if found.interaction else _final(found))
+        if isinstance(envelope, Envelope):
+            result = json.dumps(envelope.final_data, indent=2, ensure_ascii=False)
+            self._print(_question(envelope.interaction) if envelope.interaction else result)
         else:
             self._release()
 
@@ -72,7 +73,7 @@ def diagnostics(done: Done) -> None:
         _note(f"{record.engine} exited with 0, but nothing proves that its turn ended; see {folder}")
     elif reading.final_text is None:
         _note(f"{record.engine} exited with 0, but gave no answer; see {folder}")
-    if done.strayed:
+    if done.other_session:
         back = f"{reading.session.handle_value} came back" if reading.session else "none can be told to have come back"
         _note(f"asked for session {record.session_value}, but {back}: {visible(reading.handle.detail)}")
         _note("what was said before may be lost to it. The record keeps the session that was asked for.")
@@ -114,7 +115,3 @@ def _question(asked: Interaction) -> str:
     lines += [f"  - {option}" for option in asked.options]
     lines += [f"  {field}:" for field in asked.required_fields]
     return "\n".join(lines)
-
-
-def _final(found: Envelope) -> str:
-    return json.dumps(found.final_data, indent=2, ensure_ascii=False)

@@ -1,7 +1,4 @@
-"""The subcommand `handles`: lists, shows and prunes the records of conversations and served runs.
-
-The first line of each function's docstring is what `turngate --help` shows; it is read without importing this.
-"""
+"""The subcommand `handles`: lists, shows and prunes the records of conversations and served runs."""
 
 import json
 import re
@@ -14,8 +11,8 @@ import click
 
 from turngate.errors import EnvironmentFailed
 from turngate_reference import handle_record
-from turngate_reference.conversations import printing
-from turngate_reference.conversations.cli import data_dir_option
+from turngate_reference.conversations.cli.printing import row
+from turngate_reference.conversations.cli.turns import data_dir_option
 from turngate_reference.data_dir import DataDir, data_dir
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.lock import locked
@@ -41,7 +38,7 @@ def handles(ctx: click.Context, asked_dir: Path | None, as_json: bool) -> int:
         click.echo(json.dumps([record.to_json() for record in records], indent=2))
     else:
         for record in records:
-            click.echo(printing.row(record))
+            click.echo(row(record))
     return 2 if unreadable else 0
 
 
@@ -74,17 +71,17 @@ def prune(data: DataDir, older_than: str) -> None:
 def _records(data: DataDir) -> tuple[list[HandleRecord], bool]:
     """Read all records; those that can't be read are reported, and make the second value true."""
     records, unreadable = [], False
-    for found in handle_record.every(data):
-        if isinstance(found, HandleRecord):
-            records.append(found)
+    for record in handle_record.every(data):
+        if isinstance(record, HandleRecord):
+            records.append(record)
         else:
             unreadable = True
-            click.echo(f"{found.path} can't be read and is left as it is: {found.why}", err=True)
+            click.echo(f"{record.path} can't be read and is left as it is: {record.why}", err=True)
     return records, unreadable
 
 
 def _served_states(data: DataDir, records: list[HandleRecord]) -> "ServedStates | None":
-    """Ask the server's database about served runs; None: no run is served, or the database can't be read."""
+    """Read how served runs stand in the server's database; None: no run is served, or it can't be read."""
     if not any(record.served for record in records):
         return None
     from turngate_reference.conversations import served_states  # noqa: PLC0415 - it needs a database
@@ -117,7 +114,7 @@ def _remove(data: DataDir, record: HandleRecord) -> None:
 
 
 def _age(text: str) -> timedelta:
-    found = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
-    if not found:
+    age = re.fullmatch(r"([0-9]{1,5})([hdw])", text)
+    if not age:
         raise click.UsageError(f"{text!r} is no age: write a number and h, d or w, such as 30d")
-    return int(found[1]) * {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}[found[2]]
+    return int(age[1]) * {"h": timedelta(hours=1), "d": timedelta(days=1), "w": timedelta(weeks=1)}[age[2]]

@@ -1,35 +1,31 @@
-"""The subcommands that run turns in the user's own environment: `start` and `resume`.
-
-The first line of each function's docstring is what `turngate --help` shows; it is read without importing this.
-"""
+"""The subcommands that run turns in the user's own environment: `start` and `resume`."""
 
 import shlex
-import signal
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Event
+from typing import Any
 
 import click
 
 from turngate.errors import RefusedError
 from turngate.model import Mode
 from turngate.process import Stop
-from turngate.process.signals import heard
+from turngate.process.signals import ending, heard
 from turngate_reference import handle_record
-from turngate_reference.conversations import printing
+from turngate_reference.conversations.cli import printing
 from turngate_reference.conversations.conversation import Conversations, Done
-from turngate_reference.conversations.prompt_file import text_file
 from turngate_reference.data_dir import data_dir
 
 NOT_RUN = 2
 OTHER_SESSION = 4
 SIGNALLED = 128
 INTERRUPTED = 130
+MAX_BYTES = 4 * 2**20
 
-_CODES = """The engine's own exit code is ours (128 + N if signal N ended it), but: 2 it was not run, 4 another session
+_CODES = """Exits with the engine's exit code (128 + N if signal N ended it), but: 2 it was not run, 4 another session
 came back than the one asked for, 130 interrupted."""
 
 data_dir_option = click.option(
@@ -39,6 +35,28 @@ data_dir_option = click.option(
     help="Where runs and handles lie.  [default: TURNGATE_DATA_DIR, else the platform's place for user data]",
 )
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the handle record as JSON instead.")
+
+
+def _text_file(option: str, what: str) -> Callable[[Any], Any]:
+    """Make the option that takes a text from a file, since Linux passes no argument of 128 KiB or more."""
+    help_text = f"Take {what} from a file, byte for byte; - is standard input."
+    return click.option(option, "from_file", metavar="FILE", callback=_read, help=help_text)
+
+
+def _read(_ctx: click.Context, _option: click.Parameter, path: str | None) -> str | None:
+    if path is None:
+        return None
+    try:
+        with click.open_file(path, "rb") as file:
+            data: bytes = file.read(MAX_BYTES + 1)
+    except (OSError, RuntimeError) as error:  # RuntimeError: standard input is closed
+        raise click.BadParameter(f"it can't be read: {error}") from error
+    if len(data) > MAX_BYTES:
+        raise click.BadParameter(f"it is longer than {MAX_BYTES} bytes")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise click.BadParameter(f"it is no UTF-8 from byte {error.start + 1} on") from error
 
 
 class EngineFirst(click.Command):
@@ -67,7 +85,7 @@ class EngineFirst(click.Command):
 @click.option("--mode", type=click.Choice([m.value for m in Mode]), default=Mode.INTERACTIVE.value, show_default=True)
 @click.option("--model", help="The model, by the engine's own name of it.")
 @click.option("--cwd", type=click.Path(file_okay=False, path_type=Path), help="Where the engine works; kept on resume.")
-@text_file("--prompt-file", "the prompt")
+@_text_file("--prompt-file", "the prompt")
 @data_dir_option
 @_as_json
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[PROMPT] [-- ENGINE_ARGS...]")
@@ -113,7 +131,7 @@ def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[
 
 
 @click.command(context_settings={"allow_interspersed_args": False}, epilog=_CODES)
-@text_file("--message-file", "the message")
+@_text_file("--message-file", "the message")
 @data_dir_option
 @_as_json
 @click.argument("handle")
@@ -144,7 +162,7 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
 
 
 def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversations], Done]) -> int:
-    """Run an attempt, say what came of it, and give the exit code."""
+    """Run an attempt, print what came of it, and return the exit code."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     stop, gone = Stop(), Event()
@@ -155,9 +173,10 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
 
     answer = printing.PrintedTurn(reader_gone)
     data = data_dir(asked_dir)
-    with _ended_by_signals(stop):
+    # a signal ends the engine's whole tree, so that the record is still written
+    with heard(ending(), lambda _: stop.set()):
         try:
-            done = act(Conversations(data, _silent if as_json else answer.text, stop))
+            done = act(Conversations(data, (lambda _: None) if as_json else answer.text, stop))
         except RefusedError as refused:
             raise click.UsageError(str(refused)) from refused
     if as_json:
@@ -173,24 +192,10 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
     return _exit_code(done)
 
 
-@contextmanager
-def _ended_by_signals(stop: Stop) -> Iterator[None]:
-    """Let SIGINT, SIGTERM and a hang-up end the engine's whole tree, so that the record is still written."""
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:  # as nohup asks for
-        numbers.append(signal.SIGHUP)
-    with heard(numbers, lambda _: stop.set()):
-        yield
-
-
-def _silent(_text: str) -> None:
-    """Print nothing while the record is what is asked for."""
-
-
 def _exit_code(done: Done) -> int:
     if done.attempt.interrupted:
         return INTERRUPTED
-    if done.strayed:
+    if done.other_session:
         return OTHER_SESSION
     if done.attempt.lingered:
         return 0 if done.attempt.went_well else 1

@@ -8,7 +8,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import Desk
-from turngate_reference.conversations.prompt_file import MAX_BYTES
+from turngate_reference.conversations.cli.turns import MAX_BYTES
 
 LONGEST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * (MAX_BYTES // 2)
 TEXTS = {

@@ -1,0 +1,1 @@
+"""The commands for a terminal: `turngate start`, `resume` and `handles`."""
