@@ -184,11 +184,10 @@ class StoreCheck(Struct, frozen=True):
 
 
 class SessionStore(Struct, frozen=True):
-    """Where sessions lie, which variables decide it, and whether they belong to a directory."""
+    """Where sessions lie, and which variables decide it."""
 
     locations: Mapping[str, str]
     check: StoreCheck
-    tied_to_cwd: bool
 
 
 class Environment(Struct, frozen=True):

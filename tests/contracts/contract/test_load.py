@@ -409,7 +409,6 @@ store:
   - since: 0.140.0
     locations: {SMALL_HOME: "{HOME}/.small", SMALL_DATA: "{SMALL_HOME}/data"}
     check: {kind: glob, pattern: "{SMALL_DATA}/*/{handle}.json"}
-    tied_to_cwd: true
     unverified: true
 """
 WITH_STORE = SMALL.replace("locations: [SMALL_HOME]", "locations: [SMALL_HOME, SMALL_DATA]") + STORE

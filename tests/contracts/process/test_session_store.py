@@ -87,7 +87,7 @@ def test_a_handle_is_a_name_and_no_pattern(handle: str, tmp_path: Path) -> None:
 
 def test_a_directory_may_stand_in_the_path(tmp_path: Path) -> None:
     """A store may keep sessions by their directory's name."""
-    store = SessionStore({}, StoreCheck("glob", pattern="{HOME}/{cwd}/{handle}"), tied_to_cwd=True)
+    store = SessionStore({}, StoreCheck("glob", pattern="{HOME}/{cwd}/{handle}"))
     written(tmp_path, "-my-work/h")
     assert session_exists(store, "h", {"HOME": str(tmp_path)}, Path("/my work")) is True
     assert session_exists(store, "h", {"HOME": str(tmp_path)}, "/work") is False
@@ -104,7 +104,7 @@ def test_what_can_not_be_read_leaves_the_question_open(tmp_path: Path, monkeypat
         return really(path)
 
     monkeypatch.setattr(os, "listdir", listed)
-    store = SessionStore({}, StoreCheck("glob", pattern="{HOME}/.claude/*/*/{handle}.jsonl"), tied_to_cwd=False)
+    store = SessionStore({}, StoreCheck("glob", pattern="{HOME}/.claude/*/*/{handle}.jsonl"))
     locked = closed.parent.parent / "locked"
     locked.mkdir()
     assert session_exists(store, ID, {"HOME": str(tmp_path)}, "/work") is None
