@@ -1,6 +1,8 @@
 """Every packaged contract, resolved once for each stretch of releases over which it says the same."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+
+import pytest
 
 from turngate.contract import load
 from turngate.contract.load import ALL_OF, ONE_OF
@@ -42,3 +44,26 @@ NEWEST = {contract.engine: contract for contract in RELEASES if contract.version
 def name_of(contract: EngineContract) -> str:
     """Name a stretch for the test report."""
     return f"{contract.engine}@{contract.version or 'newest'}"
+
+
+Check = Callable[[EngineContract], None]
+
+
+def releases_of(*engines: str) -> Callable[[Check], Callable[[pytest.Subtests, str], None]]:
+    """Make the check of a stretch one test per engine, which reports each release at which the check fails."""
+
+    def decorate(check: Check) -> Callable[[pytest.Subtests, str], None]:
+        @pytest.mark.parametrize("engine", engines)
+        def tries(subtests: pytest.Subtests, engine: str) -> None:
+            for contract in RELEASES:
+                if contract.engine == engine:
+                    with subtests.test(release=name_of(contract)):
+                        check(contract)
+
+        tries.__name__, tries.__doc__ = check.__name__, check.__doc__
+        return tries
+
+    return decorate
+
+
+every_release = releases_of(*load.engines())

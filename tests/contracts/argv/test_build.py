@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.contracts.releases import IDS, NEWEST, RELEASES, name_of, session_of
+from tests.contracts.releases import IDS, NEWEST, RELEASES, every_release, name_of, session_of
 from tests.contracts.spellings import SAFE, WIDENING
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.build import Invocation, read_options, resume, start
@@ -33,9 +33,12 @@ HARD = (
     "a b",
     "é\n",
 )
+FLAGS = ("--yolo", "-y", "\ud800")  # the last is text that no argument can hold
+NEAR = (  # what only looks like the session's own id
+    "{id}\n", "\n{id}", "{id} ", "-{id}", "{id}/../{id}", "{ID}x", "{id}{id}", "{id}\0", "\uff10{id}",
+)  # fmt: skip
 PROMPTS = st.one_of(st.text(max_size=40), st.sampled_from(HARD))
 ENGINES = st.sampled_from(list(NEWEST.values()))
-every_release = pytest.mark.parametrize("contract", RELEASES, ids=name_of)
 every_engine = pytest.mark.parametrize("contract", NEWEST.values(), ids=name_of)
 
 
@@ -82,15 +85,15 @@ def test_engine_that_acts_unasked_is_told_to_ask_in_interactive_alone() -> None:
 
 
 @every_release
-@pytest.mark.parametrize("mode", Mode)
-def test_every_release_can_be_started_and_resumed(contract: EngineContract, mode: Mode) -> None:
+def test_every_release_can_be_started_and_resumed(contract: EngineContract) -> None:
     """At each stretch of releases both templates fill, with the model and the options of the probe."""
     options = [token.replace("{work}", "/w").replace("{tmp}", "/t") for token in contract.hermetic.options]
-    for built in both(contract, "hello", mode, options=options, model="m"):
-        assert carried(built) == "hello"
-        assert not [token for token in built.arguments if "{" in token]
-        assert set(options) < set(built.own_arguments)
-        assert "m" in built.own_arguments
+    for mode in Mode:
+        for built in both(contract, "hello", mode, options=options, model="m"):
+            assert carried(built) == "hello"
+            assert not [token for token in built.arguments if "{" in token]
+            assert set(options) < set(built.own_arguments)
+            assert "m" in built.own_arguments
 
 
 @given(ENGINES, PROMPTS, st.sampled_from(Mode))
@@ -185,46 +188,21 @@ def test_channel_that_the_engine_lacks_is_refused() -> None:
 
 
 @every_engine
-@pytest.mark.parametrize(
-    "handle",
-    [
-        "--yolo",
-        "-y",
-        "--last",
-        "",
-        "../x",
-        "latest",
-        "1",
-        "not-a-session-id",
-        "\0",
-        "\ud800",
-        "{id}\n",
-        "\n{id}",
-        "{id} ",
-        "-{id}",
-        "{id}/../{id}",
-        "{ID}x",
-        "{id}{id}",
-        "{id}\0",
-        "\uff10{id}",
-        "{prompt}",
-        "*",
-    ],
-)
-def test_handle_of_another_shape_is_refused(contract: EngineContract, handle: str) -> None:
+def test_handle_of_another_shape_is_refused(contract: EngineContract) -> None:
     """A handle that is no session id, a flag above all, never reaches an argv."""
-    value = handle.replace("{id}", session_of(contract))
-    with pytest.raises(RefusedError) as refused:
-        resume(contract, "hello", INTERACTIVE, value)
-    assert refused.value.subject == value
+    for handle in (*FLAGS, "--last", "", "../x", "latest", "1", "not-a-session-id", "\0", "{prompt}", "*", *NEAR):
+        value = handle.replace("{id}", session_of(contract))
+        with pytest.raises(RefusedError) as refused:
+            resume(contract, "hello", INTERACTIVE, value)
+        assert refused.value.subject == value
 
 
 @every_engine
-@pytest.mark.parametrize("handle", ["--yolo", "-y", "--help", "-", "a\0", "\ud800"])
-def test_flag_is_refused_as_handle_even_unchecked(contract: EngineContract, handle: str) -> None:
+def test_flag_is_refused_as_handle_even_unchecked(contract: EngineContract) -> None:
     """Putting a malformed handle past the shape check still passes no flag and no text that no argument can hold."""
-    with pytest.raises(RefusedError, match="can't be passed"):
-        resume(contract, "hello", AUTO, handle, check_shape=False)
+    for handle in (*FLAGS, "--help", "-", "a\0"):
+        with pytest.raises(RefusedError, match="can't be passed"):
+            resume(contract, "hello", AUTO, handle, check_shape=False)
     assert "not-a-session-id" in resume(contract, "hello", AUTO, "not-a-session-id", check_shape=False).own_arguments
 
 

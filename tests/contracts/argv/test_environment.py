@@ -2,11 +2,10 @@
 
 import re
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.contracts.releases import NEWEST, RELEASES, name_of
+from tests.contracts.releases import NEWEST, every_release
 from turngate.argv.environment import BASE, engine_environment, locations_of
 from turngate.contract.structs import EngineContract
 
@@ -14,7 +13,6 @@ CODEX = NEWEST["codex"]
 NAMES = st.sampled_from(
     ("PATH", "LC_TIME", "https_proxy", "HOME", "CODEX_HOME", "OPENAI_API_KEY", "SECRET", "MINE", "XDG_DATA_HOME")
 )
-every_release = pytest.mark.parametrize("contract", RELEASES, ids=name_of)
 
 
 @every_release

@@ -1,7 +1,7 @@
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.releases import RELEASES, name_of
+from tests.contracts.releases import every_release
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.build import sticky
 from turngate.contract import load
@@ -10,19 +10,17 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
 from turngate.model import Mode
 
-each_release = pytest.mark.parametrize("contract", RELEASES, ids=name_of)
 
-
-@each_release
-@pytest.mark.parametrize("mode", list(Mode))
-def test_every_release_can_be_kept(contract: EngineContract, mode: Mode) -> None:
+@every_release
+def test_every_release_can_be_kept(contract: EngineContract) -> None:
     """Each has arguments without open slots, and a model among them where it does not go to the session."""
-    built = sticky(contract, mode, model="m-1")
-    assert not any("{" in token for token in built)
-    assert ("m-1" in built) is (contract.sticky.model == "argument")
+    for mode in Mode:
+        built = sticky(contract, mode, model="m-1")
+        assert not any("{" in token for token in built)
+        assert ("m-1" in built) is (contract.sticky.model == "argument")
 
 
-@each_release
+@every_release
 def test_no_kept_engine_acts_unasked_in_interactive(contract: EngineContract) -> None:
     """No argument widens approval, and the contract says how asking is switched on and seen."""
     assert not auto_flags_in(sticky(contract, Mode.INTERACTIVE, model="m-1"), contract)
@@ -31,7 +29,7 @@ def test_no_kept_engine_acts_unasked_in_interactive(contract: EngineContract) ->
     assert stance.mode or stance.expect or stance.query
 
 
-@each_release
+@every_release
 def test_what_an_engine_asks_is_answered_for_once(contract: EngineContract) -> None:
     """The contract names requests that ask, and words that allow and refuse a single action."""
     assert contract.sticky.permission_requests
