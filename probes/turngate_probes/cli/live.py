@@ -13,7 +13,8 @@ from turngate.errors import EnvironmentFailed
 from turngate.sanitize import command_line
 from turngate_probes import report
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.live import CLAUSES, TOKENS, TURNS, LiveRunner, planned, prompts, steps
+from turngate_probes.harness.live import CLAUSES, TOKENS, TURNS, planned, prompts, steps
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal
 from turngate_probes.probe import Probe, ProbeSettings, journal_path, sandboxes_path
 from turngate_probes.releases.source import Release, ReleaseSource, Target
@@ -29,10 +30,11 @@ def probe_live(
     console, path = report.console_for(json_to), journal_path(None)
     more = (steps(),)
     settings = ProbeSettings("live", 1, sandboxes_path(None), keep=False, strict=strict, clauses=CLAUSES, more=more)
+    runner = CaseRunner.of(settings.sandboxes, 1, interrupt, account=dict(os.environ))
     with report.live(console) as listener:
         journal = Journal(path, [listener])
         try:
-            Probe(settings, journal, LiveRunner.of(settings.sandboxes, 1, interrupt)).run(releases)
+            Probe(settings, journal, runner).run(releases)
         finally:
             journal.close()
     return report.publish(path, console, json_to, reports)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
 
+from msgspec import structs
+
 from turngate.argv import build
 from turngate.argv.build import Invocation
 from turngate.contract.structs import EngineContract
@@ -61,18 +63,18 @@ class EngineDriver:
 
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
-        model = self.contract.hermetic.model
-        built = build.start(self.contract, ask.prompt, ask.mode, options=self._options(), model=model, via=ask.via)
+        options, model = self._options()
+        built = build.start(self.contract, ask.prompt, ask.mode, options=options, model=model, via=ask.via)
         return self._turn(step, ask, built, None)
 
     def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
         """Run a resumed turn; CaseStoppedError if there is no session to resume."""
         if session is None:
             raise CaseStoppedError("the turn before reported no session id", by_engine=True)
+        options, model = self._options()
         built = build.resume(
-            self.contract, ask.prompt, ask.mode, session,
-            options=self._options(), model=self.contract.hermetic.model, check_shape=ask.check_shape,
-        )  # fmt: skip
+            self.contract, ask.prompt, ask.mode, session, options=options, model=model, check_shape=ask.check_shape
+        )
         return self._turn(step, ask, built, session)
 
     def page(self, step: str, arguments: Sequence[str]) -> CommandOutput:
@@ -96,8 +98,12 @@ class EngineDriver:
         filled = {k: self.sandbox.fill(each) if isinstance(each, str) else each for k, each in tool.arguments.items()}
         return ToolCall(tool.name, filled)
 
-    def _options(self) -> tuple[str, ...]:
-        return tuple(self.sandbox.fill(token) for token in self.contract.hermetic.options)
+    def _options(self) -> tuple[tuple[str, ...], str | None]:
+        """Return the options and the model that lead to the stub backend; none in the user's own environment."""
+        if self.sandbox.account is not None:
+            return (), None
+        hermetic = self.contract.hermetic
+        return tuple(self.sandbox.fill(token) for token in hermetic.options), hermetic.model
 
     def _turn(self, step: str, ask: Ask, built: Invocation, resumed: str | None) -> Turn:
         command = (str(self.executable), *built.arguments)
@@ -114,13 +120,15 @@ class EngineDriver:
             self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
             turn_index=ask.turn_index, resumed=resumed, ended=done.ended,
         )  # fmt: skip
+        # nobody watches what the user's own model is sent
+        requests = None if self.sandbox.account is not None else backend.exchanges()[before:]
         turn = Turn(
             name=f"{self.case}/{step}", argv=command, own_arguments=built.own_arguments, cwd=str(cwd),
             mode=ask.mode, prompt=ask.prompt, nonce=ask.nonce, resumed=resumed,
             scripted=ask.reply.text if isinstance(ask.reply, Text) else "",
             exit_code=done.exit_code, ended=done.ended, finished_at=time.time(), seconds=done.seconds,
             cpu_seconds=done.cpu_seconds, stdout=done.stdout, stderr=done.stderr, leftovers=done.leftovers,
-            requests=backend.exchanges()[before:], reading=reading, turn_index=ask.turn_index,
+            requests=requests, reading=reading, turn_index=ask.turn_index,
             stdin="prompt" if isinstance(stdin, bytes) else "open" if stdin is Stdin.OPEN else "closed",
             env=tuple(sorted(set(self.sandbox.env(self.contract.hermetic, cwd)) - inherited())),
             signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
@@ -143,10 +151,11 @@ class EngineDriver:
         return self.sandbox.model_url == self.sandbox.backend.url
 
     def _uncut(self, done: ProcessOutcome) -> ProcessOutcome:
-        """Return an outcome back; CaseStoppedError if it was cut off by an interrupt, and so proves nothing."""
+        """Return an outcome without secrets; CaseStoppedError if an interrupt cut it off, so that it proves nothing."""
         if self.interrupt.is_set() and done.ended is Ended.STOPPED:
             raise InterruptedCaseError
-        return done
+        stdout, stderr = map(self.sandbox.without_secrets, (done.stdout, done.stderr))
+        return structs.replace(done, stdout=stdout, stderr=stderr)
 
     def _run(
         self,

@@ -3,7 +3,7 @@
 import heapq
 import itertools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -69,18 +69,23 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CaseRunner:
-    """What cases share: `busy` slots bound engines that work, `waiting` ones those that mostly sleep."""
+    """What cases share: `busy` slots bound engines that work, `waiting` ones those that mostly sleep.
+
+    With `account`, the user's own environment, engines run in that.
+    """
 
     sandboxes: Path
     keep: bool
     interrupt: Interrupt
     busy: Slots
     waiting: Slots
+    account: Mapping[str, str] | None = None
 
     @classmethod
     def of(
-        cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False, waiting: int | None = None
-    ) -> "CaseRunner":
+        cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False, waiting: int | None = None,
+        account: Mapping[str, str] | None = None,
+    ) -> "CaseRunner":  # fmt: skip
         """Make a stage on which `jobs` engines work at once, and `waiting` ones sleep (None: so many for each job).
 
         What killed runs left among the sandboxes is removed, unless they are kept.
@@ -88,7 +93,7 @@ class CaseRunner:
         if not keep:
             sweep(sandboxes)
         load.prepare()  # here, since what is played reads contracts and the catalogue on many threads
-        return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB))
+        return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB), account)
 
     def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Observer) -> None:
         """Play all cases side by side, the first ones first where slots are short; returns when all have ended."""
@@ -124,7 +129,7 @@ class CaseRunner:
         name = f"{contract.engine}@{contract.version}"
         parent = self.sandboxes / name if self.keep else self.sandboxes
         if not case.backend_away:
-            with sandbox(contract.hermetic, parent, case.name, keep=self.keep) as box:
+            with sandbox(contract.hermetic, parent, case.name, keep=self.keep, account=self.account) as box:
                 yield box
             return
         with refused_port() as port:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -15,17 +16,24 @@ from turngate_probes.harness.observations import Call, Observation, Turn
 from turngate_probes.stub_model import StubBackend
 
 _INHERITED = ("PATH", "LANG", "LC_ALL", "SYSTEMROOT")
-UNHELD = "live-"  # folders that are claimed by nobody, and empty
+_SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNORECASE)
+_SHORTEST_SECRET = 6
+_HIDDEN = "<secret>"
 _LOOPBACK = "127.0.0.1,localhost,::1"
 
 
 @dataclass(frozen=True, slots=True)
 class Sandbox:
-    """Directories below `root`, their backend, and `model_url`, where the engine looks for a model."""
+    """Directories below `root`, their backend, and `model_url`, where the engine looks for a model.
+
+    With `account`, the user's own environment, engines run in that instead, and meet the user's model and home: only
+    the working directories are ours.
+    """
 
     root: Path
     backend: StubBackend
     model_url: str
+    account: Mapping[str, str] | None = None
 
     @property
     def home(self) -> Path:
@@ -46,7 +54,7 @@ class Sandbox:
         """Make what is missing of the directories, and write the files that the contract asks for."""
         for folder in (self.home, self.work, self.other, self.root / "tmp"):
             folder.mkdir(parents=True, exist_ok=True)
-        for file in hermetic.files:
+        for file in hermetic.files if self.account is None else ():
             path = Path(self.fill(file.path))
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(self.fill(file.content), "utf-8")
@@ -65,6 +73,8 @@ class Sandbox:
 
     def env(self, hermetic: Hermetic, cwd: Path) -> dict[str, str]:
         """Build the whole environment of one turn: an allow-list, the sandbox, and what the contract sets."""
+        if self.account is not None:
+            return {**self.account, "PWD": str(cwd)}
         proxy = self.backend.url
         env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         env |= {
@@ -88,7 +98,21 @@ class Sandbox:
 
     def places(self) -> Mapping[str, str]:
         """Map this sandbox's paths and ports to placeholders, for evidence that others read."""
-        return {str(self.root): "<sandbox>", self.backend.url: "<backend>", self.model_url: "<backend>"}
+        known = {str(self.root): "<sandbox>", self.backend.url: "<backend>", self.model_url: "<backend>"}
+        if self.account is None:
+            return known
+        return {**known, **dict.fromkeys(secrets_of(self.account), _HIDDEN), str(Path.home()): "<home>"}
+
+    def without_secrets(self, data: bytes) -> bytes:
+        """Take the user's secrets out of what an engine printed."""
+        for value in sorted(map(os.fsencode, secrets_of(self.account or {})), key=len, reverse=True):
+            data = data.replace(value, _HIDDEN.encode())
+        return data
+
+
+def secrets_of(environ: Mapping[str, str]) -> list[str]:
+    """Return the values of variables that may hold a secret, by their names."""
+    return [value for name, value in environ.items() if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET]
 
 
 def inherited() -> frozenset[str]:
@@ -98,12 +122,13 @@ def inherited() -> frozenset[str]:
 
 @contextmanager
 def sandbox(
-    hermetic: Hermetic, parent: Path, name: str, *, keep: bool, model_url: str | None = None
-) -> Iterator[Sandbox]:
+    hermetic: Hermetic, parent: Path, name: str, *, keep: bool, model_url: str | None = None,
+    account: Mapping[str, str] | None = None,
+) -> Iterator[Sandbox]:  # fmt: skip
     """Make a sandbox below `parent`, removed afterwards unless kept; `model_url` replaces the backend's."""
     place = nullcontext(parent / name) if keep else claimed(parent, f"{name}-")
     with place as root, StubBackend() as backend:
-        made = Sandbox(root, backend, model_url or backend.url)
+        made = Sandbox(root, backend, model_url or backend.url, account)
         made.furnish(hermetic)
         yield made
 
@@ -127,9 +152,9 @@ def sweep(parent: Path) -> None:
     if not parent.is_dir():
         return
     with locked(parent):
-        left = [each for each in parent.iterdir() if not each.name.startswith(UNHELD) and _is_free(each)]
-    for each in left:
-        shutil.rmtree(each, ignore_errors=True)
+        left = [folder for folder in parent.iterdir() if _is_free(folder)]
+    for folder in left:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_free(folder: Path) -> bool:

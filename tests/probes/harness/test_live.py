@@ -11,7 +11,7 @@ from tests.probes import engines
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
 from turngate.contract.load import first_error
-from turngate_probes.harness.live import CLAUSES, TURNS, hidden, planned, secrets_of
+from turngate_probes.harness.live import CLAUSES, TURNS, planned
 
 KEY = "hunter2-hunter2"
 
@@ -99,10 +99,3 @@ def test_what_is_run_never_acts_unasked(engine: str) -> None:
     first, again = planned(contract)
     assert auto_flags_in((*first, *again), contract) == ()
     assert "<session id>" in json.dumps(again)
-
-
-def test_secrets_are_found_by_the_names_of_variables() -> None:
-    """Their values are taken out wherever they stand; short ones would take too much with them."""
-    environ = {"MY_API_KEY": "abcdef", "A_TOKEN": "abcdefgh", "PASSPORT": "no", "HOME": "/home/me"}
-    assert sorted(secrets_of(environ)) == ["abcdef", "abcdefgh"]
-    assert hidden(b"x abcdefgh y abcdef /home/me", environ) == b"x <secret> y <secret> /home/me"

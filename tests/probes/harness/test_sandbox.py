@@ -10,7 +10,7 @@ import pytest
 from turngate.contract.structs import Hermetic, SetupFile
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.harness.sandbox import Sandbox, sandbox, sweep
+from turngate_probes.harness.sandbox import Sandbox, sandbox, secrets_of, sweep
 
 HERMETIC = Hermetic(
     env={"ENGINE_HOME": "{home}/.engine", "HOME": "{home}/own"},
@@ -119,19 +119,18 @@ def holding(parent: Path) -> tuple[subprocess.Popen[str], Path]:
 
 
 def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
-    """A sandbox whose process was killed is nobody's; one that a process holds stays, and so does what is live."""
+    """A sandbox whose process was killed is nobody's; one that a process holds stays."""
     killed, orphan = holding(tmp_path)
     killed.kill()
     killed.communicate()
     alive, held = holding(tmp_path)
-    (tmp_path / "live-1").mkdir()
     (tmp_path / "note").write_text("")
     assert orphan.is_dir()
     CaseRunner.of(tmp_path, 1, Interrupt(), keep=True)
     assert orphan.is_dir()
     with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
         CaseRunner.of(tmp_path, 1, Interrupt())
-        assert {each.name for each in tmp_path.iterdir()} == {box.root.name, held.name, "live-1", "note"}
+        assert {each.name for each in tmp_path.iterdir()} == {box.root.name, held.name, "note"}
     assert (held / "left").exists()
     alive.communicate("")
     assert not held.exists()
@@ -141,3 +140,13 @@ def test_nothing_is_swept_where_nothing_is(tmp_path: Path) -> None:
     """A first run has no folder of sandboxes yet, and makes none by looking."""
     sweep(tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+def test_secrets_of_the_account_are_found_by_the_names_of_variables(tmp_path: Path) -> None:
+    """Their values are taken out wherever they stand; short ones would take too much with them."""
+    account = {"MY_API_KEY": "abcdef", "A_TOKEN": "abcdefgh", "PASSPORT": "no", "HOME": "/home/me"}
+    assert sorted(secrets_of(account)) == ["abcdef", "abcdefgh"]
+    with sandbox(HERMETIC, tmp_path, "main", keep=False, account=account) as box:
+        assert box.without_secrets(b"x abcdefgh y abcdef /home/me") == b"x <secret> y <secret> /home/me"
+        assert box.env(HERMETIC, box.work) == {**account, "PWD": str(box.work)}
+        assert not (box.home / ".engine").exists()
