@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import psutil
-
 from tests.reference.server_env import House
 
 ROOT = Path(__file__).parents[2]
@@ -28,8 +26,3 @@ def kill_server(house: House, code: str) -> None:
     argv = [sys.executable, "-m", "tests.reference.killed_server", str(house.desk.data), str(house.desk.path)]
     argv += [str(house.desk.root / "home"), WAIT + code]
     assert subprocess.run(argv, cwd=ROOT, check=False, timeout=60).returncode == -signal.SIGKILL
-
-
-def is_gone(process: psutil.Process) -> bool:
-    """Whether a process has ended, be it reaped or not."""
-    return not process.is_running() or process.status() == psutil.STATUS_ZOMBIE

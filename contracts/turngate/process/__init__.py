@@ -2,9 +2,9 @@
 
 from turngate.model import Ended
 from turngate.process.execution import EXIT_LIMIT, OnOutput, ProcessOutcome, ProcessRequest, Stdin, Stop, run
-from turngate.process.orphans import Noted, end_orphans, start_time
+from turngate.process.scan import TAG, Leftover, Noted, end_orphans, is_alive, start_time, tagged
 from turngate.process.session_store import session_exists
-from turngate.process.tree import TAG, Leftover, ProcessTree, Tree
+from turngate.process.tree import ProcessTree
 
 __all__ = [
     "EXIT_LIMIT",
@@ -18,9 +18,10 @@ __all__ = [
     "ProcessTree",
     "Stdin",
     "Stop",
-    "Tree",
     "end_orphans",
+    "is_alive",
     "run",
     "session_exists",
     "start_time",
+    "tagged",
 ]

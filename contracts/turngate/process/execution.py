@@ -1,6 +1,5 @@
 """Run one process to its end, in bounds of time and memory, and leave nothing of it behind."""
 
-import os
 import queue
 import threading
 import time
@@ -13,9 +12,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from turngate.model import Ended
-from turngate.process.launch import launch
 from turngate.process.pipes import Pipes
-from turngate.process.tree import TAG, Leftover, ProcessTree, Tree
+from turngate.process.scan import Leftover
+from turngate.process.tree import ProcessTree
 
 EXIT_LIMIT = 10.0  # seconds that an engine may stay alive after the terminal event of its turn
 _DRAIN_GRACE = 5.0  # seconds for the readers once the tree has ended
@@ -116,7 +115,7 @@ def run(
     stop: Stop | None = None,
     on_output: OnOutput | None = None,
     on_start: Callable[[int], None] | None = None,
-    new_tree: Callable[[str], Tree] = ProcessTree,
+    new_tree: Callable[[str], ProcessTree] = ProcessTree,
 ) -> ProcessOutcome:
     """Run `request` and return when the process and all that it started have ended.
 
@@ -124,7 +123,7 @@ def run(
     threads, one call at a time. It returns True when the process has done its work: it must then exit within
     `exit_limit`, unless a later call returns something else. It should be quick, since the process waits for it;
     what it raises ends the process and is raised here. `on_start` gets the process id, once, before any output is
-    read; what it raises ends the process too. `new_tree` makes the `Tree` for a tag; a test with a fake
+    read; what it raises ends the process too. `new_tree` makes the tree for a tag; a test with a fake
     `subprocess.Popen` brings its own.
 
     Raises:
@@ -142,15 +141,11 @@ def _run(
     events: _Events,
     on_output: OnOutput,
     on_start: Callable[[int], None],
-    new_tree: Callable[[str], Tree],
+    new_tree: Callable[[str], ProcessTree],
 ) -> ProcessOutcome:
-    tag = request.tag or uuid.uuid4().hex
-    # the tags of the runs around this one stay, so that their sweeps find what this one starts
-    env = {**request.env, TAG: f"{os.environ.get(TAG, '')}/{tag}"}
-    tree = new_tree(tag)
+    tree = new_tree(request.tag or uuid.uuid4().hex)
     started_at, start = time.time(), time.monotonic()
-    process = launch(request.argv, request.cwd, env, stdin=request.stdin is not Stdin.CLOSED)
-    tree.adopt(process)
+    process = tree.start(request.argv, request.cwd, request.env, stdin=request.stdin is not Stdin.CLOSED)
     data = request.stdin if isinstance(request.stdin, bytes) else None
     pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put)
     try:
@@ -193,7 +188,7 @@ def _telling(on_output: OnOutput, events: _Events) -> Callable[[str, bytes], Non
 
 
 def _watch(
-    tree: Tree, events: _Events, deadline: float, exit_limit: float
+    tree: ProcessTree, events: _Events, deadline: float, exit_limit: float
 ) -> tuple[Ended, float, float | None, tuple[Leftover, ...]]:
     """Wait for the exit, a stop or the deadline, and end the tree.
 

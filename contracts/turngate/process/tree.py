@@ -10,51 +10,19 @@ import resource
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Protocol
+from pathlib import Path
 
 import psutil
-from msgspec import Struct
 
-TAG = "TURNGATE_RUN"  # environment variable that holds the ids of the run and of those around it
+from turngate.process import scan
+from turngate.process.launch import launch
+from turngate.process.scan import POLL, TAG, Leftover, end_all, is_alive, tags_of, wait_gone
+
 SETTLE_GRACE = 0.3  # seconds in which what outlives the main process may end by itself
-TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
-KILL_GRACE = 3.0  # seconds after SIGKILL until a process counts as a survivor
-_POLL = 0.005
 # the main processes that are not reaped: each leads a session that nothing else can join
 _leaders: set[int] = set()
-
-
-class Leftover(Struct, frozen=True):
-    """A process of the tree that was still alive after the main process had exited by itself.
-
-    `survived` tells that it could not be ended; after a timeout or a stop these alone are reported. `argv` is
-    empty if it could not be read.
-    """
-
-    pid: int
-    argv: tuple[str, ...]
-    survived: bool
-
-
-class Tree(Protocol):
-    """All that `run` does to processes after their start. A test with a fake process brings a fake tree."""
-
-    def adopt(self, process: subprocess.Popen[bytes]) -> None:
-        """Take `process`, which was just started, as the main process."""
-
-    def wait(self) -> None:
-        """Block until the main process has exited."""
-
-    def settle(self) -> tuple[Leftover, ...]:
-        """End what outlived the main process, after a short grace, and return it."""
-
-    def end(self) -> tuple[Leftover, ...]:
-        """End the whole tree, politely first, and return the survivors."""
-
-    def reap(self) -> tuple[int | None, float]:
-        """Return the exit code (None if there is none to get) and the CPU seconds of the tree."""
 
 
 class ProcessTree:
@@ -70,6 +38,13 @@ class ProcessTree:
         self._cpu_before_end = 0.0
         self._cpu_of_rest = 0.0
 
+    def start(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
+        """Start the main process, as `launch` does, with the tag after those of the runs around this one."""
+        # those stay, so that their sweeps find what this one starts
+        process = launch(argv, cwd, {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}, stdin=stdin)
+        self.adopt(process)
+        return process
+
     def adopt(self, process: subprocess.Popen[bytes]) -> None:
         """Take `process`, which was just started, as the main process.
 
@@ -77,13 +52,11 @@ class ProcessTree:
             RuntimeError: it is not a child of this process that leads its session, such as a fake one.
         """
         self._process, self._pid = process, process.pid
-        try:
-            ours = psutil.Process(self._pid).ppid() == os.getpid() and os.getsid(self._pid) == self._pid
-        except (psutil.NoSuchProcess, ProcessLookupError):
-            ours = False
-        if not ours:
-            raise RuntimeError(f"process {self._pid} is no child of this process that leads its own session")
-        _leaders.add(self._pid)
+        with suppress(psutil.NoSuchProcess, ProcessLookupError):
+            if psutil.Process(self._pid).ppid() == os.getpid() and os.getsid(self._pid) == self._pid:
+                _leaders.add(self._pid)
+                return
+        raise RuntimeError(f"process {self._pid} is no child of this process that leads its own session")
 
     def wait(self) -> None:
         """Block until the main process has exited, without reaping it."""
@@ -91,25 +64,27 @@ class ProcessTree:
             with suppress(ChildProcessError):
                 os.waitid(os.P_PID, self._pid, os.WEXITED | os.WNOWAIT)
         else:  # macOS before Python 3.13
-            while not self._exited():
-                time.sleep(_POLL)
+            while is_alive(self._pid):
+                time.sleep(POLL)
 
     def settle(self) -> tuple[Leftover, ...]:
         """End what outlived the exited main process, after a short grace, and return it."""
         rest = self._alive()
         if rest:
-            _wait_gone(rest, time.monotonic() + SETTLE_GRACE)
+            wait_gone(rest, time.monotonic() + SETTLE_GRACE)
             rest = self._alive()
-        argvs = {process: _argv(process) for process in rest}
+        leftovers = {process: Leftover.of(process, survived=False) for process in rest}
         self._cpu_of_rest = _cpu(rest)
-        survivors = self._end() if rest else []
-        argvs |= {process: _argv(process) for process in survivors if process not in argvs}
-        return tuple(Leftover(each.pid, argv, each in survivors) for each, argv in argvs.items())
+        if rest:
+            leftovers |= {
+                process: Leftover.of(process, survived=True) for process in end_all(self._alive, self._signal)
+            }
+        return tuple(leftovers.values())
 
     def end(self) -> tuple[Leftover, ...]:
         """End the whole tree with SIGTERM, a grace, then SIGKILL, and return the survivors."""
         self._cpu_before_end = _cpu(self._alive())
-        return tuple(Leftover(each.pid, _argv(each), survived=True) for each in self._end())
+        return tuple(Leftover.of(process, survived=True) for process in end_all(self._alive, self._signal))
 
     def reap(self) -> tuple[int | None, float]:
         """Reap the main process and return its exit code and the CPU seconds of the tree.
@@ -117,11 +92,11 @@ class ProcessTree:
         The kernel adds a child's time to its parent when the parent reaps it. Times of processes that were
         ended before that are those seen just before, so the sum is a lower bound.
         """
-        reaped = self._wait4(TERM_GRACE)
+        reaped = self._wait4(scan.TERM_GRACE)
         if reaped is None:
             with suppress(OSError):
                 os.killpg(self._pid, signal.SIGKILL)
-            reaped = self._wait4(KILL_GRACE)
+            reaped = self._wait4(scan.KILL_GRACE)
         _leaders.discard(self._pid)
         if reaped is None:
             return None, self._cpu_before_end
@@ -143,32 +118,10 @@ class ProcessTree:
                     return status, usage
                 if time.monotonic() >= deadline:
                     break
-                time.sleep(_POLL)
+                time.sleep(POLL)
         return None
 
-    def _exited(self) -> bool:
-        """Return whether the main process is a zombie or gone."""
-        try:
-            return psutil.Process(self._pid).status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return True
-
-    def _end(self) -> list[psutil.Process]:
-        """Signal all that is alive until nothing is, and return the survivors."""
-        alive: list[psutil.Process] = []
-        for number, grace in ((signal.SIGTERM, TERM_GRACE), (signal.SIGKILL, KILL_GRACE)):
-            deadline = time.monotonic() + grace
-            # what is signalled may have forked meanwhile, so look until nothing is found
-            while alive := self._alive():
-                self._signal(alive, number)
-                _wait_gone(alive, deadline)
-                if time.monotonic() >= deadline:
-                    break
-            else:
-                return []
-        return alive
-
-    def _signal(self, processes: Iterable[psutil.Process], number: signal.Signals) -> None:
+    def _signal(self, processes: list[psutil.Process], number: signal.Signals) -> None:
         """Signal the group of the main process at once, and each of `processes` outside of it."""
         with suppress(OSError):
             os.killpg(self._pid, number)
@@ -184,7 +137,7 @@ class ProcessTree:
             members, missed = self._scan()
             if not missed:
                 break
-        return [process for process in members if _is_alive(process)]
+        return [process for process in members if is_alive(process)]
 
     def _scan(self) -> tuple[list[psutil.Process], bool]:
         """Look once at every process younger than the run; the flag tells that one was gone meanwhile.
@@ -199,22 +152,11 @@ class ProcessTree:
                 continue  # of another tree; to read what each one carries would cost most of many runs side by side
             try:
                 process = psutil.Process(pid)
-                known = session == self._pid or self._is_tagged(process)
+                known = session == self._pid or self._tag in tags_of(process)
                 (members if known else others).append(process)
             except psutil.NoSuchProcess:
                 missed = True
         return members + _descendants(members, others), missed
-
-    def _is_tagged(self, process: psutil.Process) -> bool:
-        environment: dict[str, str] = {}
-        with suppress(psutil.AccessDenied, psutil.ZombieProcess):
-            for _ in range(5):
-                environment = process.environ()
-                # for a moment within exec there is none; a kernel thread has no executable either
-                if environment or not process.exe():
-                    break
-                time.sleep(_POLL / 2)
-        return self._tag in environment.get(TAG, "")
 
 
 def _sessions() -> set[tuple[int, int]]:
@@ -246,31 +188,10 @@ def _descendants(members: list[psutil.Process], others: list[psutil.Process]) ->
     return found
 
 
-def _is_alive(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _wait_gone(processes: Iterable[psutil.Process], deadline: float) -> None:
-    """Wait until none of `processes` is alive or `deadline` (monotonic) has passed."""
-    # psutil's own wait would reap the main process
-    while any(_is_alive(process) for process in processes) and time.monotonic() < deadline:
-        time.sleep(_POLL)
-
-
-def _cpu(processes: Iterable[psutil.Process]) -> float:
+def _cpu(processes: list[psutil.Process]) -> float:
     """Return the CPU seconds of `processes` and of the children that they reaped."""
     total = 0.0
     for process in processes:
         with suppress(psutil.Error):
             total += sum(process.cpu_times()[:4])
     return total
-
-
-def _argv(process: psutil.Process) -> tuple[str, ...]:
-    try:
-        return tuple(process.cmdline())
-    except psutil.Error:
-        return ()

@@ -181,7 +181,7 @@ class EngineDriver:
             sender = MidTurnSignal(signal)
             with Deadline(patience, stop.set) as patient, self._first_request(patient.begin, sender.send):
                 on_output = _until_over(reader, patient.end)
-                return run(request, stop=stop, on_output=on_output, new_tree=sender.new_tree)
+                return run(request, stop=stop, on_output=on_output, on_start=sender.note)
 
     @contextmanager
     def _first_request(self, *calls: Callable[[], None]) -> Iterator[None]:

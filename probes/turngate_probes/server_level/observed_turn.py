@@ -6,10 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-import psutil
-
 from turngate.model import Mode, Outcome
-from turngate.process import TAG, Ended, Leftover
+from turngate.process import Ended, Leftover, tagged
 from turngate.turn.read import read_turn
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.observations import Turn
@@ -93,9 +91,5 @@ def trace(sandbox: Sandbox, run: Mapping[str, Any], number: int, stream: str) ->
 
 def alive(tag: str) -> tuple[Leftover, ...]:
     """Find what still runs of a turn."""
-    found = []
-    for process in psutil.process_iter() if tag else ():
-        with suppress(psutil.Error):
-            if tag in process.environ().get(TAG, "") and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(Leftover(process.pid, tuple(process.cmdline()), survived=True))
-    return tuple(found)
+    own = {tag.rpartition("/")[2]}  # after those of the runs around it
+    return tuple(Leftover.of(process, survived=True) for process in tagged(own))

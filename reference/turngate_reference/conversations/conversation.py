@@ -14,7 +14,7 @@ from turngate.argv.build import Invocation
 from turngate.argv.environment import relocated
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
-from turngate.process import ProcessTree, Stop, Tree
+from turngate.process import ProcessTree, Stop
 from turngate.turn.envelope import Envelope
 from turngate.turn.read import TurnReader
 from turngate_reference import handle_record
@@ -50,7 +50,7 @@ class Conversations(Struct, frozen=True):
     data: DataDir
     on_text: Callable[[str], None]
     stop: Stop
-    new_tree: Callable[[str], Tree] = ProcessTree
+    new_tree: Callable[[str], ProcessTree] = ProcessTree
 
     def start(
         self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]

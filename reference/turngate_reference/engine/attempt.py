@@ -12,7 +12,7 @@ from msgspec import Struct
 from turngate.argv.build import Invocation
 from turngate.contract.structs import Stream
 from turngate.errors import EnvironmentFailed
-from turngate.process import EXIT_LIMIT, Ended, ProcessRequest, ProcessTree, Stdin, Stop, Tree, run
+from turngate.process import EXIT_LIMIT, Ended, ProcessRequest, ProcessTree, Stdin, Stop, run
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import TurnReader, TurnReading
 from turngate_reference.engine.lookup import InstalledEngine
@@ -72,7 +72,7 @@ class RunOptions(Struct, frozen=True):
     timeout: float = float("inf")
     tag: str = ""
     on_start: Callable[[int], None] | None = None
-    new_tree: Callable[[str], Tree] = ProcessTree
+    new_tree: Callable[[str], ProcessTree] = ProcessTree
 
 
 def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, terms: RunOptions) -> Attempt:

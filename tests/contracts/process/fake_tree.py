@@ -7,17 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from turngate.process import Leftover
+from turngate.process import Leftover, ProcessTree
 
 
-class FakeTree:
+class FakeTree(ProcessTree):
     """Does by the fake `Popen` alone what `ProcessTree` does by pid, so that nothing real is signalled.
 
     The pipes of the fake are complete from the start, so register it without `wait=`.
     """
-
-    def __init__(self, tag: str) -> None:
-        self.tag = tag
 
     def adopt(self, process: subprocess.Popen[bytes]) -> None:
         """Take the fake."""

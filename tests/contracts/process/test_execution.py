@@ -8,8 +8,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.contracts.process.unruly import is_alive, unruly
-from turngate.process import Ended, Leftover, ProcessOutcome, ProcessRequest, ProcessTree, Stdin, Stop, run
+from tests.contracts.process.unruly import unruly
+from turngate.process import Ended, Leftover, ProcessOutcome, ProcessRequest, ProcessTree, Stdin, Stop, is_alive, run
 
 MEBI = 2**20
 ENV = {"PATH": os.defpath}

@@ -10,7 +10,7 @@ from pytest_subprocess import FakeProcess
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
 from turngate.contract import load
-from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stdin, Stop, Tree, run
+from turngate.process import Ended, ProcessOutcome, ProcessRequest, ProcessTree, Stdin, Stop, run
 from turngate.turn.read import TurnReader
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
@@ -54,7 +54,7 @@ def played(turn: Turn, reader: TurnReader) -> ProcessOutcome:
         reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
 
     stop = Stop()
-    trees: dict[Ended, Callable[[str], Tree]] = {
+    trees: dict[Ended, Callable[[str], ProcessTree]] = {
         Ended.EXIT: FakeTree,
         Ended.TIMEOUT: HangingTree,
         Ended.STOPPED: partial(HangingTree, on_hang=stop.set),

@@ -3,13 +3,13 @@ import signal
 import subprocess
 import threading
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import psutil
 import pytest
 
-from tests.contracts.process.unruly import is_alive, unruly
-from turngate.process import TAG, Ended, ProcessOutcome, ProcessTree, Stop, execution, run, tree
+from tests.contracts.process.unruly import unruly
+from turngate.process import Ended, ProcessOutcome, ProcessTree, Stop, execution, is_alive, run, scan, tree
 
 FOUND_AFTERWARDS = ["child", "deaf-child", "setsid-child", "bare-child", "double-fork"]
 
@@ -89,7 +89,7 @@ def test_end_of_output_is_not_the_end() -> None:
 
 def test_survivor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """What can't be ended is reported as a survivor, and run returns although it holds the pipe."""
-    monkeypatch.setattr(tree, "KILL_GRACE", 0.02)
+    monkeypatch.setattr(scan, "KILL_GRACE", 0.02)
     monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.02)
     with monkeypatch.context() as powerless:
         powerless.setattr(psutil.Process, "send_signal", lambda *_: None)
@@ -108,8 +108,8 @@ def test_survivor_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_process_that_cannot_be_ended_has_no_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that outlives SIGKILL is a survivor without an exit code."""
-    monkeypatch.setattr(tree, "TERM_GRACE", 0.02)
-    monkeypatch.setattr(tree, "KILL_GRACE", 0.02)
+    monkeypatch.setattr(scan, "TERM_GRACE", 0.02)
+    monkeypatch.setattr(scan, "KILL_GRACE", 0.02)
     monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.02)
     trees: list[ProcessTree] = []
 
@@ -139,10 +139,3 @@ def test_foreign_process_is_refused(pid: int) -> None:
     fake = cast(subprocess.Popen[bytes], SimpleNamespace(pid=pid))
     with pytest.raises(RuntimeError, match=str(pid)):
         ProcessTree("tag").adopt(fake)
-
-
-def test_process_within_exec_is_looked_at_again() -> None:
-    """An environment that is empty for a moment is read again."""
-    environments: list[dict[str, str]] = [{}, {}, {TAG: "/outer/mine"}]
-    fake: Any = SimpleNamespace(environ=lambda: environments.pop(0), exe=lambda: "/bin/true")
-    assert ProcessTree("mine")._is_tagged(fake)

@@ -5,8 +5,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from turngate.process import ProcessRequest
 
 PROGRAM = Path(__file__).with_name("programs") / "unruly.py"
@@ -16,11 +14,3 @@ def unruly(*verb: str, **options: Any) -> ProcessRequest:
     """Return the request that runs a verb of the program."""
     argv = (sys.executable, "-I", "-S", str(PROGRAM), *verb)
     return ProcessRequest(argv, cwd=Path("/"), env={"PATH": os.defpath}, **options)
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether a process runs; a zombie does not."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

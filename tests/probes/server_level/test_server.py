@@ -3,13 +3,11 @@
 import os
 import sys
 import threading
-from contextlib import suppress
 from pathlib import Path
 
-import psutil
 import pytest
 
-from turngate.process import Ended, ProcessRequest
+from turngate.process import Ended, ProcessRequest, is_alive
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.server_level import server
 from turngate_probes.server_level.client import Client
@@ -34,20 +32,13 @@ def pids(serving: Serving) -> list[int]:
     return [int(words[i]) for i in (-3, -2)]
 
 
-def runs(pid: int) -> bool:
-    """Return whether a process runs; one that nobody has reaped does not."""
-    with suppress(psutil.NoSuchProcess):
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    return False
-
-
 def test_it_is_found_by_its_start_line_and_ends_with_all_below_it(tmp_path: Path) -> None:
     """The address is the printed one; at the end neither it nor what it started is left."""
     with Serving(asked(SERVES, tmp_path), Interrupt(), "loop/serve-1") as serving:
         assert serving.url == "http://127.0.0.1:9"
     page = serving.page()
     assert (page.name, page.ended) == ("loop/serve-1", Ended.STOPPED)
-    assert not any(map(runs, pids(serving)))
+    assert not any(map(is_alive, pids(serving)))
 
 
 def test_it_can_be_killed(tmp_path: Path) -> None:
@@ -55,7 +46,7 @@ def test_it_can_be_killed(tmp_path: Path) -> None:
     with Serving(asked(SERVES, tmp_path), Interrupt(), "serve") as serving:
         serving.kill()
         assert (serving.page().ended, serving.page().exit_code) == (Ended.EXIT, -9)
-        assert not any(map(runs, pids(serving)))
+        assert not any(map(is_alive, pids(serving)))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +94,7 @@ def test_an_interrupt_ends_it(tmp_path: Path) -> None:
     with pytest.raises(CaseStoppedError, match="interrupted"):
         Serving(asked(code, tmp_path), interrupt, "serve").__enter__()
     thread.join()
-    assert not runs(met[0])
+    assert not is_alive(met[0])
 
 
 def test_it_is_the_reference_server(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import Desk, Said
-from tests.reference.crash import is_gone
 from tests.reference.server_env import ASK, House, final
+from turngate.process import is_alive
 from turngate_reference.conversations import served
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import recovery, replies
@@ -269,7 +269,7 @@ def test_a_cancel_over_http_ends_the_turn_of_a_terminal(house: House) -> None:
     assert house.server.commands.cancel(run_id)["state"] == "running"
     _, err = terminal.communicate(timeout=60)
     assert house.run(run_id).state is State.CANCELED
-    assert is_gone(engine)
+    assert not is_alive(engine)
     assert (terminal.returncode, f"{run_id} was canceled" in err) == (130, True)
 
 
@@ -291,7 +291,7 @@ def test_a_running_server_settles_the_turn_of_a_killed_terminal(house: House) ->
     run_id, _ = house.ask()
     engine = kill_terminal(house, run_id)
     assert house.failed(run_id)["code"] == "TERMINAL_INTERRUPTED"
-    assert is_gone(engine)
+    assert not is_alive(engine)
     assert told(house, run_id)[-2:] == [("turn.ended", 2), ("state", "failed")]
     assert house.run(run_id).process is None
     assert house.desk.record(handle_of(run_id))["state"] == "failed"
@@ -319,7 +319,7 @@ def test_the_next_server_or_terminal_settles_it_too(closed_house: House, *, canc
         with house.opened():
             house.wait(run_id, State.FAILED)
     assert resumed(house.desk, run_id, "go on").out == "b\n"
-    assert is_gone(engine)
+    assert not is_alive(engine)
     with house.opened():
         assert house.failed(run_id)["code"] == "TERMINAL_INTERRUPTED"
         assert house.run(run_id).turn_index == 2

@@ -11,8 +11,7 @@ from io import FileIO
 from pathlib import Path
 from typing import IO, cast
 
-import psutil
-
+from turngate.process import is_alive
 from turngate.sanitize import visible
 from turngate.turn.framing import Lines, Problems
 
@@ -108,14 +107,10 @@ class ProcessPipes:
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         if self.lost.done():
             return
-        try:
-            exited = psutil.Process(self.process.pid).status() == psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            exited = True
-        if exited:
-            self.lose(EXITED)
-        else:
+        if is_alive(self.process.pid):
             loop.call_later(_LOOK, self._look, loop)
+        else:
+            self.lose(EXITED)
 
     def _exited(self) -> None:
         if self._pidfd is not None:

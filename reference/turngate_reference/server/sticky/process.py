@@ -9,12 +9,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 import orjson
-import psutil
 
 from turngate.argv import build as argv
 from turngate.contract.sticky import ModeQuery
-from turngate.process import TAG, ProcessRequest, ProcessTree, run
-from turngate.process.launch import launch
+from turngate.process import ProcessRequest, ProcessTree, run, start_time
 from turngate_reference.engine.attempt import write_command
 from turngate_reference.server.sticky.events import StickyRequest
 from turngate_reference.server.sticky.transport import TransportError, permission_mode_of
@@ -60,13 +58,11 @@ def start(request: StickyRequest) -> Started:
     if permission_mode.query:
         _query(request, permission_mode.query, env)
     tree = ProcessTree(request.tag)
-    env[TAG] = f"{os.environ.get(TAG, '')}/{request.tag}"
     command = (str(request.executable), *arguments)
     write_command(request.traces, command, request.contract.version)
     _logger.debug("sticky in %s: %s", request.cwd, shlex.join(command))
-    process = launch(command, request.cwd, env, stdin=True)
-    tree.adopt(process)
-    return Started(process, tree, psutil.Process(process.pid).create_time(), arguments)
+    process = tree.start(command, request.cwd, env, stdin=True)
+    return Started(process, tree, start_time(process.pid), arguments)
 
 
 def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> None:

@@ -7,8 +7,9 @@ import psutil
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.crash import is_gone, kill_server
+from tests.reference.crash import kill_server
 from tests.reference.server_env import ASK, House, final
+from turngate.process import is_alive
 from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.orchestrator.recovery import recover
 from turngate_reference.server.states import State
@@ -44,7 +45,7 @@ def test_a_running_turn_is_ended_and_failed(closed_house: House) -> None:
     pid = int((house.desk.path / "pid").read_text())
     orphan = psutil.Process(pid)
     with house.opened():
-        assert is_gone(orphan)
+        assert not is_alive(orphan)
         run = only(house, State.FAILED)
         assert run.error
         assert run.error["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
@@ -69,7 +70,7 @@ def test_a_process_that_was_not_noted_is_found_by_its_tag(closed_house: House) -
     )
     orphan = psutil.Process(int((house.desk.path / "pid").read_text()))
     with house.opened():
-        assert is_gone(orphan)
+        assert not is_alive(orphan)
 
 
 def test_a_cancel_that_was_under_way_is_done(closed_house: House) -> None:
@@ -160,7 +161,7 @@ def test_what_can_not_be_ended_is_tried_again(closed_house: House, monkeypatch: 
             assert only(house, State.FAILED).process
     assert orphan.is_running()
     with house.opened():
-        assert is_gone(orphan)
+        assert not is_alive(orphan)
         assert only(house, State.FAILED).process is None
 
 

@@ -14,11 +14,12 @@ import pytest
 from msgspec.structs import replace
 
 from tests.reference import cli_env as d
-from tests.reference.crash import is_gone, kill_server
+from tests.reference.crash import kill_server
 from tests.reference.server.sticky.fake_prompts import SESSION
 from tests.reference.server_env import ASK, PATIENCE, House, final
 from turngate.contract import load
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
+from turngate.process import is_alive
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator.profiles import Profiles
@@ -321,7 +322,7 @@ def test_a_restart_ends_what_was_kept(closed_house: House, do: str, code: str) -
     kill_server(house, program)
     orphan = int((house.desk.path / "pid").read_text())
     with house.opened():
-        assert not psutil.pid_exists(orphan) or is_gone(psutil.Process(orphan))
+        assert not is_alive(orphan)
         (run,) = runs.summaries(house.server.store)
         assert house.failed(run.run_id)["code"] == code
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-import psutil
 from msgspec.structs import replace
 
 from turngate.contract import load
@@ -90,11 +89,3 @@ class Stage:
         """Run a turn to its end."""
         self.host.prompt(run, prompt)
         return heard.until(TurnEnded)
-
-
-def is_alive(pid: int) -> bool:
-    """Return whether a process runs."""
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False

@@ -5,8 +5,9 @@ import time
 
 import pytest
 
-from tests.reference.server.sticky.stage import Heard, Stage, contract, is_alive
+from tests.reference.server.sticky.stage import Heard, Stage, contract
 from turngate.model import Mode
+from turngate.process import is_alive
 from turngate_reference.server.sticky.events import Gone, Lost, Opened
 
 AT_ONCE = 1.0

@@ -3,8 +3,9 @@ from pathlib import Path
 
 import psutil
 
-from tests.reference.server.sticky.stage import Heard, Stage, contract, is_alive
+from tests.reference.server.sticky.stage import Heard, Stage, contract
 from turngate.model import Mode
+from turngate.process import is_alive
 from turngate_reference.server.sticky.events import Gone, Opened, TurnEnded
 from turngate_reference.server.sticky.host import WORKERS, StickyHost
 

@@ -4,11 +4,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
-from turngate.process import TAG, Noted, end_orphans, start_time
+from turngate.process import TAG, Noted, end_orphans, start_time, tagged
+from turngate.process.scan import tags_of
 
 # says that it stands, with its child's pid, then waits for a signal; the child ignores SIGTERM
 PARENT = """
@@ -75,3 +78,17 @@ def test_a_pid_alone_is_not_believed(orphan: Orphan) -> None:
     pid = orphan.process.pid
     assert end_orphans([Noted("", pid, start_time(pid) - 3600), Noted("", pid), Noted("no-such-tag")]) == ()
     assert orphan.alive == (True, True)
+
+
+def test_what_carries_the_tag_is_found(orphan: Orphan) -> None:
+    """The process is found by its own tag and by that of the run around it; its child carries none."""
+    for tag in (tag_of(orphan), "outer"):
+        assert orphan.process.pid in {process.pid for process in tagged({tag})}
+    assert orphan.child.pid not in {process.pid for process in tagged({"outer", ""})}
+
+
+def test_process_within_exec_is_looked_at_again() -> None:
+    """An environment that is empty for a moment is read again."""
+    environments: list[dict[str, str]] = [{}, {}, {TAG: "/outer/mine"}]
+    fake: Any = SimpleNamespace(environ=lambda: environments.pop(0), exe=lambda: "/bin/true")
+    assert tags_of(fake) == {"outer", "mine"}

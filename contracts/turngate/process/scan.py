@@ -1,0 +1,138 @@
+"""Looks at processes: which ones live, which ones carry the tag of a run; ends them, and what a dead program left."""
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+
+import psutil
+from msgspec import Struct
+
+TAG = "TURNGATE_RUN"  # environment variable that holds the ids of the run and of those around it
+TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
+KILL_GRACE = 3.0  # seconds after SIGKILL until a process counts as a survivor
+POLL = 0.005
+_CLOCK_SLACK = 1.0  # seconds between two readings of one process's start time
+
+
+class Leftover(Struct, frozen=True):
+    """A process of the tree that was still alive after the main process had exited by itself.
+
+    `survived` tells that it could not be ended; after a timeout or a stop these alone are reported. `argv` is
+    empty if it could not be read.
+    """
+
+    pid: int
+    argv: tuple[str, ...]
+    survived: bool
+
+    @classmethod
+    def of(cls, process: psutil.Process, *, survived: bool) -> "Leftover":
+        """Describe a process."""
+        try:
+            return cls(process.pid, tuple(process.cmdline()), survived)
+        except psutil.Error:
+            return cls(process.pid, (), survived)
+
+
+def is_alive(process: psutil.Process | int) -> bool:
+    """Return whether a process runs, given as such or by its id; a zombie does not."""
+    with suppress(psutil.NoSuchProcess):
+        process = psutil.Process(process) if isinstance(process, int) else process
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
+
+
+def start_time(pid: int) -> float:
+    """Return a living process's start time in seconds since the epoch; psutil.NoSuchProcess if it is gone."""
+    return psutil.Process(pid).create_time()
+
+
+def tags_of(process: psutil.Process) -> set[str]:
+    """Return the tags that a process carries, none if they can't be read; psutil.NoSuchProcess if it is gone."""
+    environment: dict[str, str] = {}
+    with suppress(psutil.AccessDenied, psutil.ZombieProcess):
+        for _ in range(5):
+            environment = process.environ()
+            # for a moment within exec there is none; a kernel thread has no executable either
+            if environment or not process.exe():
+                break
+            time.sleep(POLL / 2)
+    return set(environment.get(TAG, "").split("/")) - {""}
+
+
+def tagged(tags: set[str]) -> Iterator[psutil.Process]:
+    """Find the living processes that carry one of the tags, this one aside."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.pid != os.getpid() and not tags.isdisjoint(tags_of(process)) and is_alive(process):
+                yield process
+
+
+def wait_gone(processes: Iterable[psutil.Process], deadline: float) -> None:
+    """Wait until none of `processes` is alive or `deadline` (monotonic) has passed."""
+    # psutil's own wait would reap the main process
+    while any(map(is_alive, processes)) and time.monotonic() < deadline:
+        time.sleep(POLL)
+
+
+def end_all(
+    living: Callable[[], list[psutil.Process]], send: Callable[[list[psutil.Process], signal.Signals], None]
+) -> list[psutil.Process]:
+    """Send SIGTERM, after a grace SIGKILL, to what `living` finds until that is nothing; return the survivors."""
+    alive: list[psutil.Process] = []
+    for number, grace in ((signal.SIGTERM, TERM_GRACE), (signal.SIGKILL, KILL_GRACE)):
+        deadline = time.monotonic() + grace
+        # what is signalled may have forked meanwhile, so look until nothing is found
+        while alive := living():
+            send(alive, number)
+            wait_gone(alive, deadline)
+            if time.monotonic() >= deadline:
+                break
+        else:
+            return []
+    return alive
+
+
+class Noted(Struct, frozen=True):
+    """What was noted of a process tree: the tag in its environment, its main process and that one's start time.
+
+    `pid` None means that it was not noted any more; `started_at` is in seconds since the epoch.
+    """
+
+    tag: str
+    pid: int | None = None
+    started_at: float | None = None
+
+
+def end_orphans(noted: Iterable[Noted]) -> tuple[int, ...]:
+    """End every process that carries one of the tags, or is a main process that was noted, with all its children.
+
+    SIGTERM, a grace, then SIGKILL; returns the ids of the survivors. A process id alone is never believed: it may
+    have passed to another process since.
+    """
+    wanted = list(noted)
+    seen: dict[psutil.Process, None] = {}
+
+    def living() -> list[psutil.Process]:
+        for root in [*tagged({row.tag for row in wanted}), *(main for row in wanted for main in _main(row))]:
+            seen[root] = None
+            with suppress(psutil.Error):
+                seen.update(dict.fromkeys(root.children(recursive=True)))
+        return [process for process in seen if is_alive(process)]
+
+    def send(processes: list[psutil.Process], number: signal.Signals) -> None:
+        for process in processes:
+            with suppress(psutil.Error):
+                process.send_signal(number)
+
+    return tuple(process.pid for process in end_all(living, send)) if wanted else ()
+
+
+def _main(noted: Noted) -> Iterator[psutil.Process]:
+    with suppress(psutil.Error):
+        if noted.pid is not None and noted.started_at is not None and noted.pid != os.getpid():
+            process = psutil.Process(noted.pid)
+            if abs(process.create_time() - noted.started_at) < _CLOCK_SLACK:
+                yield process
