@@ -27,10 +27,10 @@ $(STAMP): requirements/dev.txt pyproject.toml
 	@touch $@
 
 test: setup ## Run the tests (no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/python -m pytest -q -n 4 --dist worksteal $(ARGS)
 
-long: setup ## Run the tests of whole commands on fake engines (minutes; no engine and no network needed)
-	@$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder -m 'long and not engines' $(ARGS)
+long: setup ## Run the tests that take seconds each (minutes; no engine and no network needed)
+	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'long and not engines' $(ARGS)
 
 drift: setup ## Count the drifts that the clauses notice
 	@$(BIN)/python -m tests.drift

@@ -32,6 +32,7 @@ def probed(turngate: Command, *lies: str) -> Done:
     return turngate.run("probe", f"codex={executable}", "--json", "-", code=HURRIED)
 
 
+@pytest.mark.long
 def test_a_healthy_engine_is_compatible(turngate: Command) -> None:
     """Every clause is answered, none fails, and the exit code is 0; the JSON keeps its schema."""
     done = probed(turngate)
@@ -46,6 +47,7 @@ def test_a_healthy_engine_is_compatible(turngate: Command) -> None:
     assert release["handle"]["handle_type"] == "session_id"
 
 
+@pytest.mark.long
 def test_json_leaves_standard_output_to_itself(turngate: Command) -> None:
     """With `--json -` the text is on standard error, verdict, count and journal included."""
     done = turngate.run("probe", f"codex={engines.install(turngate.folder)}", "--level", "static", "--json", "-")
@@ -55,6 +57,7 @@ def test_json_leaves_standard_output_to_itself(turngate: Command) -> None:
     assert "exit code 0" in done.err
 
 
+@pytest.mark.long
 def test_a_renamed_id_is_broken_by_its_presence(turngate: Command) -> None:
     """Without `thread_id` the release is broken, and what needs the id is not counted against it."""
     done = probed(turngate, "renames-id")
@@ -66,6 +69,7 @@ def test_a_renamed_id_is_broken_by_its_presence(turngate: Command) -> None:
     assert "fail handle.present" in done.err
 
 
+@pytest.mark.long
 def test_a_dropped_session_is_broken_by_its_context(turngate: Command) -> None:
     """Exit code 0 and the right id do not hide that nothing was carried on the wire."""
     done = probed(turngate, "forgets")
@@ -75,6 +79,7 @@ def test_a_dropped_session_is_broken_by_its_context(turngate: Command) -> None:
     assert [clause for clause, result in found.items() if result == "fail"] == ["resume.context-carried"]
 
 
+@pytest.mark.long
 def test_an_engine_that_updates_itself_is_degraded(turngate: Command) -> None:
     """A changed executable is told, degrades the release, and fails under --strict."""
     executable = engines.install(turngate.folder / "engine", "updates-itself")
@@ -163,6 +168,7 @@ def test_an_interrupt_ends_the_engines_and_still_reports(turngate: Command) -> N
     assert [pid for pid in met.split() if psutil.pid_exists(int(pid))] == []
 
 
+@pytest.mark.long
 def test_sandboxes_are_kept_where_asked(turngate: Command) -> None:
     """`--keep DIR` leaves the journal, and each sandbox with what its turns printed; otherwise nothing stays."""
     executable = engines.install(turngate.folder / "engine")
@@ -186,6 +192,7 @@ def test_a_crash_of_ours_is_no_verdict(turngate: Command) -> None:
     assert done.out == ""
 
 
+@pytest.mark.long
 def test_the_server_level_asks_through_the_server(turngate: Command) -> None:
     """A simulated engine is driven by the reference server, and the report keeps its schema."""
     executable = install(CODEX, turngate.folder / "engine")
@@ -197,6 +204,7 @@ def test_the_server_level_asks_through_the_server(turngate: Command) -> None:
     assert (done.report["level"], done.report["releases"][0]["turns"]) == ("server", 3)
 
 
+@pytest.mark.long
 def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(turngate: Command) -> None:
     """Whatever fails is shown by what the API answered, beside the engine's own output."""
     executable = engines.install(turngate.folder / "engine", "renames-id")

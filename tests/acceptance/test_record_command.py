@@ -16,6 +16,7 @@ def _turngate(tmp_path: Path) -> Command:
     return Command(tmp_path, str(empty))
 
 
+@pytest.mark.long
 def test_a_release_is_recorded_where_it_is_asked(turngate: Command) -> None:
     """Each turn of the chosen cases is a folder, and the command says how many there are."""
     executable = engines.install(turngate.folder / "engine")

@@ -28,6 +28,7 @@ def _drift_of(item: pytest.Item) -> Drift | None:
     return None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("drift", CORPUS, ids=lambda drift: drift.name)
 def test_drift_is_caught(drift: Drift, judging: Judging) -> None:
     """The clause that the drift names is among those that fail; nothing else is told of a process that stays."""

@@ -8,6 +8,8 @@ from tests.probes import engines
 from turngate.contract import load
 from turngate.contract.load import catalogue
 
+pytestmark = pytest.mark.long
+
 pytest_plugins = ["pytester"]
 
 STATIC = ("version.readable", "help.surface")

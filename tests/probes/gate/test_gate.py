@@ -29,6 +29,7 @@ def subjects(report: Any, impact: str) -> list[str]:
     return [each["subject"] for each in report["differences"] if each["impact"] == impact]
 
 
+@pytest.mark.long
 def test_a_release_like_the_other_may_take_its_place(gate: Gate, tmp_path: Path) -> None:
     """Everything is asked of both, nothing differs, and each report keeps its schema."""
     page, text = tmp_path / "gate.html", tmp_path / "gate.md"
@@ -48,6 +49,7 @@ def test_a_release_like_the_other_may_take_its_place(gate: Gate, tmp_path: Path)
     assert "25 turns planned" not in gate.shop.err
 
 
+@pytest.mark.long
 def test_a_renamed_id_and_option_must_not(gate: Gate, few: tuple[str, ...]) -> None:
     """A renamed id breaks, with the key that is gone, the clause that fails, and what it costs."""
     gate.shop.lies(NEW, "renames-id", "poor-help")
@@ -60,6 +62,7 @@ def test_a_renamed_id_and_option_must_not(gate: Gate, few: tuple[str, ...]) -> N
     assert "must not take the place of" in gate.shop.err
 
 
+@pytest.mark.long
 def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[str, ...]) -> None:
     """Open sessions of the older release are resumed in the newer one, on the wire."""
     gate.shop.lies(NEW, "forgets")
@@ -70,6 +73,7 @@ def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[
     assert crossed(report)["rollback.touched"] == "not_run", "what the upgrade lost can't be taken back"
 
 
+@pytest.mark.long
 def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ...]) -> None:
     """Sessions of the newer release that the older one does not find are told, and are no reason against it."""
     gate.shop.lies(NEW, "moves-store")
@@ -80,6 +84,7 @@ def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ..
     assert "whoever goes back after a bad upgrade loses each conversation that began meanwhile" in report["must"]
 
 
+@pytest.mark.long
 def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
     """Until the baseline excuses it; an entry whose clause passes fails the gate until it is removed."""
     for version in (OLD, NEW):
@@ -104,6 +109,7 @@ def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...],
     assert "remove" in report["reasons"][0]
 
 
+@pytest.mark.long
 def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
     """No clause fails, and yet a user is bypassed, as each report says; it may be excused by its name."""
     gate.shop.lies(NEW, "acts-unasked")
@@ -120,6 +126,7 @@ def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
     assert (code, subjects(report, "degraded")) == (0, ["interactive"])
 
 
+@pytest.mark.long
 def test_what_can_not_be_had_is_unanswered(gate: Gate, few: tuple[str, ...]) -> None:
     """A release without executable, a registry out of reach, two engines, no release: each is told with exit code 2."""
     gate.shop.publish(OLD, NEW, "0.169.1")
@@ -157,6 +164,7 @@ def test_a_version_that_is_not_published_is_told_before_the_other_is_probed(gate
     assert gate.shop.installed() == []
 
 
+@pytest.mark.long
 def test_latest_is_the_newest_on_either_side(gate: Gate, few: tuple[str, ...]) -> None:
     """It is resolved once for both."""
     code, report = gate.run(*few, old="latest", new="0.162.0")
@@ -174,6 +182,7 @@ def test_without_node_the_pinned_release_comes_from_where_the_others_do(monkeypa
     assert registry.name == "pypi"
 
 
+@pytest.mark.long
 def test_the_progress_counts_every_part(gate: Gate, few: tuple[str, ...]) -> None:
     """An executable of one's own, a published release, and both on one home: three parts, each told when it is done."""
     own = engines.install(gate.shop.folder / "own")
@@ -184,6 +193,7 @@ def test_the_progress_counts_every_part(gate: Gate, few: tuple[str, ...]) -> Non
     assert "releases done" not in gate.shop.err
 
 
+@pytest.mark.long
 def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
     """It is told apart from a release of the same version."""
     own = engines.install(gate.shop.folder / "own", "new-event")
@@ -194,6 +204,7 @@ def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
     assert "turn.budgeted" in subjects(report, "additive")
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_it_with_130(gate: Gate, few: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """What is known by then is reported, and is no outcome."""
     run = Collecting.run
@@ -208,6 +219,7 @@ def test_an_interrupt_ends_it_with_130(gate: Gate, few: tuple[str, ...], monkeyp
     assert (code, report["outcome"]) == (130, "interrupted")
 
 
+@pytest.mark.long
 def test_the_report_is_written_by_its_suffix(gate: Gate) -> None:
     """JSON is the gate's own report, not that of the probes."""
     where = gate.shop.folder / "gate.json"

@@ -30,6 +30,7 @@ def test_a_stage_makes_ready_what_threads_read(tmp_path: Path, monkeypatch: pyte
     assert prepared == [None]
 
 
+@pytest.mark.long
 def test_an_honest_engine_passes_every_clause(tmp_path: Path) -> None:
     """All cases played on the honest fake engine pass, but for the clause that needs the executable's files."""
     played = engines.play(engines.install(tmp_path), tmp_path, *(case.name for case in CASES))
@@ -74,6 +75,7 @@ LIES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lie", LIES)
 def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
     """The clause that is there for a lie fails, whatever else does."""
@@ -82,6 +84,7 @@ def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
     assert clause in engines.failing(results), results.get(clause)
 
 
+@pytest.mark.long
 def test_an_engine_that_stays_after_its_turns_fails_one_clause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn is read as what was printed, failed ones too: of all clauses `process.clean-exit` alone fails."""
     monkeypatch.setattr(driver, "EXIT_LIMIT", 0.3)

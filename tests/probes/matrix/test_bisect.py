@@ -1,9 +1,12 @@
 """`turngate bisect` among played releases."""
 
+import pytest
+
 from tests.probes.matrix.conftest import Shop
 from turngate.contract.load import first_error
 
 
+@pytest.mark.long
 def test_a_change_is_found_among_releases(shop: Shop) -> None:
     """Both neighbours are printed with their evidence, and the result that began."""
     shop.publish("0.158.0", "0.159.0", "0.160.0", "0.161.0", "0.162.0", "0.163.0")
@@ -21,6 +24,7 @@ def test_a_change_is_found_among_releases(shop: Shop) -> None:
     assert "codex@0.161.0 fail" in shop.err
 
 
+@pytest.mark.long
 def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
     """A release in which a prerequisite fails is skipped; if it hides the change, it is named as a candidate."""
     shop.publish("0.160.0", "0.161.0", "0.162.0", "0.163.0")
@@ -44,6 +48,7 @@ def test_a_named_end_that_cannot_answer_is_refused(shop: Shop) -> None:
     assert "0.163.0 doesn't answer: needs resume.accepted, which is fail: " in shop.err
 
 
+@pytest.mark.long
 def test_no_change_is_reported(shop: Shop) -> None:
     """One result wherever the clause could be run ends with 2."""
     code, report = shop.run("bisect", "codex", "version.readable", "--results", shop.folder / "results")

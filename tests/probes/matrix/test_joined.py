@@ -29,6 +29,7 @@ def named(folder: Path, *names: str) -> None:
         plan.rename(folder / f"plan-{name}.json")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
 def test_of_two_answers_of_one_release_the_newer_one_counts(
     shop: Shop, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
@@ -44,6 +45,7 @@ def test_of_two_answers_of_one_release_the_newer_one_counts(
     assert verdicts(merged(shop)) == {"0.160.0": "broken"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
 def test_an_older_answer_does_not_stand_for_one_that_is_missing_now(
     shop: Shop, names: tuple[str, str], monkeypatch: pytest.MonkeyPatch
@@ -67,6 +69,7 @@ def test_releases_of_an_earlier_order_are_left_out(shop: Shop) -> None:
     assert list(verdicts(merged(shop))) == ["0.162.0"]
 
 
+@pytest.mark.long
 def test_shards_in_one_folder_are_all_joined(shop: Shop) -> None:
     """Each shard has its own newest plan, and folders that hold different orders are joined as they are."""
     shop.matrix("all", "--shard", "1/2")
@@ -77,6 +80,7 @@ def test_shards_in_one_folder_are_all_joined(shop: Shop) -> None:
     assert list(verdicts(report)) == ["0.160.0", "0.161.0", "0.162.0-beta", "0.162.0", "0.163.0"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "changed, what",
     [

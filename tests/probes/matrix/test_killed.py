@@ -8,7 +8,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
+
 from tests.probes.matrix.conftest import Shop, verdicts
+
+pytestmark = pytest.mark.long
 
 VERSIONS = "0.160.0,0.161.0,0.162.0"
 

@@ -31,6 +31,7 @@ def test_all_releases_are_probed_and_reported_oldest_first(shop: Shop) -> None:
     assert "4 of 4 releases done, 0 running, 0 left" in shop.err
 
 
+@pytest.mark.long
 def test_what_was_answered_is_not_asked_again(shop: Shop) -> None:
     """A second run takes the answers from the first, and asks only what is new."""
     shop.matrix("0.160.0,0.161.0")
@@ -169,6 +170,7 @@ def test_no_place_for_results_is_told(shop: Shop) -> None:
     assert "can't be written" in shop.err
 
 
+@pytest.mark.long
 def test_the_cache_is_kept_within_its_limit(shop: Shop) -> None:
     """With room for one release each makes room for the next, and the last stays."""
     code, report = shop.matrix("all", "--cache-limit", "40KB")
@@ -188,6 +190,7 @@ def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
     assert "has no room" in report["releases"][0]["failed"]["what"]
 
 
+@pytest.mark.long
 def test_shards_are_joined(shop: Shop) -> None:
     """Shards planned for a job matrix probe all releases between them, and merge into one report."""
     code, include = shop.run("matrix", "codex", "--versions", "all", "--plan", "github", "--shards", "2")
@@ -215,6 +218,7 @@ def test_a_lost_shard_is_not_taken_for_a_pass(shop: Shop) -> None:
     assert "it was not probed" in report["releases"][1]["failed"]["what"]
 
 
+@pytest.mark.long
 def test_shards_of_different_questions_are_not_joined(shop: Shop) -> None:
     """Results of other clauses don't fit together, and a folder without any is told."""
     shop.matrix("0.160.0")
@@ -254,6 +258,7 @@ def test_an_engine_that_is_published_nowhere_is_told(shop: Shop) -> None:
     assert "more than an engine" in shop.err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("lies", ["hangs-at-version", "no-version hangs-at-help"])
 def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest.MonkeyPatch, lies: str) -> None:
     """After a signal the answers so far are reported, and the rest is asked the next time, be it broken already."""

@@ -50,6 +50,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in found}
 
 
+@pytest.mark.long
 def test_recording_again_changes_nothing_but_the_provenance(tmp_path: Path) -> None:
     """Two recordings of a release, in other folders and at other ports, are byte-identical."""
     first, second = (files(recorded(tmp_path / each, QUICK).folder) for each in ("one", "two"))
@@ -59,6 +60,7 @@ def test_recording_again_changes_nothing_but_the_provenance(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.long
 def test_nothing_of_this_machine_is_kept(tmp_path: Path) -> None:
     """Neither paths nor the home directory nor ports of this machine stand in a recording."""
     done = recorded(tmp_path, named("main", "imitation"))
@@ -68,6 +70,7 @@ def test_nothing_of_this_machine_is_kept(tmp_path: Path) -> None:
     assert "127.0.0.1:" not in text.replace("127.0.0.1:1/", "")
 
 
+@pytest.mark.long
 def test_a_recording_replays_as_the_turn_that_was_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is read back holds session, resume, requests and their nonces, so that clauses can be judged by it."""
     recorded(tmp_path, named("main", "large-prompt"))
@@ -118,6 +121,7 @@ def test_signals_come_in_the_middle_of_the_turn(
     assert turn.signal == {-2: "SIGINT", -9: "SIGKILL"}[code]
 
 
+@pytest.mark.long
 def test_cases_that_are_not_asked_for_stay(tmp_path: Path) -> None:
     """Recording one case again replaces its turns alone, those that are gone included."""
     folder = recorded(tmp_path, named("main", "final")).folder

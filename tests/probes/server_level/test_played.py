@@ -22,6 +22,8 @@ from turngate_probes.server_level.sticky_cases import STICKY_CASES
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Exchange
 
+pytestmark = pytest.mark.long
+
 # a launcher that drops the resume, so that each turn is a session of its own; its help page stays
 FORGETFUL = """#!/bin/sh
 for word; do

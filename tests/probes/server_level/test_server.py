@@ -97,6 +97,7 @@ def test_an_interrupt_ends_it(tmp_path: Path) -> None:
     assert not is_alive(met[0])
 
 
+@pytest.mark.long
 def test_it_is_the_reference_server(tmp_path: Path) -> None:
     """What is asked for serves the API, in the environment that it is given."""
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}

@@ -50,6 +50,7 @@ def test_it_can_hide_ids(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (7, b"exec a b \nsaid\n", b"late !\n")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("hide", [False, True])
 def test_it_notes_every_start_in_a_directory(tmp_path: Path, hide: bool) -> None:  # noqa: FBT001 - a parameter of pytest
     """Starts are listed in order with their tag and arguments as they were, those elsewhere are not."""

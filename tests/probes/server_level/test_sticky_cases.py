@@ -97,6 +97,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
 }
 
 
+@pytest.mark.long
 def test_every_clause_passes_through_the_server(tmp_path: Path) -> None:
     """Three turns, a declined action, and three ends come out well."""
     played = engines.play(install(tmp_path / "engine"), tmp_path, KEPT, ENDS)
@@ -107,6 +108,7 @@ def test_every_clause_passes_through_the_server(tmp_path: Path) -> None:
     assert left == {"sticky/turn-1", "sticky/turn-2"}
 
 
+@pytest.mark.long
 def test_a_process_that_does_not_obey_is_ended_all_the_same(tmp_path: Path) -> None:
     """It must be killed, which its clause tells; each of its ends comes out well."""
     played = engines.play(install(tmp_path / "engine", "stays"), tmp_path, KEPT, ENDS)
@@ -117,6 +119,7 @@ def test_a_process_that_does_not_obey_is_ended_all_the_same(tmp_path: Path) -> N
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "lie, caught", [
         ("forgets", {"context-carried"}), ("acts", {"permission-asked"}), ("starts-anew", {"one-process"}),

@@ -52,6 +52,7 @@ def _play(contract: EngineContract, folder: Path) -> Spectator:
     return spectator
 
 
+@pytest.mark.long
 def test_the_simulator_keeps_its_contract(contract: EngineContract, played: Played) -> None:
     """Every clause passes or deviates exactly as declared, and no declared deviation fails to occur."""
     results = played[contract.engine].result().judged("everything")

@@ -54,6 +54,7 @@ class Serving:
         return self.process.returncode, err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_serve_runs_until_it_is_told_to_end(desk: Desk, number: signal.Signals) -> None:
     """The start-up line says all that a caller needs; a signal ends it well."""
@@ -74,6 +75,7 @@ def test_serve_runs_until_it_is_told_to_end(desk: Desk, number: signal.Signals) 
     assert (code, err) == (0, "")
 
 
+@pytest.mark.long
 def test_serve_names_simulated_engines_as_such(desk: Desk) -> None:
     """Beside real ones."""
     desk.engine("codex", d.codex("x"))
@@ -83,6 +85,7 @@ def test_serve_names_simulated_engines_as_such(desk: Desk) -> None:
     assert "engines: codex, gemini (simulated))" in serving.line
 
 
+@pytest.mark.long
 def test_serve_without_engines_says_how_to_get_one(desk: Desk) -> None:
     """It runs, names what it looked for, and each of the commands that it gives can be typed."""
     serving = Serving(desk)
@@ -101,6 +104,7 @@ def test_serve_without_engines_says_how_to_get_one(desk: Desk) -> None:
     assert "engines: codex (simulated))" in again.line
 
 
+@pytest.mark.long
 def test_serve_can_be_ended_while_it_verifies_first(desk: Desk) -> None:
     """It ends well without having served, and the engine that it waits for ends with it."""
     desk.path.mkdir()
@@ -116,6 +120,7 @@ def test_serve_can_be_ended_while_it_verifies_first(desk: Desk) -> None:
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.long
 def test_serve_counts_turns(desk: Desk) -> None:
     """A turn that the server ran stands in its figures."""
     desk.engine("codex", d.codex("x"))
@@ -129,6 +134,7 @@ def test_serve_counts_turns(desk: Desk) -> None:
         serving.end(signal.SIGTERM)
 
 
+@pytest.mark.long
 def test_serve_logs_the_arguments_of_engines(desk: Desk) -> None:
     """At level debug each argv stands in the log, without the prompt."""
     desk.engine("codex", d.codex("x"))
@@ -142,6 +148,7 @@ def test_serve_logs_the_arguments_of_engines(desk: Desk) -> None:
     assert "the secret plan" not in err
 
 
+@pytest.mark.long
 def test_an_open_stream_does_not_keep_the_server(desk: Desk) -> None:
     """The end of the server ends what clients follow, and the engines that it runs."""
     desk.fifos()
@@ -157,6 +164,7 @@ def test_an_open_stream_does_not_keep_the_server(desk: Desk) -> None:
     assert not psutil.pid_exists(pid)
 
 
+@pytest.mark.long
 def test_serve_asks_for_the_token_of_its_file(desk: Desk) -> None:
     """Requests need it from then on; a file that others can read is warned of."""
     file = desk.root / "token"
@@ -175,6 +183,7 @@ def test_serve_asks_for_the_token_of_its_file(desk: Desk) -> None:
     assert f"warning: {file} can be read by others" in err
 
 
+@pytest.mark.long
 def test_one_server_a_data_directory(desk: Desk) -> None:
     """A second server on the same data directory is refused, with the process that has it."""
     serving = Serving(desk)

@@ -26,6 +26,7 @@ def _one_case(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction, "RECORDED", tuple(case for case in CASES if case.name == "imitation"))
 
 
+@pytest.mark.long
 def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
     """Pin, lock, contract and recordings are in the folder, the diff is shown, and from then on it is in force."""
     gate.shop.lies(NEW, "moves-store")
@@ -48,6 +49,7 @@ def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tu
     assert (found["rollback.resume"], code) == ("deviates", 0)
 
 
+@pytest.mark.long
 def test_what_was_not_answered_is_not_accepted(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
     """Nothing is written, and the exit code says so."""
     gate.run(*few, "--clause", "version.readable", new=OLD)
@@ -59,6 +61,7 @@ def test_what_was_not_answered_is_not_accepted(gate: Gate, few: tuple[str, ...],
     assert not (tmp_path / "own").exists()
 
 
+@pytest.mark.long
 def test_what_can_not_be_recorded_is_not_accepted(
     gate: Gate, few: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +76,7 @@ def test_what_can_not_be_recorded_is_not_accepted(
     assert not (tmp_path / "own").exists()
 
 
+@pytest.mark.long
 def test_what_can_not_be_written_whole_is_taken_back(gate: Gate, few: tuple[str, ...], tmp_path: Path) -> None:
     """A file where the recordings should go: the pin that was there is as it was, and what was new is gone."""
     gate.shop.lies(NEW, "moves-store")

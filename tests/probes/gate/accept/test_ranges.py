@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.probes.gate.release_samples import clause, release
 from turngate.contract import load
 from turngate.contract.load import Contract
@@ -36,6 +38,7 @@ def test_where_nothing_changed_the_text_is_the_same() -> None:
     assert rewritten() == Rewritten(TEXT, (), ())
 
 
+@pytest.mark.long
 def test_a_deviation_that_did_not_occur_any_more_ends() -> None:
     """It ends before the newer release, with evidence; the older one deviates as before."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
@@ -47,6 +50,7 @@ def test_a_deviation_that_did_not_occur_any_more_ends() -> None:
     assert f'{{observed: "{OLD} deviates, {NEW} does not"}}' in found.text
 
 
+@pytest.mark.long
 def test_a_deviation_that_did_not_occur_before_either_is_left() -> None:
     """That the claim was wrong already is nothing that this gate showed."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
@@ -54,6 +58,7 @@ def test_a_deviation_that_did_not_occur_before_either_is_left() -> None:
     assert rewritten(stale, was=(stale,)).text == TEXT
 
 
+@pytest.mark.long
 def test_a_symptom_that_is_new_becomes_a_deviation() -> None:
     """With what other contracts ask for, else with a place for a person to write it."""
     fails = clause("resume.other-cwd", "fail", "from another directory: exit code 1 [refused]")
@@ -90,6 +95,7 @@ def test_kinds_of_records_that_are_new_are_known() -> None:
     assert at(found.text, NEW).events.names == (*load.contract("codex").at(NEW).events.names, "turn.budgeted")
 
 
+@pytest.mark.long
 def test_all_at_once() -> None:
     """Several changes of one contract don't get into each other's way."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"

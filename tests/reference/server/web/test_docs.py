@@ -52,6 +52,7 @@ def test_every_path_and_code_is_there() -> None:
         assert f"| `{code}` |" in TEXT
 
 
+@pytest.mark.long
 def test_the_walk_goes_where_it_says(tmp_path: Path) -> None:
     """Every line of it works on a machine with no engine at all, and its three runs end as the text says."""
     for program in ("bash", "curl", "jq"):
