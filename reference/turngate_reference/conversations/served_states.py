@@ -13,7 +13,7 @@ from turngate_reference.server.orchestrator.handle_records import STATES
 from turngate_reference.server.states import ENDED
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.runs import Standing
+from turngate_reference.server.store.rows import Summary
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def opened_store(data: DataDir) -> Iterator[Store]:
         raise EnvironmentFailed(f"the database {data.database} can't be used: {error}", "try again later") from error
 
 
-class ServedStates(dict[str, Standing]):
+class ServedStates(dict[str, Summary]):
     """How every served run stands, by its handle."""
 
     def updated(self, record: HandleRecord) -> HandleRecord:
@@ -52,4 +52,4 @@ class ServedStates(dict[str, Standing]):
 def read(data: DataDir) -> ServedStates:
     """Read how all served runs stand; EnvironmentFailed if the database can't be read."""
     with opened_store(data) as store:
-        return ServedStates({standing.handle: standing for standing in runs.standings(store)})
+        return ServedStates({run.handle: run for run in runs.summaries(store)})

@@ -16,7 +16,7 @@ from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Run, Waiting
+from turngate_reference.server.store.rows import Run, Summary
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
             log.exception("the turns of terminals can't be looked at yet")
 
 
-def _lost(run: Waiting) -> tuple[RunErrorCode, str] | None:
+def _lost(run: Summary) -> tuple[RunErrorCode, str] | None:
     """Return why a waiting run can't be answered any more; None: it can, as far as presence and shape tell."""
     if run.profile is None or run.profile["kind"] != "resumable":
         return RunErrorCode.INTERACTION_PROCESS_LOST, "the server ended, and with it the process that waited"
@@ -86,7 +86,7 @@ def _lost(run: Waiting) -> tuple[RunErrorCode, str] | None:
     return None
 
 
-def _has_shape(run: Waiting, value: str) -> bool:
+def _has_shape(run: Summary, value: str) -> bool:
     try:
         shape = _shape(run.engine, run.engine_version)
     except (TurngateError, ValueError):

@@ -1,18 +1,26 @@
-"""Runs, turns, questions and events as the store gives them."""
+"""Runs, turns, questions and events as the store returns them."""
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from turngate.model import Mode
 from turngate_reference.server.states import State
 
+_API_NAMES = {
+    "mode": "execution_mode",
+    "timeout": "session_timeout_sec",
+    "profile": "interactive_profile",
+    "capability": "resume_capability",
+    "session": "engine_session_handle",
+}
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """What lists show of a run; what is JSON in the store is data here (`None`: not known yet).
 
-    `timeout` is in seconds: it bounds each turn, and each wait of a kept process.
+class Summary(Struct, frozen=True, rename=_API_NAMES):
+    """What lists show of a run, under the API's names; what is JSON in the store is data here (`None`: not known yet).
+
+    `timeout` is in seconds: it bounds each turn, and each wait of a sticky process.
     """
 
     seq: int
@@ -20,27 +28,26 @@ class Summary:
     handle: str
     engine: str
     engine_version: str | None
-    state: State
-    cancel_requested: bool
     mode: Mode
     model: str | None
-    timeout: int
-    workspace: Path | None
+    state: State
     turn_index: int
+    error: dict[str, str] | None
     profile: dict[str, Any] | None
     capability: dict[str, Any] | None
     session: dict[str, Any] | None
     pending_interaction_id: str | None
     wait_deadline_at: str | None
-    error: dict[str, str] | None
+    cancel_requested: bool
+    workspace: Path | None
+    timeout: int
     created_at: str
     updated_at: str
     started_at: str | None
     ended_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Run(Summary):
+class Run(Summary, frozen=True):
     """A run, with all that is known of it."""
 
     run_directory: Path
@@ -67,23 +74,11 @@ class Run(Summary):
     @property
     def locations(self) -> dict[str, str | None]:
         """The variables that decide where the engine keeps its sessions, as they were on turn 1 (None: unset)."""
-        found: dict[str, str | None] = (self.recovery or {}).get("locations", {})
-        return found
+        locations: dict[str, str | None] = (self.recovery or {}).get("locations", {})
+        return locations
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """What tells of a run that waits whether it can be answered."""
-
-    run_id: str
-    engine: str
-    engine_version: str | None
-    profile: dict[str, Any] | None
-    session: dict[str, Any] | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredQuestion:
+class StoredQuestion(Struct, frozen=True):
     """What a run asks its user: `question` holds kind, prompt, options, required_fields and context.
 
     `request_id` is the engine's own id of a request for approval; `response` None means not answered yet.
@@ -99,23 +94,21 @@ class StoredQuestion:
     answered_at: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTurn:
-    """A turn; `failure` is None or {code, detail}, `argv` lacks the prompt."""
+class StoredTurn(Struct, frozen=True):
+    """A turn as the API shows it; `failure` is None or {code, detail}, `argv` lacks the prompt."""
 
     turn_index: int
     started_at: str
     ended_at: str | None
     seconds: float | None
-    argv: list[str] | None
-    exit_code: int | None
     outcome: str | None
     failure: dict[str, str] | None
     repair_level: str | None
+    exit_code: int | None
+    argv: list[str] | None
 
 
-@dataclass(frozen=True, slots=True)
-class StoredEvent:
+class StoredEvent(Struct, frozen=True):
     """Something that happened to a run; ids grow, with gaps."""
 
     id: int

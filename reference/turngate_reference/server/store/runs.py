@@ -2,28 +2,20 @@
 
 import json
 import sqlite3
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from turngate.model import Mode
+import msgspec
+from msgspec import Struct
+
 from turngate_reference.server.states import ENDED, TRANSITIONS, State
 from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Run, StoredEvent, StoredQuestion, StoredTurn, Summary, Waiting
+from turngate_reference.server.store.rows import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
 
-MAX_PAGE = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How a run stands, which may be one of very many."""
-
-    handle: str
-    state: State
-    turn_index: int
-    updated_at: str
+Row = TypeVar("Row", bound=Struct)
 
 
 def now() -> str:
@@ -36,10 +28,9 @@ def insert(connection: sqlite3.Connection, **columns: Any) -> None:
     at, request = now(), columns["request"]
     columns |= {name: request[name] for name in ("execution_mode", "session_timeout_sec")}
     columns["model"] = request.get("model")
-    values = _columns({**columns, "state": State.QUEUED, "created_at": at, "updated_at": at})
-    names = ", ".join(values)
-    places = ", ".join("?" * len(values))
-    sql = f"INSERT INTO runs ({names}, queue_place) VALUES ({places}, {_NEXT_PLACE})"  # noqa: S608 - our own names
+    place = _next_place(connection)
+    values = _columns({**columns, "state": State.QUEUED, "created_at": at, "updated_at": at, "queue_place": place})
+    sql = f"INSERT INTO runs ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608 - our own names
     connection.execute(sql, tuple(values.values()))
     add_event(connection, columns["run_id"], "state", {"state": State.QUEUED, "turn_index": 0})
 
@@ -59,62 +50,63 @@ def transition(
     """
     if (source, to) not in TRANSITIONS:
         raise ValueError(f"no run goes from {source} to {to}")
-    values = _columns({**columns, "state": to, "updated_at": now()})
-    assigned = ", ".join(f"{name} = ?" for name in values)
     if to is State.QUEUED:
-        assigned += f", queue_place = {_NEXT_PLACE}"
-    changed = connection.execute(
-        f"UPDATE runs SET {assigned} WHERE run_id = ? AND state = ?"  # noqa: S608 - our own names
-        + (" AND pending_interaction_id = ?" if pending is not None else ""),
-        (*values.values(), run_id, source, *([pending] if pending is not None else [])),
-    ).rowcount
+        columns["queue_place"] = _next_place(connection)
+    conditions = {"state": source} | ({} if pending is None else {"pending_interaction_id": pending})
+    changed = _update(connection, run_id, {**columns, "state": to}, conditions)
     if changed:
         run = get(connection, run_id)
         told = {"state": to, "turn_index": run.turn_index} | ({"error": run.error} if run.error else {})
         add_event(connection, run_id, "state", told)
-    return bool(changed)
+    return changed
 
 
 def change(connection: sqlite3.Connection, run_id: str, **columns: Any) -> None:
     """Set columns of a run that have nothing to do with its state."""
+    _update(connection, run_id, columns, {})
+
+
+def _update(connection: sqlite3.Connection, run_id: str, columns: dict[str, Any], where: dict[str, str]) -> bool:
     values = _columns({**columns, "updated_at": now()})
     assigned = ", ".join(f"{name} = ?" for name in values)
-    connection.execute(f"UPDATE runs SET {assigned} WHERE run_id = ?", (*values.values(), run_id))  # noqa: S608 - our own names
+    conditions = "".join(f" AND {name} = ?" for name in where)
+    sql = f"UPDATE runs SET {assigned} WHERE run_id = ?{conditions}"  # noqa: S608 - our own names
+    return bool(connection.execute(sql, (*values.values(), run_id, *where.values())).rowcount)
+
+
+def _next_place(connection: sqlite3.Connection) -> int:
+    place: int = connection.execute("SELECT coalesce(max(queue_place), 0) + 1 FROM runs").fetchone()[0]
+    return place
 
 
 def get(connection: sqlite3.Connection, run_id: str) -> Run:
     """Read a run inside a transaction; KeyError if there is none."""
-    row = connection.execute("SELECT * FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-    if row is None:
-        raise KeyError(run_id)
-    return _run(row)
+    return _only(connection.execute(_RUN, (run_id,)), Run, run_id)
 
 
 def find(store: Store, run_id: str) -> Run | None:
     """Read a run."""
-    return next((_run(row) for row in store.read("SELECT * FROM runs WHERE run_id = ?", run_id)), None)
+    return next(_read(store.read(_RUN, run_id), Run), None)
 
 
 def summaries(
-    store: Store, *, state: State | None = None, engine: str | None = None, limit: int = 50, before: int | None = None
+    store: Store, *, state: State | None = None, engine: str | None = None, limit: int = -1, before: int | None = None
 ) -> list[Summary]:
     """Read what lists show of runs, the newest first; `before` is the `seq` of the last one of the page before."""
     wanted: dict[str, Any] = {"state = ?": state, "engine = ?": engine, "seq < ?": before}
     given = {condition: value for condition, value in wanted.items() if value is not None}
     where = f"WHERE {' AND '.join(given)}" if given else ""
-    sql = f"SELECT {_SUMMARY} FROM runs {where} ORDER BY seq DESC LIMIT ?"  # noqa: S608 - our own words
-    return [Summary(**_converted(row)) for row in store.read(sql, *given.values(), min(limit, MAX_PAGE))]
+    return [*_read(store.read(f"{_SUMMARIES} {where} ORDER BY seq DESC LIMIT ?", *given.values(), limit), Summary)]
 
 
 def in_state(store: Store, state: State) -> list[Run]:
     """Read every run in one state, in the order of the queue."""
-    return [_run(row) for row in store.read("SELECT * FROM runs WHERE state = ? ORDER BY queue_place", state)]
+    return [*_read(store.read("SELECT * FROM runs WHERE state = ? ORDER BY queue_place", state), Run)]
 
 
-def waiting(store: Store) -> Iterator[Waiting]:
-    """Read the runs that wait, one after the other: they may be many, and their requests large."""
-    sql = "SELECT run_id, engine, engine_version, profile_json, session_json FROM runs WHERE state = ?"
-    return (Waiting(**_plain(row)) for row in store.each(sql, State.WAITING_USER))
+def waiting(store: Store) -> Iterator[Summary]:
+    """Read the runs that wait, one after the other: they may be many."""
+    return _read(store.each(f"{_SUMMARIES} WHERE state = ?", State.WAITING_USER), Summary)
 
 
 def processes(store: Store) -> dict[str, dict[str, Any]]:
@@ -125,15 +117,8 @@ def processes(store: Store) -> dict[str, dict[str, Any]]:
 
 def at_terminals(store: Store) -> dict[str, str]:
     """Read the handles, by run, of the running runs whose turn `turngate resume` runs."""
-    sql = "SELECT run_id, handle, process_json FROM runs WHERE state = ? AND process_json IS NOT NULL"
-    rows = store.read(sql, State.RUNNING)
-    return {row["run_id"]: row["handle"] for row in rows if json.loads(row["process_json"]).get("terminal")}
-
-
-def standings(store: Store) -> list[Standing]:
-    """Read how all runs stand."""
-    rows = store.read("SELECT handle, state, turn_index, updated_at FROM runs")
-    return [Standing(row["handle"], State(row["state"]), row["turn_index"], row["updated_at"]) for row in rows]
+    sql = "SELECT run_id, handle FROM runs WHERE state = ? AND json_extract(process_json, '$.terminal')"
+    return dict(map(tuple, store.read(sql, State.RUNNING)))
 
 
 def is_wanted(store: Store, run_id: str) -> bool:
@@ -152,22 +137,18 @@ def unfinished_in(store: Store, workspace: Path) -> str | None:
 
 def counts(store: Store) -> dict[State, int]:
     """Count the runs in each state."""
-    found = {State(row["state"]): row["n"] for row in store.read("SELECT state, count(*) n FROM runs GROUP BY state")}
-    return {state: found.get(state, 0) for state in State}
+    known = dict(map(tuple, store.read("SELECT state, count(*) FROM runs GROUP BY state")))
+    return {state: known.get(state, 0) for state in State}
 
 
 def question(store: Store, interaction_id: str) -> StoredQuestion | None:
     """Read a question."""
-    rows = store.read("SELECT * FROM interactions WHERE interaction_id = ?", interaction_id)
-    return next(map(_question, rows), None)
+    return next(_read(store.read(_QUESTION, interaction_id), StoredQuestion), None)
 
 
 def question_in(connection: sqlite3.Connection, interaction_id: str) -> StoredQuestion:
     """Read a question inside a transaction; KeyError if there is none."""
-    row = connection.execute("SELECT * FROM interactions WHERE interaction_id = ?", (interaction_id,)).fetchone()
-    if row is None:
-        raise KeyError(interaction_id)
-    return _question(row)
+    return _only(connection.execute(_QUESTION, (interaction_id,)), StoredQuestion, interaction_id)
 
 
 def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
@@ -181,14 +162,13 @@ def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
 
 def turns(store: Store, run_id: str) -> list[StoredTurn]:
     """Read the turns of a run, the first one first."""
-    rows = store.read("SELECT * FROM turns WHERE run_id = ? ORDER BY turn_index", run_id)
-    return [StoredTurn(**{name: value for name, value in _plain(row).items() if name != "run_id"}) for row in rows]
+    return [*_read(store.read("SELECT * FROM turns WHERE run_id = ? ORDER BY turn_index", run_id), StoredTurn)]
 
 
 def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[StoredEvent]:
     """Read events of a run that are later than `after`."""
-    rows = store.read("SELECT * FROM events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?", run_id, after, limit)
-    return [StoredEvent(row["id"], row["type"], json.loads(row["data_json"]), row["at"]) for row in rows]
+    sql = "SELECT * FROM events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?"
+    return [*_read(store.read(sql, run_id, after, limit), StoredEvent)]
 
 
 def as_json(value: Any) -> str | None:
@@ -204,49 +184,48 @@ def add_event(connection: sqlite3.Connection, run_id: str, kind: str, data: dict
     )
 
 
-_NEXT_PLACE = "(SELECT coalesce(max(queue_place), 0) + 1 FROM runs)"
-_SUMMARY = (
-    "seq, run_id, handle, engine, engine_version, state, cancel_requested, execution_mode, model, session_timeout_sec,"
-    " workspace, turn_index, profile_json, capability_json, session_json, pending_interaction_id, wait_deadline_at,"
-    " error_json, created_at, updated_at, started_at, ended_at"
+_JSON = frozenset(
+    {"request", "recovery", "profile", "capability", "session", "process", "error", "final_data"}
+    | {"argv", "failure", "question", "data"}
 )
-_JSON = ("request", "recovery", "profile", "capability", "session", "process", "error", "final_data")
+_RENAMED = {"mode": "execution_mode", "timeout": "session_timeout_sec"}
+
+
+def _column(name: str) -> str:
+    return f"{name}_json" if name in _JSON else _RENAMED.get(name, name)
+
+
+_RUN = "SELECT * FROM runs WHERE run_id = ?"
+_SUMMARIES = f"SELECT {', '.join(map(_column, Summary.__struct_fields__))} FROM runs"  # noqa: S608 - our own names
+_QUESTION = "SELECT * FROM interactions WHERE interaction_id = ?"
 
 
 def _columns(values: dict[str, Any]) -> dict[str, Any]:
     """Bring values to what the store holds: JSON as text, paths as text."""
-    found: dict[str, Any] = {}
-    for name, value in values.items():
-        if name in _JSON:
-            found[f"{name}_json"] = as_json(value)
-        else:
-            found[name] = str(value) if isinstance(value, Path) else value
-    return found
-
-
-def _plain(row: sqlite3.Row) -> dict[str, Any]:
     return {
-        name.removesuffix("_json"): json.loads(row[name]) if name.endswith("_json") and row[name] else row[name]
-        for name in row.keys()  # noqa: SIM118 - iterating a row gives its values
+        _column(name): as_json(value) if name in _JSON else str(value) if isinstance(value, Path) else value
+        for name, value in values.items()
     }
 
 
-def _run(row: sqlite3.Row) -> Run:
-    found = _converted(row)
-    del found["queue_place"]
-    found["run_directory"] = Path(found["run_directory"])
-    return Run(**found)
+@cache
+def _fields(kind: type[Struct]) -> list[tuple[str, str, bool]]:
+    """Return the columns that a struct takes: its name for each, the column's, and whether that is JSON."""
+    fields = msgspec.structs.fields(kind)
+    return [(field.encode_name, _column(field.name), field.name in _JSON) for field in fields]
 
 
-def _converted(row: sqlite3.Row) -> dict[str, Any]:
-    found = _plain(row)
-    found["state"] = State(found["state"])
-    found["mode"] = Mode(found.pop("execution_mode"))
-    found["timeout"] = found.pop("session_timeout_sec")
-    found["cancel_requested"] = bool(found["cancel_requested"])
-    found["workspace"] = Path(found["workspace"]) if found["workspace"] else None
-    return found
+def _read(rows: Iterable[sqlite3.Row], kind: type[Row]) -> Iterator[Row]:
+    for row in rows:
+        values = {
+            name: json.loads(row[column]) if is_json and row[column] else row[column]
+            for name, column, is_json in _fields(kind)
+        }
+        # not strict, since the store's booleans are 0 and 1
+        yield msgspec.convert(values, kind, strict=False, dec_hook=lambda path, text: path(text))
 
 
-def _question(row: sqlite3.Row) -> StoredQuestion:
-    return StoredQuestion(**_plain(row))
+def _only(rows: Iterable[sqlite3.Row], kind: type[Row], key: str) -> Row:
+    for found in _read(rows, kind):
+        return found
+    raise KeyError(key)

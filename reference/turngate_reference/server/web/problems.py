@@ -6,6 +6,7 @@ import sqlite3
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
@@ -44,7 +45,7 @@ def document(code: str, detail: str, hint: str = "", *, path: str = "", **member
 
 def as_bytes(value: Any) -> bytes:
     """Write JSON as it is answered; text that is no Unicode becomes question marks rather than an error."""
-    return json.dumps(value, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def answer(refusal: ApiError) -> Response:

@@ -5,7 +5,6 @@ import re
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import fields
 from itertools import product
 from pathlib import Path
 
@@ -125,5 +124,5 @@ def test_a_summary_tells_of_a_run_what_the_run_tells(house: House) -> None:
     run_id, _ = house.ask(model="o9", session_timeout_sec=77)
     run, (summary,) = house.run(run_id), runs.summaries(house.server.store)
     assert (run.model, run.timeout, run.mode) == ("o9", 77, Mode.INTERACTIVE)
-    for each in fields(summary):
-        assert getattr(summary, each.name) == getattr(run, each.name)
+    for name in summary.__struct_fields__:
+        assert getattr(summary, name) == getattr(run, name)

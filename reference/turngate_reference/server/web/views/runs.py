@@ -5,12 +5,7 @@ from urllib.parse import urlencode
 
 from flask import Blueprint, Response, request
 
-from turngate_reference.server.orchestrator.documents import (
-    interaction_document,
-    run_document,
-    run_summary,
-    turn_document,
-)
+from turngate_reference.server.orchestrator.documents import interaction_document, run_document
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.web.streams import EventStream
@@ -41,7 +36,7 @@ def page() -> Response:
     found = runs.summaries(edge().core.store, limit=limit + 1, **chosen)
     shown = found[:limit]
     following = f"{RUNS}?{urlencode(asked | {'limit': limit, 'before': shown[-1].seq})}" if found[limit:] else None
-    return json_answer({"runs": [run_summary(run) for run in shown], "next": following})
+    return json_answer({"runs": [run_document(run) for run in shown], "next": following})
 
 
 @blueprint.get(f"{RUNS}/<run_id>")
@@ -60,7 +55,7 @@ def cancel(run_id: str) -> Response:
 def turns(run_id: str) -> Response:
     """List the turns of a run."""
     run_or_404(run_id)
-    return json_answer({"turns": [turn_document(turn) for turn in runs.turns(edge().core.store, run_id)]})
+    return json_answer({"turns": runs.turns(edge().core.store, run_id)})
 
 
 INTERACTION = "/v1/runs/<run_id>/interaction"
