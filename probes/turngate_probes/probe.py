@@ -20,7 +20,7 @@ from turngate_probes.clauses import CHECKS, judge_all, with_needs
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES, Case
-from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Obstacle
+from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
 from turngate_probes.harness.observations import Call, Observation, Observations
 from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
@@ -46,8 +46,8 @@ class ProbeSettings:
     level: str
     jobs: int
     sandboxes: Path
-    keep: bool
-    strict: bool
+    keep: bool = False
+    strict: bool = False
     clauses: tuple[str, ...] = ()
     more: tuple[Case, ...] = ()
 
@@ -74,13 +74,12 @@ class Probe:
         self,
         settings: ProbeSettings,
         journal: Journal,
-        stage: CaseRunner | None = None,
+        stage: CaseRunner,
         source: ReleaseSource | None = None,
     ) -> None:
         """Probe on `stage`, which other probes may share."""
         self.settings, self.journal, self._source = settings, journal, source or ReleaseSource()
-        self.stage = stage or CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep)
-        self.interrupt = self.stage.interrupt
+        self.stage, self.interrupt = stage, stage.interrupt
 
     def run(self, targets: Sequence[Target | Release]) -> None:
         """Probe all targets side by side; what goes wrong with one leaves the others alone.

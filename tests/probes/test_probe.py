@@ -10,6 +10,7 @@ from tests.probes import engines
 from turngate.contract.load import catalogue, first_error
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES
+from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Event, Journal, read
 from turngate_probes.probe import KEPT_JOURNALS, Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path
@@ -32,7 +33,8 @@ def probed(folder: Path, *targets: str, interrupted: bool = False, keep: bool = 
     """Probe at level static, and read the journal."""
     path = folder / "probe.ndjson"
     journal = Journal(path)
-    probe = Probe(ProbeSettings("static", 2, folder / "boxes", keep=keep, strict=False), journal)
+    settings = ProbeSettings("static", 2, folder / "boxes", keep=keep)
+    probe = Probe(settings, journal, CaseRunner.of(settings.sandboxes, 2, Interrupt(), keep=keep))
     if interrupted:
         probe.interrupt.set()
     with closing(journal):
@@ -150,12 +152,13 @@ def test_every_level_is_one_of_the_catalogue() -> None:
 
 def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
     """One clause brings its needs and their cases, and nothing else is played or reported."""
-    settings = ProbeSettings("hermetic", 2, folder / "boxes", keep=False, strict=False, clauses=("resume.same-handle",))
+    settings = ProbeSettings("hermetic", 2, folder / "boxes", clauses=("resume.same-handle",))
     assert set(settings.asked() or ()) == {"resume.same-handle", "resume.accepted", "handle.present"}
     assert [case.name for case in settings.cases()] == ["main"]
     journal = Journal(folder / "probe.ndjson")
     with closing(journal):
-        Probe(settings, journal).run([parse_target(f"codex={engines.install(folder, 'new-id')}")])
+        runner = CaseRunner.of(settings.sandboxes, 2, Interrupt())
+        Probe(settings, journal, runner).run([parse_target(f"codex={engines.install(folder, 'new-id')}")])
     report = build(read(folder / "probe.ndjson"))
     (release,) = report["releases"]
     assert {each["id"]: each["result"] for each in release["clauses"]} == {
@@ -169,5 +172,5 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
 def test_a_clause_about_everything_plays_all_cases(folder: Path) -> None:
     """What is judged by all turns needs all cases; without clauses all are played as well."""
     for clauses in (("process.clean-exit",), ()):
-        settings = ProbeSettings("hermetic", 2, folder, keep=False, strict=False, clauses=clauses)
+        settings = ProbeSettings("hermetic", 2, folder, clauses=clauses)
         assert settings.cases() == list(CASES)

@@ -1,43 +1,20 @@
-"""Asks for consent, and probes with the user's own account."""
+"""Asks for consent to a probe with the user's own account."""
 
 import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from pathlib import Path
 
 import click
 
 from turngate.errors import EnvironmentFailed
 from turngate.sanitize import command_line
-from turngate_probes import report
-from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.live import CLAUSES, TOKENS, TURNS, planned, prompts, steps
-from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.journal.journal import Journal
-from turngate_probes.probe import Probe, ProbeSettings, journal_path, sandboxes_path
+from turngate_probes.harness.live import TOKENS, TURNS, planned, prompts
 from turngate_probes.releases.source import Release, ReleaseSource, Target
 
 LONGEST = 200
 _say = partial(click.echo, err=True)
-
-
-def probe_live(
-    releases: Sequence[Release], interrupt: Interrupt, json_to: str | None, reports: Sequence[Path], *, strict: bool
-) -> int:
-    """Probe what was consented to and report on it; return the exit code."""
-    console, path = report.console_for(json_to), journal_path(None)
-    more = (steps(),)
-    settings = ProbeSettings("live", 1, sandboxes_path(None), keep=False, strict=strict, clauses=CLAUSES, more=more)
-    runner = CaseRunner.of(settings.sandboxes, 1, interrupt, account=dict(os.environ))
-    with report.live(console) as listener:
-        journal = Journal(path, [listener])
-        try:
-            Probe(settings, journal, runner).run(releases)
-        finally:
-            journal.close()
-    return report.publish(path, console, json_to, reports)
 
 
 @contextmanager

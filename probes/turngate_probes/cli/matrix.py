@@ -63,24 +63,25 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     Exit codes are those of `probe`.
     """
     from turngate_probes import report  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from turngate_probes.matrix import command as order  # noqa: PLC0415
+    from turngate_probes.matrix import command  # noqa: PLC0415
+    from turngate_probes.matrix.run import matrix_settings  # noqa: PLC0415
+    from turngate_probes.releases.selection import known_clauses  # noqa: PLC0415
 
     if asked["merge"]:
-        folders = [Path(each) for each in subjects]
-        found = order.merged(folders, strict=asked["strict"])
+        folders = [Path(folder) for folder in subjects]
+        answers = command.merged(folders, strict=asked["strict"])
         console = report.console_for(asked["json_to"])
-        return report.publish_report(found, console, folders[0], asked["json_to"], asked["reports"])
+        return report.publish_report(answers, console, folders[0], asked["json_to"], asked["reports"])
     if len(subjects) > 1 or not asked["versions"]:
         raise click.UsageError("give one ENGINE and its --versions, or --merge and the folders of shards")
-    chosen = order.MatrixCommand.of(
-        subjects[0], **_shared(asked), **{k: asked[k] for k in ("level", "clauses", "strict")}
-    )
+    engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])
+    settings = matrix_settings(asked["level"], clauses, strict=asked["strict"], **_shared(asked))
     if asked["plan"]:
-        versions = order.choose(chosen, asked["versions"])[1]
+        versions = command.choose(engine, asked["versions"])[1]
         count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))
-        click.echo(json.dumps(_include(subjects[0], versions, count)))
+        click.echo(json.dumps(_include(engine, versions, count)))
         return 0
-    return order.run_matrix(chosen, asked["versions"], asked["shard"], asked["json_to"], asked["reports"])
+    return command.run_matrix(engine, settings, asked["versions"], asked["shard"], asked["json_to"], asked["reports"])
 
 
 @click.command()
@@ -110,10 +111,13 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
 
     Exit codes: 0 found; 2 no older release has another result, or an end can't be asked; 130 interrupted.
     """
-    from turngate_probes.matrix import command as order  # noqa: PLC0415 - as above
+    from turngate_probes.matrix import command  # noqa: PLC0415 - as above
+    from turngate_probes.matrix.run import matrix_settings  # noqa: PLC0415
+    from turngate_probes.releases.selection import known_clauses, level_of  # noqa: PLC0415
 
-    chosen = order.MatrixCommand.of(engine, **_shared(asked), clauses=(clause,))
-    return order.run_bisection(chosen, asked["good"], asked["bad"], asked["json_to"])
+    engine, level = command.engine_of(engine), level_of(clause)
+    settings = matrix_settings(level, known_clauses((clause,), level), **_shared(asked))
+    return command.run_bisection(engine, settings, clause, asked["good"], asked["bad"], asked["json_to"])
 
 
 def _shared(asked: dict[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,11 @@
 """The subcommand `probe`."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
 from turngate_probes.cli.report import report_option
-from turngate_probes.harness.interrupt import interrupting
 
 
 @click.command()
@@ -58,33 +58,37 @@ def probe(  # noqa: PLR0913 - as it has options
     Exit codes: 0 all compatible or degraded; 1 some release is broken; 2 some question was not
     answered, or could not be asked; 130 interrupted. With --strict, degraded is 1.
     """
-    from turngate.contract import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    import os  # noqa: PLC0415 - imported when asked for, so that --help is quick
+    from contextlib import ExitStack, closing  # noqa: PLC0415
+    from dataclasses import replace  # noqa: PLC0415
+
+    from turngate.contract import load  # noqa: PLC0415
     from turngate_probes import report  # noqa: PLC0415
-    from turngate_probes.harness.interrupt import Interrupt  # noqa: PLC0415
+    from turngate_probes.cli.live import consented  # noqa: PLC0415
+    from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
+    from turngate_probes.harness.live import CLAUSES, steps  # noqa: PLC0415
+    from turngate_probes.harness.runner import CaseRunner  # noqa: PLC0415
     from turngate_probes.journal.journal import Journal  # noqa: PLC0415
     from turngate_probes.probe import Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
     from turngate_probes.releases.selection import known_clauses  # noqa: PLC0415
-    from turngate_probes.releases.source import parse_target  # noqa: PLC0415
+    from turngate_probes.releases.source import Release, Target, parse_target  # noqa: PLC0415
 
+    is_live, account = level == "live", None
+    if is_live and (clauses or keep or not targets):
+        raise click.UsageError("name what to probe live; neither --clause nor --keep goes with it")
     asked = [parse_target(text) for text in targets or load.engines()]
-    if level == "live":
-        from turngate_probes.cli.live import consented, probe_live  # noqa: PLC0415
-
-        if clauses or keep or not targets:
-            raise click.UsageError("name what to probe live; neither --clause nor --keep goes with it")
-        # a signal at the question ends the command, as anywhere else
-        with consented(asked, yes=yes) as found, interrupting((interrupt := Interrupt()).set):
-            return probe_live(found, interrupt, json_to, reports, strict=strict)
-    only = known_clauses(clauses, level)
+    subjects: Sequence[Target | Release] = asked
+    only = CLAUSES if is_live else known_clauses(clauses, level)
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict, only)
     console = report.console_for(json_to)
-    path = journal_path(keep)
-    with report.live(console) as listener:
-        journal = Journal(path, [listener])
-        try:
-            running = Probe(settings, journal)
-            with interrupting(running.interrupt.set):
-                running.run(asked)
-        finally:
-            journal.close()
+    with ExitStack() as stack:
+        if is_live:
+            # a signal at the question ends the command, as anywhere else
+            subjects = stack.enter_context(consented(asked, yes=yes))
+            settings, account = replace(settings, jobs=1, more=(steps(),)), dict(os.environ)
+        runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep, account=account)
+        path, listener = journal_path(keep), stack.enter_context(report.live(console))
+        journal = stack.enter_context(closing(Journal(path, [listener])))
+        stack.enter_context(interrupting(runner.interrupt.set))
+        Probe(settings, journal, runner).run(subjects)
     return report.publish(path, console, json_to, reports)

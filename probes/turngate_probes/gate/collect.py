@@ -4,21 +4,18 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from turngate.errors import EnvironmentFailed
 from turngate_probes.gate.cross_resume import cross_resume
 from turngate_probes.gate.sources import located
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Event, Journal, read
-from turngate_probes.matrix.joined import joined
 from turngate_probes.matrix.results import Plan
-from turngate_probes.matrix.run import Matrix
+from turngate_probes.matrix.run import Matrix, MatrixSettings
 from turngate_probes.probe import Probe, ProbeSettings
 from turngate_probes.releases.npm import pinned_version
 from turngate_probes.releases.registry import Registry
@@ -86,11 +83,10 @@ class Collecting:
 
     def _kept(self, registry: Registry, versions: tuple[str, ...]) -> dict[str, tuple[Report, ReleaseAnswer]]:
         """Return the answers of published releases as a matrix does: what is known is not asked again."""
-        at, asked = datetime.now(UTC).isoformat(timespec="milliseconds"), self.question
-        plan = Plan.of(registry, versions, asked.settings.level, asked.settings.clauses, at=at, machine=machine())
-        running = Matrix(plan, registry, asked.folder, asked.settings, asked.limit, self._tell, self.interrupt)
-        plan = replace(plan, totals=running.run())
-        frame = joined([plan], [asked.folder], interrupted=self.interrupt.is_set(), failed=running.failed)
+        asked = self.question
+        settings = MatrixSettings(asked.settings, asked.folder, asked.limit)
+        running = Matrix(registry, versions, settings, self._tell, self.interrupt)
+        frame, plan = running.run(), running.plan
         return {
             str(Target(plan.engine, each["version"])): (
                 frame, ReleaseAnswer(each, _events(plan, asked.folder, each["version"])),
@@ -134,13 +130,11 @@ class Collecting:
     ) -> tuple[Report, list[Event]]:
         path = self.question.folder / f"gate-{name}-{os.getpid()}.ndjson"
         stage = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt)
-        journal = Journal(path, [listener])
         try:
-            Probe(settings, journal, stage).run([target])
-            journal.close()
+            with closing(Journal(path, [listener])) as journal:
+                Probe(settings, journal, stage).run([target])
             events = list(read(path))
         finally:
-            journal.close()
             path.unlink(missing_ok=True)
         return build(events), events
 

@@ -1,6 +1,5 @@
 """What was ordered on the command line: reads it, has it answered, publishes the report."""
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from semver import Version
 
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
-from turngate.files import default_cache
 from turngate_probes import report as reporting
 from turngate_probes.gate.baseline import Entry, read
 from turngate_probes.gate.collect import Collecting, ReleaseQuestion, default_old
@@ -19,9 +17,7 @@ from turngate_probes.gate.cross_resume import CLAUSES
 from turngate_probes.gate.publish import publish
 from turngate_probes.gate.report import gate_report
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
-from turngate_probes.harness.resource_usage import jobs_for
-from turngate_probes.probe import ProbeSettings, sandboxes_path
-from turngate_probes.releases.cache_limit import parse_size
+from turngate_probes.matrix.run import matrix_settings
 from turngate_probes.releases.npm import LATEST
 from turngate_probes.releases.selection import known_clauses
 from turngate_probes.releases.source import Target, parse_target
@@ -47,13 +43,10 @@ class GateCommand:
         older, newer = _targets(old, new)
         crossed = tuple(each for each in clauses if each in CLAUSES)
         asked = known_clauses([each for each in clauses if each not in CLAUSES], "hermetic")
-        settings = ProbeSettings(
-            "hermetic", jobs or jobs_for(os.cpu_count() or 1), sandboxes_path(None), keep=False, strict=False,
-            clauses=asked or (("version.readable",) if crossed else ()),
-        )  # fmt: skip
-        folder = (results or default_cache() / "matrix").absolute()
-        limit = parse_size(cache_limit)
-        question = ReleaseQuestion(older, newer, settings, crossed if clauses else CLAUSES, folder, limit)
+        asked = asked or (("version.readable",) if crossed else ())
+        settings = matrix_settings("hermetic", asked, results=results, cache_limit=cache_limit, jobs=jobs)
+        crossed = crossed if clauses else CLAUSES
+        question = ReleaseQuestion(older, newer, settings.probe, crossed, settings.folder, settings.limit)
         named = str(baseline) if baseline else None
         return cls(question, read(baseline) if baseline else (), named, json_to, tuple(reports))
 

@@ -10,22 +10,25 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.files import locked, write_atomically
+from turngate_probes.harness.resource_usage import machine
 from turngate_probes.releases.registry import Registry
 
 SCHEMA = "turngate.matrix-plan/1"
 KEY_LENGTH = 12
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """How a run of a matrix ended; what was kept from earlier runs is not in it."""
 
     seconds: float
@@ -34,8 +37,7 @@ class Totals:
     memory_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     """An order as it stands on disk: `files` gives the stem of each release's journal, of all shards."""
 
     engine: str
@@ -52,19 +54,16 @@ class Plan:
 
     @classmethod
     def of(
-        cls, registry: Registry, versions: Iterable[str], level: str, clauses: tuple[str, ...],
-        shard: tuple[int, int] = (1, 1), *, at: str = "", machine: dict[str, Any] | None = None,
-    ) -> "Plan":  # fmt: skip
-        """Plan releases that a registry has."""
+        cls, registry: Registry, versions: Iterable[str], level: str, clauses: tuple[str, ...], shard: tuple[int, int]
+    ) -> "Plan":
+        """Plan releases that a registry has, now and on this machine."""
         contract, turngate = load.contract(registry.engine), metadata.version("turngate")
         asked = [contract.document.data, repr(load.catalogue()), turngate, level, sorted(clauses)]
-        files = {}
-        for version in versions:
-            key = _digest([*asked, registry.identity(version)])
-            files[version] = f"{contract.engine}@{version}-{key}"
+        keys = {version: _digest([*asked, registry.identity(version)]) for version in versions}
         return cls(
-            contract.engine, registry.name, level, clauses, shard, files, turngate,
-            contract.at().contract_version, at, machine or {},
+            registry.engine, registry.name, level, clauses, shard,
+            {version: f"{registry.engine}@{version}-{key}" for version, key in keys.items()}, turngate,
+            contract.at().contract_version, datetime.now(UTC).isoformat(timespec="milliseconds"), machine(),
         )  # fmt: skip
 
     @property
@@ -73,17 +72,13 @@ class Plan:
         number, count = self.shard
         return tuple(self.files)[number - 1 :: count]
 
-    def path(self, folder: Path) -> Path:
-        """Name the plan's own file."""
-        return folder / f"plan-{_digest([self.files, self.shard])}.json"
-
-    def write(self, folder: Path, totals: Totals | None = None) -> None:
+    def write(self, folder: Path) -> None:
         """Write the plan, whole or not at all; EnvironmentFailed if it can't be."""
-        data = {"schema": SCHEMA} | asdict(replace(self, totals=totals))
+        path = folder / f"plan-{_digest([self.files, self.shard])}.json"
         try:
-            write_atomically(self.path(folder), json.dumps(data, indent=1) + "\n")
+            write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n")
         except OSError as error:
-            raise EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "choose another place") from error
+            raise _unwritable(folder, error) from error
 
     def answered(self, folder: Path, version: str) -> Path:
         """Name the journal of a release that was answered."""
@@ -109,7 +104,7 @@ def alone(folder: Path, engine: str) -> Iterator[None]:
             hint = "wait until it has ended, or give --results a folder of its own"
             raise EnvironmentFailed(f"another run keeps its results of {engine} in {folder}", hint) from None
         except OSError as error:
-            raise EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "choose another place") from error
+            raise _unwritable(folder, error) from error
         yield
 
 
@@ -118,22 +113,22 @@ def plans(folder: Path) -> list[Plan]:
 
     EnvironmentFailed if there is none, or a plan can't be read.
     """
-    found = sorted((_read(path) for path in folder.glob("plan-*.json")), key=lambda plan: plan.at)
-    if not found:
+    oldest_first = sorted((_read(path) for path in folder.glob("plan-*.json")), key=lambda plan: plan.at)
+    if not oldest_first:
         raise EnvironmentFailed(f"{folder} holds no results of a matrix", "give the --results of each shard")
-    return list({(plan.engine, plan.shard): plan for plan in found}.values())[::-1]
+    return list({(plan.engine, plan.shard): plan for plan in oldest_first}.values())[::-1]
 
 
 def _read(path: Path) -> Plan:
     try:
-        data = json.loads(path.read_text("utf-8"))
-        if data.pop("schema") != SCHEMA:
-            raise EnvironmentFailed(f"{path} is of another turngate", "merge with the one that made it")
-        data |= {"clauses": tuple(data["clauses"]), "shard": tuple(data["shard"])}
-        totals = data.pop("totals")
-        return Plan(**data, totals=totals and Totals(**totals))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise EnvironmentFailed(f"the plan {path} can't be read: {error}", "run that shard again") from error
+        return msgspec.json.decode(path.read_bytes(), type=Plan)
+    except (OSError, ValueError) as error:
+        hint = "run that shard again, or merge with the turngate that made it"
+        raise EnvironmentFailed(f"the plan {path} can't be read: {error}", hint) from error
+
+
+def _unwritable(folder: Path, error: OSError) -> EnvironmentFailed:
+    return EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "choose another place")
 
 
 def _digest(data: Any) -> str:

@@ -5,27 +5,52 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import structs
 
 from turngate.contract.clauses import Reason
 from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
 from turngate.process import Stop
 from turngate_probes.harness.interrupt import Interrupt
-from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory, waiting_for
+from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory, jobs_for, waiting_for
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Event, Journal, read
+from turngate_probes.matrix.joined import joined
 from turngate_probes.matrix.results import Plan, Totals, alone
-from turngate_probes.probe import Probe, ProbeSettings
+from turngate_probes.probe import Probe, ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache import MARKER, Say
-from turngate_probes.releases.cache_limit import CacheLimit
+from turngate_probes.releases.cache_limit import CacheLimit, parse_size
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.source import Release, ReleaseSource, Target
-from turngate_probes.report.build import bugs, build
+from turngate_probes.report.build import Report, bugs, build
 
 AT_ONCE = 24  # releases under way: most of the time they wait for a slot, or for a later minute
 PATIENCE = 1.0
+
+Listener = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MatrixSettings:
+    """How to probe, the folder of results, and how many bytes releases in the cache may take."""
+
+    probe: ProbeSettings
+    folder: Path
+    limit: int
+
+
+def matrix_settings(
+    level: str, clauses: tuple[str, ...], *, results: Path | None, cache_limit: str, jobs: int | None,
+    strict: bool = False,
+) -> MatrixSettings:  # fmt: skip
+    """Read what was asked for; EnvironmentFailed if the limit is no size."""
+    jobs = jobs or jobs_for(os.cpu_count() or 1)
+    settings = ProbeSettings(level, jobs, sandboxes_path(None), strict=strict, clauses=clauses)
+    return MatrixSettings(settings, (results or default_cache() / "matrix").absolute(), parse_size(cache_limit))
 
 
 class PatientSource(ReleaseSource):
@@ -52,54 +77,58 @@ class PatientSource(ReleaseSource):
 
 
 class Matrix:
-    """The run of one plan. `failed` says why of each release that could not even leave a journal."""
+    """The probe of many versions that a registry has, or of one shard of them."""
 
     def __init__(
-        self, plan: Plan, registry: Registry, folder: Path, settings: ProbeSettings, limit: int,
-        listener: Callable[[Event], None], interrupt: Interrupt,
+        self, registry: Registry, versions: tuple[str, ...], settings: MatrixSettings, listener: Listener,
+        interrupt: Interrupt, shard: tuple[int, int] = (1, 1),
     ) -> None:  # fmt: skip
-        """Keep results in `folder`, and the releases of the cache within `limit` bytes; tell `listener` of it."""
-        self.plan, self.registry, self.folder = plan, registry, folder
-        self.interrupt, self.failed = interrupt, dict[str, str]()
-        self.limit = CacheLimit(default_cache(), limit, self.interrupt.wait)
-        self._settings, self._listener = settings, listener
-        self._source = PatientSource(registry, self.limit, interrupt)
+        """Plan it; `listener` will be told every event."""
+        self.plan = Plan.of(registry, versions, settings.probe.level, settings.probe.clauses, shard)
+        self._registry, self._settings, self._folder = registry, settings.probe, settings.folder
+        self._interrupt, self._listener, self._failed = interrupt, listener, dict[str, str]()
+        self._limit = CacheLimit(default_cache(), settings.limit, interrupt.wait)
+        self._source = PatientSource(registry, self._limit, interrupt)
         waiting = waiting_for(os.cpu_count() or 1)
-        self._stage = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt, waiting=waiting)
+        self._stage = CaseRunner.of(settings.probe.sandboxes, settings.probe.jobs, interrupt, waiting=waiting)
         self._telling = threading.Lock()
 
-    def run(self) -> Totals:
-        """Probe every release of the plan's shard that has no answer yet; EnvironmentFailed: no place for results."""
-        with alone(self.folder, self.plan.engine):
-            return self._run()
+    def run(self) -> Report:
+        """Probe every release of the shard that has no answer yet, and report on all of the shard.
 
-    def _run(self) -> Totals:
+        EnvironmentFailed: there is no place for results.
+        """
+        with alone(self._folder, self.plan.engine):
+            plan = self._run()
+        return joined(
+            [plan], [self._folder], strict=self._settings.strict,
+            interrupted=self._interrupt.is_set(), failed=self._failed,
+        )  # fmt: skip
+
+    def _run(self) -> Plan:
         started = time.monotonic()
-        self.plan.write(self.folder)
-        todo = [v for v in self.plan.mine if not self.plan.answered(self.folder, v).exists()]
+        self.plan.write(self._folder)
+        todo = [v for v in self.plan.mine if not self.plan.answered(self._folder, v).exists()]
         kept = len(self.plan.mine) - len(todo)
         self._tell({"event": "matrix.planned", "at": "", "releases": len(self.plan.mine), "kept": kept})
         # what is there already first: later on it might have to make room
-        todo.sort(key=lambda version: not (self.registry.root(version) / MARKER).exists())
-        with ResourceUsage(self.limit.used) as peaks, ThreadPoolExecutor(min(AT_ONCE, max(1, len(todo)))) as pool:
+        todo.sort(key=lambda version: not (self._registry.root(version) / MARKER).exists())
+        with ResourceUsage(self._limit.used) as peaks, ThreadPoolExecutor(min(AT_ONCE, max(1, len(todo)))) as pool:
             cpu_seconds = sum(pool.map(self._one, todo))
-        self.limit.trim()
+        self._limit.trim()
         seconds = time.monotonic() - started
         totals = Totals(round(seconds, 3), round(cpu_seconds, 3), peaks.cache_bytes, peaks.memory_bytes)
-        self.plan.write(self.folder, totals)
-        return totals
+        plan = structs.replace(self.plan, totals=totals)
+        plan.write(self._folder)
+        return plan
 
     def _one(self, version: str) -> float:
-        if self.interrupt.is_set():
+        if self._interrupt.is_set():
             return 0.0
-        part = self.plan.part(self.folder, version)
+        part = self.plan.part(self._folder, version)
         try:
-            journal = Journal(part, [self._tell])
-            try:
-                probe = Probe(self._settings, journal, self._stage, self._source)
-                probe.run([Target(self.plan.engine, version)])
-            finally:
-                journal.close()
+            with closing(Journal(part, [self._tell])) as journal:
+                Probe(self._settings, journal, self._stage, self._source).run([Target(self.plan.engine, version)])
             return self._keep(part, version)
         except EnvironmentFailed as failed:
             self._lost(version, failed.what, failed.hint)
@@ -111,18 +140,18 @@ class Matrix:
         return 0.0
 
     def _keep(self, part: Path, version: str) -> float:
-        """Keep what was asked to its end, for good if it was answered; gives the engine's CPU seconds."""
+        """Keep what was asked to its end, for good if it was answered; return the engine's CPU seconds."""
         report = build(read(part))
         release = report["releases"][0]
         if report["interrupted"]:
             return float(release["engine_seconds"])
-        answered, failed = self.plan.answered(self.folder, version), self.plan.failed(self.folder, version)
+        answered, failed = self.plan.answered(self._folder, version), self.plan.failed(self._folder, version)
         failed.unlink(missing_ok=True)
         part.replace(failed if release["verdict"] == "unanswered" or bugs(release) else answered)
         return float(release["engine_seconds"])
 
     def _lost(self, version: str, what: str, hint: str) -> None:
-        self.failed[version] = what
+        self._failed[version] = what
         name = f"{self.plan.engine}@{version}"
         told = {"event": "release.failed", "at": "", "release": name, "reason": Reason.MACHINE.value}
         self._tell({**told, "what": what, "hint": hint})

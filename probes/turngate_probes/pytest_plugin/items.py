@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -46,18 +47,13 @@ class Probed:
         return self._releases[target]
 
     def _run(self) -> None:
-        settings = ProbeSettings(
-            self.level, default_jobs(), sandboxes_path(None), keep=False, strict=False, clauses=self._selected()
-        )
+        settings = ProbeSettings(self.level, default_jobs(), sandboxes_path(None), clauses=self._selected())
         stage = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt())
 
         def probe(target: Target, path: Path) -> Report:
-            journal = Journal(path)
-            try:
-                # a probe each, since a release does not say which target named it
+            # a probe each, since a release does not say which target named it
+            with closing(Journal(path)) as journal:
                 Probe(settings, journal, stage).run([target])
-            finally:
-                journal.close()
             release: Report = build(read(path))["releases"][0]
             return release
 

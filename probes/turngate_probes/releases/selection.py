@@ -28,6 +28,11 @@ def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(clause_ids))
 
 
+def level_of(clause_id: str) -> str:
+    """Return the lowest level of `probe` that asks a clause."""
+    return "static" if clause_id in {clause.id for clause in load.catalogue().at_level("static")} else "hermetic"
+
+
 def chosen(spec: str, published: Iterable[str]) -> tuple[str, ...]:
     """Choose versions as `spec` says, oldest first: `all`, `latest:N`, comparators that all must hold, or a list.
 

@@ -14,6 +14,7 @@ from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.files import default_cache
 from turngate.process.probe_results import ProbeResult, last_result
+from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal
 from turngate_probes.probe import Probe, ProbeSettings, ReleaseProbe
@@ -53,8 +54,10 @@ def left(
     monkeypatch.setattr(CaseRunner, "play", play)
     folder = executable.parent
     with closing(Journal(folder / "probe.ndjson")) as journal:
-        settings = ProbeSettings(level, 2, folder / "boxes", keep=False, strict=False, clauses=clauses)
-        Probe(settings, journal).run([parse_target(f"codex={executable}")])
+        settings = ProbeSettings(level, 2, folder / "boxes", clauses=clauses)
+        Probe(settings, journal, CaseRunner.of(settings.sandboxes, 2, Interrupt())).run(
+            [parse_target(f"codex={executable}")]
+        )
     return last_result("codex", executable, default_cache())
 
 
@@ -122,5 +125,6 @@ def test_a_replay_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("TURNGATE_FIXTURES", str(Path(__file__).parents[3] / "fixtures"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with closing(Journal(tmp_path / "probe.ndjson")) as journal:
-        Probe(ProbeSettings("hermetic", 2, tmp_path, keep=False, strict=False), journal).run([parse_target("iflow")])
+        runner = CaseRunner.of(tmp_path, 2, Interrupt())
+        Probe(ProbeSettings("hermetic", 2, tmp_path), journal, runner).run([parse_target("iflow")])
         assert not list((tmp_path / "cache").glob("verdicts/*"))
