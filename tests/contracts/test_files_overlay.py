@@ -1,5 +1,6 @@
 """Contracts of one's own, laid over the packaged ones."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,7 @@ def _nothing_left() -> Iterator[None]:
 def written(folder: Path, name: str = "codex", title: str = "My Codex") -> Path:
     """Write a contract of one's own, and give the folder."""
     text = CODEX.read_text().replace("engine: codex", f"engine: {name}").replace("title: Codex CLI", f"title: {title}")
+    text = text.replace("status: active", "status: deprecated")
     (folder / "engines").mkdir(exist_ok=True)
     (folder / f"engines/{name}.yaml").write_text(text)
     return folder
@@ -47,19 +49,19 @@ def test_the_command_takes_it_from_option_and_environment(
 ) -> None:
     """For every subcommand."""
     written(tmp_path)
-    assert cli.run(["--contracts", str(tmp_path), "contracts", "check"]) == 0
-    assert f"{tmp_path}/engines/codex.yaml: valid" in capsys.readouterr().out
+    assert cli.run(["--contracts", str(tmp_path), "engines", "list"]) == 0
+    assert re.search("codex +deprecated", capsys.readouterr().out)
     use_overlay(None)
     monkeypatch.setenv("TURNGATE_CONTRACTS", str(tmp_path))
-    assert cli.run(["contracts", "check"]) == 0
-    assert f"{tmp_path}/engines/codex.yaml: valid" in capsys.readouterr().out
+    assert cli.run(["engines", "list"]) == 0
+    assert re.search("codex +deprecated", capsys.readouterr().out)
 
 
 def test_a_wrong_one_is_refused_before_anything_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """With file, line and column; an empty folder is none the worse."""
-    assert cli.run(["--contracts", str(tmp_path), "contracts", "check"]) == 0
+    assert cli.run(["--contracts", str(tmp_path), "engines", "list"]) == 0
     file = written(tmp_path) / "engines/codex.yaml"
     file.write_text(file.read_text() + "nonsense: 1\n")
-    assert cli.run(["--contracts", str(tmp_path), "contracts", "check"]) == 2
+    assert cli.run(["--contracts", str(tmp_path), "engines", "list"]) == 2
     assert f"{file}:" in capsys.readouterr().err
-    assert cli.run(["--contracts", str(tmp_path / "none"), "contracts", "check"]) == 2
+    assert cli.run(["--contracts", str(tmp_path / "none"), "engines", "list"]) == 2

@@ -7,6 +7,7 @@ that release, `simulated: gemini@0.61.0` the simulation that its contract descri
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +36,7 @@ class Drift:
     cases: tuple[str, ...] = field(default=())
 
 
+@cache
 def corpus() -> tuple[Drift, ...]:
     """Load every drift, in the order of their names."""
     return tuple(_read(path) for path in sorted(CORPUS.glob("*.yaml")))

@@ -1,11 +1,22 @@
 import os
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.reference.cli_env import Desk
 from tests.reference.server_env import House, house
+from turngate.contract import load
+
+parsed_once = cache(load.parse)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out what hundreds of commands would spend their time on: parsing one contract again, and the disk."""
+    monkeypatch.setattr(load, "parse", parsed_once)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
 @pytest.fixture(name="desk")

@@ -1,4 +1,5 @@
 from dataclasses import asdict
+from functools import cache
 from typing import Any
 
 import pytest
@@ -6,6 +7,7 @@ from semver import Version
 from syrupy.assertion import SnapshotAssertion
 
 from turngate.contract import load
+from turngate.contract.structs import EngineContract
 from turngate.turn.framing import framer
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
@@ -15,6 +17,7 @@ FOLDER = recorded_releases.folder()
 ENGINES = sorted(each.name for each in FOLDER.iterdir() if each.is_dir()) if FOLDER else []
 
 
+@cache
 def turns(engine: str) -> dict[str, list[Turn]]:
     """Read every recording of an engine, by version."""
     assert FOLDER
@@ -59,18 +62,16 @@ def test_results(engine: str, snapshot_json: SnapshotAssertion) -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_census(engine: str, snapshot_json: SnapshotAssertion) -> None:
     """The kinds of records and the key paths that were seen in each release."""
-    found = {}
+    found, contract = {}, load.contract(engine).at()
     for version, recorded in turns(engine).items():
         kinds = sorted({kind for turn in recorded for kind in turn.reading.census})
-        found[version] = {"kinds": kinds, "paths": sorted({p for turn in recorded for p in key_paths(turn)})}
+        found[version] = {"kinds": kinds, "paths": sorted({p for turn in recorded for p in key_paths(turn, contract)})}
     assert found == snapshot_json
 
 
-def key_paths(turn: Turn) -> set[str]:
+def key_paths(turn: Turn, contract: EngineContract) -> set[str]:
     """Return the dotted key paths of all records of a turn, on either stream."""
     found: set[str] = set()
-    contract = load.contract(turn.argv[0]).at() if turn.argv[0] in load.engines() else None
-    assert contract
     for name, data in (("stdout", turn.stdout), ("stderr", turn.stderr)):
         reader = framer(contract.stream("stdout" if name == "stdout" else "stderr"))
         for record in (*reader.feed(data), *reader.finish()):

@@ -17,6 +17,11 @@ from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 
 RELEASES = [(engine, version) for engine in load.engines() for version in recorded_releases.versions(engine)]
+NEWEST = dict(RELEASES)  # versions stand in their order
+each_recorded_release = pytest.mark.parametrize(
+    "engine,version",
+    [pytest.param(*each, marks=() if NEWEST[each[0]] == each[1] else pytest.mark.long) for each in RELEASES],
+)
 STDIN = {"open": Stdin.OPEN, "closed": Stdin.CLOSED}
 
 
@@ -25,7 +30,7 @@ def test_every_engine_has_a_recorded_release() -> None:
     assert {engine for engine, _ in RELEASES} == set(load.engines())
 
 
-@pytest.mark.parametrize("engine,version", RELEASES)
+@each_recorded_release
 def test_a_recorded_turn_runs_and_reads_as_it_did(
     fp: FakeProcess, monkeypatch: pytest.MonkeyPatch, engine: str, version: str
 ) -> None:

@@ -15,13 +15,6 @@ from turngate_probes.harness.interrupt import interrupting
 from turngate_probes.releases.npm import pinned_version
 
 
-def test_every_packaged_contract_is_valid(capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a file all contracts are checked, each on a line, and the exit code is 0."""
-    assert cli.run(["contracts", "check"]) == 0
-    told = [line.partition(",")[0] for line in capsys.readouterr().out.splitlines()]
-    assert told == [f"{kind}/{name}.yaml: valid" for kind in ("engines", "simulations") for name in load.engines()]
-
-
 def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each error has file, line and path; the exit code is 2, and a good file beside it is still called valid."""
     good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"

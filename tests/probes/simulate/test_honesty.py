@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from signal import Signals
@@ -47,7 +48,12 @@ class Recorded:
         return f"{self.contract.engine}/{self.contract.version}/{self.turn.name}"
 
 
-def _recorded() -> Iterator[Recorded]:
+@cache
+def _recorded() -> tuple[Recorded, ...]:
+    return tuple(_read())
+
+
+def _read() -> Iterator[Recorded]:
     root = recorded_releases.folder()
     assert root is not None
     for engine in load.engines():
@@ -58,15 +64,20 @@ def _recorded() -> Iterator[Recorded]:
                 yield Recorded(contract, turn)
 
 
-RECORDED = list(_recorded())
-DESCRIBED = [each for each in RECORDED if not each.name.startswith(tuple(EXCUSED))]
+def _described() -> list[Recorded]:
+    return [each for each in _recorded() if not each.name.startswith(tuple(EXCUSED))]
 
 
-@pytest.mark.parametrize("recorded", DESCRIBED, ids=lambda recorded: recorded.name)
-def test_a_simulated_turn_has_the_shape_of_the_recorded_one(recorded: Recorded, tmp_path: Path) -> None:
+@pytest.mark.long
+@pytest.mark.parametrize("engine", load.engines())
+def test_a_simulated_turn_has_the_shape_of_the_recorded_one(
+    subtests: pytest.Subtests, engine: str, tmp_path: Path
+) -> None:
     """Framing, kinds of records, places of id, end and answer, and how it ended are those of the recording."""
-    simulated, real = _both_shapes(recorded, tmp_path)
-    assert simulated == real
+    for i, recorded in enumerate(each for each in _described() if each.contract.engine == engine):
+        with subtests.test(recorded=recorded.name):
+            simulated, real = _both_shapes(recorded, tmp_path / str(i))
+            assert simulated == real
 
 
 @pytest.mark.parametrize("excused, why", EXCUSED.items())
@@ -74,7 +85,7 @@ def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
     """What is left out above is there, and has another shape than its simulation: an excuse that is not needed goes."""
     shapes = [
         _both_shapes(recorded, tmp_path / str(i))
-        for i, recorded in enumerate(RECORDED)
+        for i, recorded in enumerate(_recorded())
         if recorded.name.startswith(excused)
     ]
     assert any(simulated != real for simulated, real in shapes), f"no excuse is needed: {why}"
@@ -84,12 +95,12 @@ def test_there_are_recordings() -> None:
     """The tests above ran on recordings of every engine that has some."""
     root = recorded_releases.folder()
     assert root is not None
-    assert {each.contract.engine for each in DESCRIBED} == {each.parent.name for each in root.glob("*/*")}
+    assert {each.contract.engine for each in _described()} == {each.parent.name for each in root.glob("*/*")}
 
 
 def test_signals_end_it_with_the_recorded_exit_code() -> None:
     """Where the recorded engine was signalled, the simulation would end with the same exit code, or live on as well."""
-    for recorded in DESCRIBED:
+    for recorded in _described():
         described, turn = simulation(recorded.contract), recorded.turn
         if turn.signal is None:
             continue

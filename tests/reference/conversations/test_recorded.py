@@ -1,10 +1,9 @@
 """`turngate start` and `turngate resume` over every recorded release: what they run, keep, print and exit with."""
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from pytest_subprocess import FakeProcess
 from pytest_subprocess.process_recorder import ProcessRecorder
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
-from tests.contracts.process.test_recorded import RELEASES
+from tests.contracts.process.test_recorded import each_recorded_release
 from tests.reference.cli_env import Desk, Said
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
@@ -28,15 +27,12 @@ from turngate_reference.data_dir import DataDir
 SAYS = {"codex": "codex-cli {}", "claude": "{} (Claude Code)"}  # the others print the version alone
 
 
-@pytest.mark.parametrize("engine,version", RELEASES)
+@each_recorded_release
 def test_recorded_turns_are_started_and_resumed(
     desk: Desk, fp: FakeProcess, monkeypatch: pytest.MonkeyPatch, engine: str, version: str
 ) -> None:
     """Each runs the recorded command line, keeps the recorded bytes and session, and ends with the recorded code."""
     forbid_signals(monkeypatch)
-    # what hundreds of commands would spend their time on
-    monkeypatch.setattr(load, "contract", cache(load.contract))
-    monkeypatch.setattr(os, "fsync", lambda _: None)
     contract = load.contract(engine).at(version)
     person = Person(desk, fp, monkeypatch, contract, installed(desk, fp, contract))
     turns = replay.replay(contract).turns.values()

@@ -28,27 +28,29 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("engine", PLAYS)
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda text: repr(text[:12]))
 @pytest.mark.parametrize("after_dashes", [False, True], ids=["word", "after --"])
 def test_a_message_reaches_the_engine_or_is_refused(
-    desk: Desk, engine: str, message: str, *, after_dashes: bool
+    desk: Desk, subtests: pytest.Subtests, engine: str, *, after_dashes: bool
 ) -> None:
     """Whatever a message looks like, the engine gets it as its prompt, or nothing is run; it is never a flag."""
     desk.engine(engine, PLAYS[engine])
     handle = desk.begin(engine)
-    words = ("--", message) if after_dashes else (message,)
-    said = desk.type("resume", handle, *words)
-    calls = desk.calls(engine)[1:]
-    if message in REFUSED[engine]:
-        assert (said.code, calls) == (2, [])
-        assert f"{engine} can't take this prompt as it is" in said.err
-        return
-    assert said.code == 0, said.err
-    (call,) = calls
-    assert _prompt_in(call["argv"], call["stdin"]) == message
-    plain = desk.type("resume", handle, "plain").code, desk.calls(engine)[-1]
-    if call["stdin"]:
-        assert plain == (0, call | {"stdin": "plain"})
+    assert desk.type("resume", handle, "plain").code == 0
+    plain = desk.calls(engine)[-1]
+    for message in MESSAGES:
+        before = len(desk.calls(engine))
+        said = desk.type("resume", handle, *(("--", message) if after_dashes else (message,)))
+        calls = desk.calls(engine)[before:]
+        with subtests.test(message=message[:12]):
+            if message in REFUSED[engine]:
+                assert (said.code, calls) == (2, [])
+                assert f"{engine} can't take this prompt as it is" in said.err
+                continue
+            assert said.code == 0, said.err
+            (call,) = calls
+            assert _prompt_in(call["argv"], call["stdin"]) == message
+            if call["stdin"]:
+                assert call | {"stdin": "plain"} == plain
 
 
 def _prompt_in(argv: list[str], stdin: str) -> str:
