@@ -8,7 +8,8 @@ import pytest
 
 from turngate.contract import load
 from turngate.model import Mode, Repair
-from turngate.turn.envelope import KINDS, MAX_DEPTH, MAX_TEXT, Envelope, read_envelope
+from turngate.strict_json import MAX_DEPTH
+from turngate.turn.envelope import KINDS, MAX_TEXT, Envelope, read_envelope
 from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.server.web import openapi
 

@@ -1,13 +1,51 @@
-"""Tells executables apart, simulated ones from real ones, and changed ones from what they were."""
+"""Tells executables apart: by what they print, simulated ones from real ones, and changed ones from what they were."""
 
 import hashlib
+import re
+from collections.abc import Mapping
 from pathlib import Path
+
+from turngate.contract.structs import HelpPage, VersionQuery
+from turngate.model import Ended
+from turngate.process.execution import ProcessRequest, Stop, run
 
 
 def identity(executable: Path) -> str:
     """Return what changes when the file behind a path is replaced or written to; OSError if there is none."""
     stat = executable.stat()
     return f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
+
+
+TIMEOUT = 60.0  # seconds for a command that only prints
+
+
+def printed(
+    executable: Path,
+    command: VersionQuery | HelpPage,
+    env: Mapping[str, str],
+    stop: Stop | None,
+    cwd: Path | None = None,
+) -> tuple[int | None, str]:
+    """Run a command that only prints, in an empty directory if not in `cwd`; EnvironmentFailed if it can't be started.
+
+    Return its exit code (None: it was ended) and what it printed.
+    """
+    import tempfile  # noqa: PLC0415 - seldom needed
+
+    with tempfile.TemporaryDirectory() as empty:
+        folder = cwd or Path(empty)
+        argv, environment = (str(executable), *command.argv), {**env, "PWD": str(folder)}
+        outcome = run(ProcessRequest(argv, folder, environment, timeout=TIMEOUT), stop=stop)
+    text = (outcome.stdout if command.stream == "stdout" else outcome.stderr).decode("utf-8", "replace")
+    return outcome.exit_code if outcome.ended is Ended.EXIT else None, text
+
+
+def version_said(
+    executable: Path, query: VersionQuery, env: Mapping[str, str], stop: Stop | None, cwd: Path | None = None
+) -> str | None:
+    """Ask an executable for its version; None if it says none that the contract can read."""
+    match = re.fullmatch(query.pattern, printed(executable, query, env, stop, cwd)[1].strip())
+    return match["version"] if match else None
 
 
 MARKER = b"# turngate: simulated engine"
@@ -34,14 +72,14 @@ def fingerprint(executable: Path) -> dict[str, str]:
     """Describe the executable by its content, its npm installation by names, sizes and times of files."""
     real = executable.resolve()
     with real.open("rb") as file:
-        found = {str(real): hashlib.file_digest(file, "sha256").hexdigest()}
+        digests = {str(real): hashlib.file_digest(file, "sha256").hexdigest()}
     modules = [parent for parent in real.parents if parent.name == "node_modules"]
     if modules:
         for path in sorted(modules[-1].rglob("*")):
             if path.is_file() and not path.is_symlink():
                 stat = path.stat()
-                found[str(path)] = f"{stat.st_size} {stat.st_mtime_ns}"
-    return found
+                digests[str(path)] = f"{stat.st_size} {stat.st_mtime_ns}"
+    return digests
 
 
 def difference(before: dict[str, str], executable: Path) -> str:

@@ -1,7 +1,6 @@
 """Finds and validates the envelope with which an agent ends its turn (the turn protocol of the design)."""
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -10,10 +9,10 @@ from msgspec import Struct
 
 from turngate.contract import load
 from turngate.model import Interaction, Repair
+from turngate.strict_json import DECODER, flaw
 
 MAX_TEXT = 4 * 2**20
 MAX_WORK = 16 * 2**20
-MAX_DEPTH = 100
 MAX_PROMPT = 100_000
 MAX_NAMES = 1000
 KINDS = ("choose_one", "confirm", "fill_fields", "open_text", "risk_ack")
@@ -50,8 +49,8 @@ def read_envelope(text: str) -> Envelope | BadEnvelope | None:
         return BadEnvelope("the answer opens too many objects that are no JSON")
     if not found:
         return None
-    if flaw := next(filter(None, map(_flaw, found)), None):
-        return BadEnvelope(flaw)
+    if wrong := next(filter(None, map(flaw, found)), None):
+        return BadEnvelope(wrong)
     # as text, since to Python 1 equals true
     if len({json.dumps(candidate, sort_keys=True) for candidate in found}) > 1:
         return BadEnvelope(f"{len(found)} envelopes that differ")
@@ -95,7 +94,7 @@ def json_object(text: str) -> dict[str, Any] | None:
     """Return the JSON object that an answer is, with or without a fence round it; None if it is none."""
     fenced = _fenced(text)
     found = _whole(text if fenced is None else fenced)
-    return found if isinstance(found, dict) and not _flaw(found) else None
+    return found if isinstance(found, dict) and not flaw(found) else None
 
 
 def _valid(data: dict[str, Any], repair: Repair) -> Envelope:
@@ -124,51 +123,11 @@ def _fenced(text: str) -> str | None:
     return stripped[opening.end() : -3] if opening and stripped.endswith("```", opening.end()) else None
 
 
-class _Twice(dict[str, Any]):
-    """An object in which a key stands twice."""
-
-
-def _paired(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    return found if len(found) == len(pairs) else _Twice(found)
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_paired)
-
-
 def _whole(text: str) -> Any:
     try:
-        return _DECODER.decode(text)
+        return DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
-
-
-def _flaw(value: Any) -> str | None:
-    """Return what in JSON data could not be stored or sent on unaltered, or could be read in two ways."""
-    waiting = [(value, 0)]
-    while waiting:
-        each, depth = waiting.pop()
-        if depth > MAX_DEPTH:
-            return f"an envelope that is nested more than {MAX_DEPTH} deep"
-        if isinstance(each, _Twice):
-            return "an object in which a key stands twice"
-        if isinstance(each, float) and not math.isfinite(each):
-            return "a number that JSON does not know"
-        if isinstance(each, str) and not _is_text(each):
-            return "text with half a surrogate pair"
-        if isinstance(each, dict):
-            waiting += ((part, depth + 1) for pair in each.items() for part in pair)
-        elif isinstance(each, list):
-            waiting += ((part, depth + 1) for part in each)
-    return None
-
-
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 class _TooMuchWorkError(Exception):
@@ -184,7 +143,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             # an error counts the lines before it, which is dear far into a text
             text, at = text[at:], 0
         try:
-            found, end = _DECODER.raw_decode(text, at)
+            found, end = DECODER.raw_decode(text, at)
         except json.JSONDecodeError as broken:
             work += ATTEMPT + broken.pos - at
             at += 1

@@ -5,15 +5,15 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed, NoVersionError
-from turngate.process import ProcessRequest, Stop, run
-from turngate.process.executable import is_simulated
+from turngate.process import Stop
+from turngate.process.executable import is_simulated, version_said
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.cache import MARKER, Say, in_use
@@ -172,19 +172,13 @@ def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop |
 
 def _said_version(contract: EngineContract, executable: Path, stop: Stop | None) -> str | None:
     """Ask an executable for its version; None if it gives none that the contract can read."""
-    query = contract.version_query
     with (
         tempfile.TemporaryDirectory() as parent,
         sandbox(contract.hermetic, Path(parent), "version", keep=False) as box,
     ):
         env = box.env(contract.hermetic, box.work)
-        outcome = run(ProcessRequest((str(executable), *query.argv), box.work, env, timeout=60.0), stop=stop)
-    printed = outcome.stdout if query.stream == "stdout" else outcome.stderr
-    match = re.fullmatch(query.pattern, printed.decode("utf-8", "replace").strip())
-    if not match:
-        return None
-    try:
-        load.contract(contract.engine).at(match["version"])
-    except NoVersionError:
-        return None
-    return match["version"]
+        version = version_said(executable, contract.version_query, env, stop, box.work)
+    with suppress(NoVersionError):
+        load.contract(contract.engine).at(version)
+        return version
+    return None

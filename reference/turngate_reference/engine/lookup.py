@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -11,14 +10,12 @@ from pathlib import Path
 from msgspec import Struct
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract, Stream
+from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate.files import write_atomically
-from turngate.process import Ended, ProcessRequest, Stop, run
-from turngate.process.executable import identity
+from turngate.process import Stop
+from turngate.process.executable import identity, version_said
 from turngate_reference.data_dir import DataDir
-
-_TIMEOUT = 60.0
 
 
 class InstalledEngine(Struct, frozen=True):
@@ -63,7 +60,7 @@ def version_of(
     # by the name on PATH, since version managers lead the names of many engines to one program of theirs
     seen, version = known.get(str(executable), ("", ""))
     if seen != now:
-        version = _ask(newest, executable, env, stop)
+        version = version_said(executable, newest.version_query, env, stop) or ""
         if version:
             _keep(data, known | {str(executable): [now, version]})
     return version or None
@@ -74,27 +71,6 @@ def covering(contract: load.Contract, newest: EngineContract, version: str | Non
     with suppress(ValueError, NotCoveredError):
         return contract.at(version)
     return newest
-
-
-def printed(
-    executable: Path, argv: tuple[str, ...], stream: Stream, env: Mapping[str, str], stop: Stop
-) -> tuple[int | None, str]:
-    """Run a command that only prints, in an empty directory; gives its exit code (None: it was ended) and its words."""
-    import tempfile  # noqa: PLC0415 - seldom needed
-
-    with tempfile.TemporaryDirectory() as folder:
-        request = ProcessRequest((str(executable), *argv), Path(folder), {**env, "PWD": folder}, timeout=_TIMEOUT)
-        outcome = run(request, stop=stop)
-    said = outcome.stdout if stream == "stdout" else outcome.stderr
-    return outcome.exit_code if outcome.ended is Ended.EXIT else None, said.decode("utf-8", "replace")
-
-
-def _ask(contract: EngineContract, executable: Path, env: Mapping[str, str], stop: Stop) -> str:
-    """Ask the executable for its version; empty if it says none."""
-    query = contract.version_query
-    _, said = printed(executable, query.argv, query.stream, env, stop)
-    found = re.fullmatch(query.pattern, said.strip())
-    return found["version"] if found else ""
 
 
 def _known(data: DataDir) -> dict[str, list[str]]:

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from turngate.contract import load
 from turngate.model import Interaction, Repair
+from turngate.strict_json import MAX_DEPTH
 from turngate.turn.envelope import (
     KINDS,
-    MAX_DEPTH,
     MAX_NAMES,
     MAX_PROMPT,
     MAX_TEXT,

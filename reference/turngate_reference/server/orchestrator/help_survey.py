@@ -8,7 +8,8 @@ from turngate.contract.help_page import missing, resume_names
 from turngate.contract.structs import EngineContract, HelpPage
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
-from turngate_reference.engine.lookup import InstalledEngine, printed
+from turngate.process.executable import printed
+from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator.memo import Memo
 
 FAILURES_KEPT = 60.0
@@ -67,7 +68,7 @@ class HelpSurvey:
         """Return what a help page says, and what went wrong, as words that go on with "and" or are empty."""
         env = self._environment(engine.contract)
         try:
-            code, said = printed(engine.executable, page.argv, page.stream, env, self._stop)
+            code, said = printed(engine.executable, page, env, self._stop)
         except (EnvironmentFailed, OSError) as failed:
             return "", f" was not run ({failed}) and"
         return said, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"

@@ -1,7 +1,5 @@
 """What requests may say, by the schemas of `openapi.yaml`: bodies, parameters, the idempotency key."""
 
-import json
-import math
 import re
 from functools import cache
 from typing import Any
@@ -11,12 +9,12 @@ from jsonschema import Draft202012Validator, ValidationError
 from referencing import Registry
 from referencing.jsonschema import DRAFT202012
 
+from turngate import strict_json
 from turngate.contract.load import dotted
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web import openapi
 
 MAX_BODY = 4 * 2**20
-MAX_DEPTH = 100
 MAX_ERRORS = 20
 _URI = "urn:turngate:openapi"
 _WORDS = {
@@ -73,46 +71,10 @@ def header(path: str, method: str, name: str) -> Any:
 def parse(data: bytes) -> Any:
     """Read JSON strictly; Refusal if it is none, or if it could not be stored and sent on unaltered."""
     try:
-        value = json.loads(data.decode(), object_pairs_hook=_once, parse_constant=_no_number, parse_float=_finite)
-        _check_depth_and_text(value)
+        return strict_json.parse(data.decode())
     except (ValueError, RecursionError) as wrong:
         said = "it is nested too deep" if isinstance(wrong, RecursionError) else str(wrong)[:200]
         raise ApiError("BAD_JSON", f"the body is no JSON that can be used: {said}", "send JSON in UTF-8") from wrong
-    return value
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"the member {key[:80]!r} stands twice in one object")
-        found[key] = value
-    return found
-
-
-def _no_number(text: str) -> float:
-    raise ValueError(f"JSON knows no number {text}")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"the number {text[:40]} is too large")
-    return value
-
-
-def _check_depth_and_text(value: Any) -> None:
-    waiting = [(value, 0)]
-    while waiting:
-        each, depth = waiting.pop()
-        if depth > MAX_DEPTH:
-            raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
-        if isinstance(each, str):
-            each.encode()  # half a surrogate pair raises a ValueError
-        elif isinstance(each, dict):
-            waiting += ((part, depth + 1) for pair in each.items() for part in pair)
-        elif isinstance(each, list):
-            waiting += ((part, depth + 1) for part in each)
 
 
 def _read(text: str) -> int | str:

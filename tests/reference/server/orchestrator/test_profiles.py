@@ -151,7 +151,7 @@ def test_an_engine_that_can_not_is_kept_running(place: Place, script: str, reaso
 
 def test_an_engine_that_does_not_answer_is_kept_running(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait for a help page is bounded."""
-    monkeypatch.setattr("turngate_reference.engine.lookup._TIMEOUT", 0.05)
+    monkeypatch.setattr("turngate.process.executable.TIMEOUT", 0.05)
     profile, _ = place.choose(place.engine("exec sleep 60"))
     assert (profile.kind, "did not end" in profile.reason) == ("sticky_process", True)
 

@@ -1,0 +1,61 @@
+"""Reads JSON strictly: nothing passes that could not be stored and sent on unaltered, or that reads in two ways."""
+
+import json
+import math
+from typing import Any
+
+MAX_DEPTH = 100
+
+
+class _Twice(dict[str, Any]):
+    """An object in which `key` stands twice."""
+
+    key: str
+
+
+def _paired(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    paired = dict(pairs)
+    if len(paired) == len(pairs):
+        return paired
+    twice, keys = _Twice(paired), [key for key, _ in pairs]
+    twice.key = next(key for i, key in enumerate(keys) if key in keys[:i])
+    return twice
+
+
+DECODER = json.JSONDecoder(object_pairs_hook=_paired)
+
+
+def parse(text: str) -> Any:
+    """Read JSON; ValueError or RecursionError says why it can't be used."""
+    value = DECODER.decode(text)
+    if wrong := flaw(value):
+        raise ValueError(wrong)
+    return value
+
+
+def flaw(value: Any) -> str | None:
+    """Return what is wrong with a value that `DECODER` has read; None if nothing is."""
+    waiting = [(value, 0)]
+    while waiting:
+        part, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            return f"data that is nested more than {MAX_DEPTH} deep"
+        if isinstance(part, _Twice):
+            return f"an object in which the key {part.key[:80]!r} stands twice"
+        if isinstance(part, float) and not math.isfinite(part):
+            return "a number that JSON does not know"
+        if isinstance(part, str) and not _is_text(part):
+            return "text with half a surrogate pair"
+        if isinstance(part, dict):
+            waiting += ((inner, depth + 1) for pair in part.items() for inner in pair)
+        elif isinstance(part, list):
+            waiting += ((inner, depth + 1) for inner in part)
+    return None
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,36 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from turngate import strict_json
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_what_json_can_say_comes_back(value: object) -> None:
+    """Every value that JSON can hold is read as it is."""
+    assert strict_json.parse(json.dumps(value)) == value
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ('{"a": {"b": 1, "c": 2, "c": 3, "b": 4}}', "the key 'c' stands twice"),
+        ("[NaN]", "does not know"),
+        ("1e999", "does not know"),
+        ('{"\\udc00": 1}', "surrogate"),
+        ("[" * 102 + "]" * 102, "more than 100 deep"),
+        ("{'a': 1}", "property name"),
+    ],
+)
+def test_the_rest_is_told(text: str, said: str) -> None:
+    """What reads in two ways, or could not be written again, is refused with the reason."""
+    with pytest.raises(ValueError, match=said):
+        strict_json.parse(text)
