@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift check probe server browser acceptance engines bench compatibility record serve lock clean
+.PHONY: help setup test long drift check probe server schemas browser acceptance engines bench compatibility record serve lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ probe: setup ## Probe the engines; ARGS='codex@0.169.0 --json -' and the like
 
 server: setup ## Drive real engines through the reference server; ARGS='qwen --json -' and the like
 	@$(BIN)/turngate probe --level server $(or $(ARGS),codex gemini opencode)
+
+schemas: setup ## Write the JSON Schemas that are generated from structs
+	@$(BIN)/python -m tests.schemas
 
 browser: setup ## Run the tests of the HTML report, which need Chromium
 	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from turngate.contract import load
-from turngate.contract.claims import claims
 from turngate.contract.versions import parse
 
 USABLE = ("compatible", "degraded")
@@ -28,11 +27,11 @@ class Boundary:
 def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
     """Return every boundary of an engine's contract."""
     contract = load.contract(name)
-    for (section, _), claim in claims(contract.document):
+    for claim in contract.document.claims():
         for edge in ("since", "until"):
             # where chance begins to decide no single run can tell
-            if edge in claim and "flaky" not in claim:
-                yield _boundary(_named(str(section), claim), edge, claim, engine)
+            if edge in claim.data and "flaky" not in claim.data:
+                yield _boundary(_named(str(claim.path[0]), claim.data), edge, claim.data, engine)
 
 
 def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[str, Any]) -> Boundary:

@@ -7,9 +7,7 @@ from typing import Any
 from tests.compatibility.boundaries import USABLE, Boundary, boundaries, disagreeing
 from tests.compatibility.recorded import Recorded, withdrawn
 from turngate.contract import load
-from turngate.contract.claims import claims
 from turngate.contract.clauses import Severity
-from turngate.contract.load import claim_range
 
 BEGIN, END = "<!-- compatibility -->", "<!-- /compatibility -->"
 VERDICTS = ("compatible", "degraded", "broken", "unanswered")
@@ -159,10 +157,9 @@ def _told(clause: str, found: Kept) -> str:
 
 
 def _deviations(name: str) -> Iterator[tuple[str, ...]]:
-    for (section, _), claim in claims(load.contract(name).document):
-        if section == "deviations":
-            symptom = f"{claim['symptom']}, by chance" if "flaky" in claim else claim["symptom"]
-            yield f"`{claim['clause']}`", symptom, str(claim_range(claim)), claim["compensation"]
+    for claim in load.contract(name).document.claims("deviations"):
+        symptom = f"{claim.data['symptom']}, by chance" if "flaky" in claim.data else claim.data["symptom"]
+        yield f"`{claim.data['clause']}`", symptom, str(claim.range), claim.data["compensation"]
 
 
 def _edge(boundary: Boundary) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from turngate.contract import load
-from turngate.contract.load import ALL_OF, ONE_OF
 from turngate.contract.structs import EngineContract
 from turngate.contract.versions import parse
 
@@ -23,10 +22,8 @@ def session_of(contract: EngineContract) -> str:
 
 def boundaries(engine: str) -> tuple[str, ...]:
     """List, in order, every version at which some claim of the contract begins or ends."""
-    data = load.contract(engine).document.data
-    claims = [claim for section in (*ONE_OF, *ALL_OF) for claim in data.get(section, ())]
-    found = {claim[edge] for claim in claims for edge in ("since", "until") if edge in claim}
-    return tuple(sorted(found, key=parse))
+    ranges = [claim.range for claim in load.contract(engine).document.claims()]
+    return tuple(sorted({edge for held in ranges for edge in (held.since, held.until) if edge}, key=parse))
 
 
 def stretches() -> Iterator[EngineContract]:

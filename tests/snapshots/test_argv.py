@@ -7,7 +7,6 @@ from syrupy.assertion import SnapshotAssertion
 from turngate.argv import build
 from turngate.argv.build import Invocation
 from turngate.contract import load
-from turngate.contract.load import claim_range
 from turngate.contract.versions import Range
 from turngate.model import Mode
 
@@ -21,9 +20,8 @@ def shown(built: Invocation) -> str:
 
 def ranges(engine: str) -> list[Range]:
     """Return the ranges over which the argv or the options of an engine differ."""
-    data = load.contract(engine).document.data
-    marks = {claim_range(c).since for c in (*data["launch"], *data["options"])}
-    marks |= {claim_range(c).until for c in (*data["launch"], *data["options"])}
+    held = [claim.range for claim in load.contract(engine).document.claims("launch", "options")]
+    marks = {edge for known in held for edge in (known.since, known.until)}
     bounds = [None, *sorted(filter(None, marks), key=lambda v: tuple(map(int, v.split(".")))), None]
     return [Range(since, until) for since, until in pairwise(bounds)]
 

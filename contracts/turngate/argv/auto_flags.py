@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from turngate.contract.structs import AutoFlag, AutoKey, Option
+from turngate.contract.launch import AutoFlag, AutoKey, Option
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.contract.structs import EngineContract, Option, PromptChannel
+from turngate.contract.launch import Option, PromptChannel
+from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
 from turngate.model import Mode
 

@@ -1,64 +1,63 @@
 """What the claims of a contract rest on, and whether two of them speak of the same thing at the same release."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from turngate.contract.clauses import Catalogue
-from turngate.contract.load import ALL_OF, ONE_OF, Document, Path_, claim_range
+from turngate.contract.load import ALL_OF, ONE_OF, Document
+from turngate.contract.versions import Claim, Path_, parse
 from turngate.errors import ContractError
 
 _RECORDING = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)/(?P<version>[^/]+)/(?P<turn>[^/]+)")
 _KINDS = ("clause", "recording", "observed")
 
 
-def claims(document: Document) -> Iterator[tuple[Path_, dict[str, Any]]]:
-    """Yield every claim with its path; a simulation is one, and each of its changes."""
-    if document.data.get("schema") == "turngate.simulation/1":
-        yield (), document.data
-        yield from ((("changes", i), change) for i, change in enumerate(document.data.get("changes", ())))
-        return
-    for section in (*ONE_OF, *ALL_OF):
-        for i, claim in enumerate(document.data.get(section, ())):
-            yield (section, i), claim
-
-
 def about(document: Document, clause_id: str, version: str | None) -> list[Path_]:
     """Find the claims on a release that a clause shows, or excuses; else those of the section that it is called by."""
-    covering = [(path, claim) for path, claim in claims(document) if _covers(claim, version)]
+    covering = [claim for claim in document.claims() if _covers(claim, version)]
     shown = [
-        path for path, claim in covering
-        if clause_id in (claim.get("clause"), *(each.get("clause") for each in claim.get("evidence", ())))
+        claim.path for claim in covering
+        if clause_id in (claim.data.get("clause"), *(evidence.get("clause") for evidence in claim.evidence))
     ]  # fmt: skip
-    return shown or [path for path, _ in covering if path[0] == clause_id.partition(".")[0]]
-
-
-def claim_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
-    """Find useless evidence, and entries of lists that overlap."""
-    yield from evidence_errors(document, claims(document), clauses)
-    for section in ALL_OF:
-        yield from _said_twice(document, section)
-
-
-def evidence_errors(
-    document: Document, held: Iterable[tuple[Path_, Mapping[str, Any]]], clauses: Catalogue
-) -> Iterator[ContractError]:
-    """Find useless evidence of these claims."""
-    known = {clause.id for clause in clauses.clauses}
-    for path, claim in held:
-        for k, evidence in enumerate(claim.get("evidence", ())):
-            if wrong := _wrong_evidence(evidence, document.data["engine"], known):
-                yield document.error((*path, "evidence", k), *wrong)
+    return shown or [claim.path for claim in covering if claim.path[:1] == (clause_id.partition(".")[0],)]
 
 
 def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:
     """Return the recordings that are evidence, as `engine/version/case-step`, with their place."""
-    for path, claim in claims(document):
-        for k, evidence in enumerate(claim.get("evidence", ())):
+    for claim in document.claims():
+        for i, evidence in enumerate(claim.evidence):
             if "recording" in evidence:
-                yield (*path, "evidence", k), evidence["recording"]
+                yield claim.at("evidence", i), evidence["recording"]
+
+
+def claim_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
+    """Find useless evidence, ranges out of order, and entries of a section that overlap."""
+    for path, entry in document.entries():
+        yield from _order_errors(document, path, entry)
+    known = {clause.id for clause in clauses.clauses}
+    for claim in document.claims():
+        if ("evidence" in claim.data) == ("unverified" in claim.data):
+            message = "has evidence, and is unverified" if claim.evidence else "has no evidence"
+            yield document.error(claim.path, message, "give `evidence`, or say `unverified: true`")
+        for i, evidence in enumerate(claim.evidence):
+            if wrong := _wrong_evidence(evidence, document.data["engine"], known):
+                yield document.error(claim.at("evidence", i), *wrong)
+    for section in (*ONE_OF, *ALL_OF):
+        yield from _overlaps(document, section)
+
+
+def _order_errors(document: Document, path: Path_, entry: Mapping[str, Any]) -> Iterator[ContractError]:
+    starts = [(("changes", i, "since"), change["since"]) for i, change in enumerate(entry.get("changes", ()))]
+    edges = [(("since",), entry.get("since")), *starts, (("until",), entry.get("until"))]
+    for (_, before), (at, version) in pairwise([edge for edge in edges if edge[1]]):
+        if parse(before) >= parse(version):
+            is_end = at == ("until",)
+            hint = "`until` is the first release that the claim no longer holds for"
+            hint = hint if is_end else "write changes in the order of their releases"
+            yield document.error((*path, *at), f"{version} is not after {before}", hint)
 
 
 def _wrong_evidence(evidence: Mapping[str, Any], engine: str, known: set[str]) -> tuple[str, str] | None:
@@ -71,26 +70,31 @@ def _wrong_evidence(evidence: Mapping[str, Any], engine: str, known: set[str]) -
         near = get_close_matches(evidence["clause"], known, 1)
         return f"there is no clause {evidence['clause']!r}", f"did you mean {near[0]}?" if near else "see clauses.yaml"
     if "recording" in evidence:
-        found = _RECORDING.fullmatch(evidence["recording"])
-        if not found or found["engine"] != engine:
+        named = _RECORDING.fullmatch(evidence["recording"])
+        if not named or named["engine"] != engine:
             hint = f"write {engine}/<version>/<case>-<step>"
             return f"{evidence['recording']!r} names no recording of {engine}", hint
     return None
 
 
-def _said_twice(document: Document, section: str) -> Iterator[ContractError]:
-    for (i, first), (j, second) in combinations(enumerate(document.data.get(section, ())), 2):
-        both = _subjects(first) & _subjects(second)
-        if both and claim_range(first).overlaps(claim_range(second)):
-            message = f"says of {' '.join(min(both))} what entry {i} says too ({claim_range(first)})"
-            yield document.error((section, j), message, "give the two ranges that do not meet, or make them one")
+def _overlaps(document: Document, section: str) -> Iterator[ContractError]:
+    hint = "give the entries of this section ranges that do not meet"
+    for first, second in combinations(document.claims(section), 2):
+        if first.entry == second.entry or not first.range.overlaps(second.range):
+            continue
+        if section in ONE_OF:
+            message = f"covers releases that entry {first.entry[1]} covers too ({first.range}; {second.range})"
+            yield document.error(second.path, message, hint)
+        elif both := _subjects(first.data) & _subjects(second.data):
+            message = f"says of {' '.join(min(both))} what entry {first.entry[1]} says too ({first.range})"
+            yield document.error(second.path, message, f"{hint}, or make them one")
 
 
 def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
     """Name what an entry of a list speaks of; two that share a name speak of the same."""
     if "flag" in claim:
         flags = (claim["flag"], *claim.get("aliases", ()))
-        keys = [each["key"] for each in claim["keys"]] if "keys" in claim else [""]
+        keys = [entry["key"] for entry in claim["keys"]] if "keys" in claim else [""]
         return {(flag, key) if key else (flag,) for flag in flags for key in keys}
     if "symptom" in claim:
         return {(claim["clause"], claim["symptom"])}
@@ -100,8 +104,8 @@ def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
     return {(claim["pattern"],)} if "pattern" in claim else {(tool,) for tool in claim.get("tools", ())}
 
 
-def _covers(claim: Mapping[str, Any], version: str | None) -> bool:
+def _covers(claim: Claim, version: str | None) -> bool:
     try:
-        return claim_range(claim).covers(version)
+        return claim.range.covers(version)
     except ValueError:  # an executable of one's own may call itself anything
         return True

@@ -5,13 +5,13 @@ session.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.contract.load import Document, beside
-from turngate.contract.structs import AutoFlag, Option
+from turngate.contract.launch import AutoFlag, Option
+from turngate.contract.load import Document
+from turngate.contract.versions import Claim, Path_
 from turngate.errors import ContractError
 
 _PLACES = {
@@ -28,19 +28,22 @@ class _Flags(msgspec.Struct, frozen=True):
     options: tuple[Option, ...]
 
 
-def launch_errors(document: Document) -> Iterator[ContractError]:
+def launch_errors(document: Document, launch: Claim) -> Iterator[ContractError]:
     """Find slots that are missing, stand twice or where they may not, and flags that let an engine act unasked."""
-    for i, launch in enumerate(document.data["launch"]):
-        for key, places in _PLACES.items():
-            yield from _slot_errors(document, ("launch", i, key), launch[key], places)
-        for j, channel in enumerate(launch["prompt"]):
-            wanted = {"{text}": 1 if channel["via"] == "argument" else 0}
-            yield from _slot_errors(document, ("launch", i, "prompt", j, "tokens"), channel["tokens"], wanted)
-        yield from _widening(document, i, launch)
+    held = {key: [claim.data for claim in document.meeting(key, launch)] for key in ("auto_flags", "options")}
+    flags = msgspec.convert(held, _Flags)
+    for key, places in _PLACES.items():
+        yield from _slot_errors(document, launch.at(key), launch.data[key], places)
+        yield from _widening(document, launch.at(key), launch.data[key], flags)
+    for j, channel in enumerate(launch.data["prompt"]):
+        at, text = launch.at("prompt", j, "tokens"), {"{text}": int(channel["via"] == "argument")}
+        yield from _slot_errors(document, at, channel["tokens"], text)
+        yield from _widening(document, at, [token for token in channel["tokens"] if "{text}" not in token], flags)
+    yield from _widening(document, launch.at("interactive"), launch.data.get("interactive", ()), flags)
 
 
 def _slot_errors(
-    document: Document, at: tuple[str | int, ...], tokens: Sequence[str], wanted: Mapping[str, int]
+    document: Document, at: Path_, tokens: Sequence[str], wanted: Mapping[str, int]
 ) -> Iterator[ContractError]:
     for slot, count in wanted.items():
         places = [i for i, token in enumerate(tokens) if slot in token]
@@ -52,18 +55,8 @@ def _slot_errors(
             yield document.error((*at, places[count]), message, f"take {slot} out")
 
 
-def _widening(document: Document, i: int, launch: Mapping[str, Any]) -> Iterator[ContractError]:
+def _widening(document: Document, at: Path_, tokens: Sequence[str], flags: _Flags) -> Iterator[ContractError]:
     """Find flags that are passed in mode interactive, where nothing may widen approval."""
-    held = {key: [dict(each) for each in beside(document, key, launch)] for key in ("auto_flags", "options")}
-    flags = msgspec.convert(held, _Flags)
-    passed: dict[tuple[str | int, ...], Sequence[str]] = {
-        (key,): launch.get(key, ()) for key in (*_PLACES, "interactive")
-    }
-    passed |= {
-        ("prompt", j, "tokens"): [token for token in channel["tokens"] if "{text}" not in token]
-        for j, channel in enumerate(launch["prompt"])
-    }
-    for key, tokens in passed.items():
-        for found in auto_flags_in(tokens, flags):
-            message = f"{found} lets the engine act without asking, and would be passed in mode interactive"
-            yield document.error(("launch", i, *key), message, "pass it under `auto` alone")
+    for flag in auto_flags_in(tokens, flags):
+        message = f"{flag} lets the engine act without asking, and would be passed in mode interactive"
+        yield document.error(at, message, "pass it under `auto` alone")

@@ -1,226 +1,163 @@
 """What a schema can't say of a contract: ranges, patterns, and names that must agree."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
-from itertools import combinations, pairwise
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
-from turngate.contract.claims import claim_errors, claims, evidence_errors
-from turngate.contract.clauses import Catalogue
+from turngate.contract.claims import claim_errors
 from turngate.contract.launch_lint import launch_errors
-from turngate.contract.load import (
-    ALL_OF,
-    ONE_OF,
-    OPTIONAL,
-    Document,
-    Path_,
-    beside,
-    catalogue,
-    claim_range,
-    read,
-    schema_errors,
-)
+from turngate.contract.load import OPTIONAL, SIMULATION, Document, catalogue, read, schema_errors
 from turngate.contract.session_ids import names_in, numbered_like
-from turngate.contract.versions import parse
+from turngate.contract.versions import Claim, Path_
 from turngate.errors import ContractError
 from turngate.files import use_overlay
 
 _LASTING = re.compile(r"always|session|amendment", re.IGNORECASE)
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
-SIMULATION = "turngate.simulation/1"
 _IN_CHECKS = {"HOME", "handle", "cwd"}
+_Errors = Iterator[ContractError]
 
 
-def problems(document: Document) -> Iterator[ContractError]:
-    """Find every mistake in a contract: what its schema refuses, and what the sections that it accepts mean."""
-    if isinstance(document.data, dict) and document.data.get("schema") == SIMULATION:
-        yield from _simulation_errors(document)
+def problems(document: Document) -> _Errors:
+    """Find every mistake in a contract or simulation: what its schema refuses, and what the accepted sections mean."""
+    if not isinstance(document.data, dict):
+        yield from schema_errors(document, "engine")
         return
-    wrong = list(schema_errors(document, "engine"))
-    yield from wrong
-    if isinstance(document.data, dict):
-        refused = {error.path[2:].partition(".")[0].partition("[")[0] for error in wrong}
-        sound = {key: value for key, value in document.data.items() if key not in refused}
-        yield from meaning_errors(replace(document, data=sound), catalogue(), refused)
-
-
-def _simulation_errors(document: Document) -> Iterator[ContractError]:
-    wrong = list(schema_errors(document, "simulation"))
-    yield from wrong or evidence_errors(document, claims(document), catalogue())
-    if not wrong:
-        for path, claim in claims(document):
-            yield from _evidence_or_doubt(document, path, claim)
-        yield from _order_errors(document)
-
-
-def _order_errors(document: Document) -> Iterator[ContractError]:
-    """Changes stand in the order of the releases that they begin with."""
-    marks = [document.data.get("since"), *(change["since"] for change in document.data.get("changes", ()))]
-    for i, (before, since) in enumerate(pairwise(marks)):
-        if before and parse(before) >= parse(since):
-            message, hint = f"{since} is not after {before}", "write changes in the order of their releases"
-            yield document.error(("changes", i, "since"), message, hint)
+    is_simulation = document.data.get("schema") == SIMULATION
+    wrong = list(schema_errors(document, "simulation" if is_simulation else "engine"))
+    refused = {error.path[2:].partition(".")[0].partition("[")[0] for error in wrong}
+    sound = {key: value for key, value in document.data.items() if key not in refused}
+    told = set[str]()
+    for error in (*wrong, *_meaning_errors(replace(document, data=sound), refused, is_simulation=is_simulation)):
+        # what a change leaves as it was is read again with it
+        if str(error) not in told:
+            told.add(str(error))
+            yield error
 
 
 def lay_over(folder: Path) -> list[ContractError]:
     """Use the contracts in a folder before the packaged ones, from now on; return their mistakes."""
     use_overlay(folder)
-    found = list[ContractError]()
+    mistakes = list[ContractError]()
     for file in sorted([*folder.glob("engines/*.yaml"), *folder.glob("simulations/*.yaml")]):
         try:
-            found += problems(read(file))
+            mistakes += problems(read(file))
         except ContractError as unreadable:
-            found.append(unreadable)
-    return found
+            mistakes.append(unreadable)
+    return mistakes
 
 
-def meaning_errors(document: Document, clauses: Catalogue, refused: Collection[str] = ()) -> Iterator[ContractError]:
+def _meaning_errors(document: Document, refused: set[str], *, is_simulation: bool) -> _Errors:
     """Find mistakes that no schema shows, without the checks that need a section which is missing or was `refused`."""
-    for section in (*ONE_OF, *ALL_OF):
-        yield from _claim_errors(document, section)
-    yield from _deviation_errors(document, clauses)
-    for check, needed in _CHECKS.items():
-        if all(each in document.data or (each in OPTIONAL and each not in refused) for each in needed):
-            yield from check(document)
+    if is_simulation and refused:
+        return
     if "engine" in document.data:
-        yield from claim_errors(document, clauses)
+        yield from claim_errors(document, catalogue())
+    for check, (section, *needed) in _CHECKS.items():
+        if all(key in document.data or (key in OPTIONAL and key not in refused) for key in needed):
+            for claim in document.claims(section):
+                yield from check(document, claim)
 
 
-def _claim_errors(document: Document, section: str) -> Iterator[ContractError]:
-    claims = document.data.get(section, ())
-    for i, claim in enumerate(claims):
-        since, until = claim.get("since"), claim.get("until")
-        if since and until and not claim_range(claim).covers(since):
-            hint = "`until` is the first release that the claim no longer holds for"
-            yield document.error((section, i, "until"), f"{until} is not after {since}", hint)
-        yield from _evidence_or_doubt(document, (section, i), claim)
-    if section in ONE_OF:
-        yield from _overlaps(document, section, claims)
+def _version_errors(document: Document, query: Claim) -> _Errors:
+    if "version" not in re.compile(query.data["pattern"]).groupindex:
+        yield document.error(query.at("pattern"), "names no group `version`", r"such as (?P<version>\S+)")
 
 
-def _evidence_or_doubt(document: Document, path: Path_, claim: Mapping[str, Any]) -> Iterator[ContractError]:
-    if ("evidence" in claim) == ("unverified" in claim):
-        message = "has evidence, and is unverified" if "evidence" in claim else "has no evidence"
-        yield document.error(path, message, "give `evidence`, or say `unverified: true`")
+def _deviation_errors(document: Document, deviation: Claim) -> _Errors:
+    at, clause_id = deviation.at("clause"), deviation.data["clause"]
+    clause = next((clause for clause in catalogue().clauses if clause.id == clause_id), None)
+    if clause is None:
+        yield document.error(at, f"no clause {clause_id!r}", "see clauses.yaml")
+    elif clause.baseline:
+        yield document.error(at, f"{clause.id} is a baseline", "a release that misses it is broken")
 
 
-def _overlaps(document: Document, section: str, claims: list[dict[str, Any]]) -> Iterator[ContractError]:
-    for (i, first), (j, second) in combinations(enumerate(claims), 2):
-        if claim_range(first).overlaps(claim_range(second)):
-            message = f"covers releases that entry {i} covers too ({claim_range(first)}; {claim_range(second)})"
-            yield document.error((section, j), message, "give the entries of this section ranges that do not meet")
+def _flag_errors(document: Document, launch: Claim) -> _Errors:
+    options = [option.data for option in document.claims("options")]
+    flags = {flag for option in options for flag in (option["flag"], *option.get("aliases", ()))}
+    for key in ("auto", "interactive", "model"):
+        for j, token in enumerate(launch.data.get(key, ())):
+            if token.startswith("-") and token.partition("=")[0] not in flags:
+                yield document.error(launch.at(key, j), f"{token} is no declared option", "declare it under `options`")
 
 
-def _version_errors(document: Document) -> Iterator[ContractError]:
-    for i, query in enumerate(document.data["version"]):
-        if "version" not in re.compile(query["pattern"]).groupindex:
-            yield document.error(("version", i, "pattern"), "names no group `version`", r"such as (?P<version>\S+)")
+def _handle_errors(document: Document, handle: Claim) -> _Errors:
+    shape, nonexistent = handle.data["shape"], handle.data["nonexistent_id"]
+    numbered = numbered_like(nonexistent, 1)
+    if not re.fullmatch(shape, nonexistent):
+        message = "does not have the shape of a session id"
+        yield document.error(handle.at("nonexistent_id"), message, f"the shape is {shape}")
+    if numbered is None or not re.fullmatch(shape, numbered):
+        hint = "recordings number session ids in its last run of at least six zeros"
+        yield document.error(handle.at("nonexistent_id"), "no number can stand in it", hint)
+    if re.fullmatch(shape, "--x"):
+        hint = "have it begin with a letter or digit, such as [0-9a-f]{8}"
+        yield document.error(handle.at("shape"), "admits a value that looks like a flag", hint)
 
 
-def _deviation_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
-    known = {clause.id: clause for clause in clauses.clauses}
-    for i, deviation in enumerate(document.data.get("deviations", [])):
-        clause = known.get(deviation["clause"])
-        if clause is None:
-            yield document.error(("deviations", i, "clause"), f"no clause {deviation['clause']!r}", "see clauses.yaml")
-        elif clause.baseline:
-            yield document.error(
-                ("deviations", i, "clause"),
-                f"{clause.id} is a baseline",
-                "a release that misses it is broken",
-            )
-
-
-def _flag_errors(document: Document) -> Iterator[ContractError]:
-    flags = {f for option in document.data["options"] for f in (option["flag"], *option.get("aliases", ()))}
-    for i, launch in enumerate(document.data["launch"]):
-        for key in ("auto", "interactive", "model"):
-            for j, token in enumerate(launch.get(key, ())):
-                if token.startswith("-") and token.partition("=")[0] not in flags:
-                    hint = "declare it under `options`"
-                    yield document.error(("launch", i, key, j), f"{token} is no declared option", hint)
-
-
-def _handle_errors(document: Document) -> Iterator[ContractError]:
-    for i, handle in enumerate(document.data["handle"]):
-        if not re.fullmatch(handle["shape"], handle["nonexistent_id"]):
-            hint = f"the shape is {handle['shape']}"
-            yield document.error(("handle", i, "nonexistent_id"), "does not have the shape of a session id", hint)
-        numbered = numbered_like(handle["nonexistent_id"], 1)
-        if numbered is None or not re.fullmatch(handle["shape"], numbered):
-            hint = "recordings number session ids in its last run of at least six zeros"
-            yield document.error(("handle", i, "nonexistent_id"), "no number can stand in it", hint)
-        if re.fullmatch(handle["shape"], "--x"):
-            hint = "have it begin with a letter or digit, such as [0-9a-f]{8}"
-            yield document.error(("handle", i, "shape"), "admits a value that looks like a flag", hint)
-
-
-def _sticky_errors(document: Document) -> Iterator[ContractError]:
+def _sticky_errors(document: Document, sticky: Claim) -> _Errors:
     """Find options that nobody declared or placed, and words that grant more than one action."""
-    flags = {option["flag"] for option in document.data["options"]}
-    for i, kept in enumerate(document.data["sticky"]):
-        for j, flag in enumerate(kept.get("options", ())):
-            if flag not in flags:
-                hint = "declare it under `options`"
-                yield document.error(("sticky", i, "options", j), f"{flag} is no declared option", hint)
-        stances = [kept.get(mode, {}) for mode in ("interactive", "auto")]
-        if any(each.get("options") for each in (kept, *stances)) and "{options}" not in kept.get("argv", ()):
-            yield document.error(("sticky", i, "argv"), "has no place for options", "put {options} where they stand")
-        for key, word in kept.get("one_time", {}).items():
-            if _LASTING.search(word):
-                hint = "name the word that is for one action alone"
-                yield document.error(("sticky", i, "one_time", key), f"{word} lasts for more than one action", hint)
+    flags = {option.data["flag"] for option in document.claims("options")}
+    for j, flag in enumerate(sticky.data.get("options", ())):
+        if flag not in flags:
+            message = f"{flag} is no declared option"
+            yield document.error(sticky.at("options", j), message, "declare it under `options`")
+    modes = [sticky.data, *(sticky.data.get(mode, {}) for mode in ("interactive", "auto"))]
+    if any(mode.get("options") for mode in modes) and "{options}" not in sticky.data.get("argv", ()):
+        yield document.error(sticky.at("argv"), "has no place for options", "put {options} where they stand")
+    for key, word in sticky.data.get("one_time", {}).items():
+        if _LASTING.search(word):
+            hint = "name the word that is for one action alone"
+            yield document.error(sticky.at("one_time", key), f"{word} lasts for more than one action", hint)
 
 
-def _store_errors(document: Document) -> Iterator[ContractError]:
+def _store_errors(document: Document, store: Claim) -> _Errors:
     """Every slot of a store stands for something, and of wildcards there is but `*`."""
-    for i, store in enumerate(document.data.get("store", [])):
-        known = {"HOME"}
-        for name, default in store["locations"].items():
-            yield from _unknown_slots(document, ("store", i, "locations", name), default, known)
-            known.add(name)
-        for key in ("pattern", "file"):
-            text = store["check"].get(key, "")
-            yield from _unknown_slots(document, ("store", i, "check", key), text, known | _IN_CHECKS)
-            if re.search(r"[?\[\]]|\*\*", text):
-                yield document.error(("store", i, "check", key), "holds another wildcard than *", "write * alone")
+    known = {"HOME"}
+    for name, default in store.data["locations"].items():
+        yield from _unknown_slots(document, store.at("locations", name), default, known)
+        known.add(name)
+    for key in ("pattern", "file"):
+        at, text = store.at("check", key), store.data["check"].get(key, "")
+        yield from _unknown_slots(document, at, text, known | _IN_CHECKS)
+        if re.search(r"[?\[\]]|\*\*", text):
+            yield document.error(at, "holds another wildcard than *", "write * alone")
 
 
-def _environment_errors(document: Document) -> Iterator[ContractError]:
-    for i, environment in enumerate(document.data["environment"]):
-        for j, name in enumerate(environment["locations"]):
-            at = ("environment", i, "locations", j)
-            if name in environment["pass"]:
-                yield document.error(at, f"{name} is passed too", "what is kept comes from the first turn alone")
-            if _SECRET.search(name):
-                yield document.error(at, f"{name} may hold a secret", "locations are written down; pass it instead")
-        for store in beside(document, "store", environment):
-            for name in sorted({*store["locations"]} - {*environment["locations"], "HOME"}):
-                hint = "declare it, so that a resume finds what the first turn wrote"
-                yield document.error(("environment", i, "locations"), f"{name} of `store` is missing", hint)
+def _environment_errors(document: Document, environment: Claim) -> _Errors:
+    locations = environment.data["locations"]
+    for j, name in enumerate(locations):
+        at = environment.at("locations", j)
+        if name in environment.data["pass"]:
+            yield document.error(at, f"{name} is passed too", "what is kept comes from the first turn alone")
+        if _SECRET.search(name):
+            yield document.error(at, f"{name} may hold a secret", "locations are written down; pass it instead")
+    for store in document.meeting("store", environment):
+        for name in sorted({*store.data["locations"]} - {*locations, "HOME"}):
+            hint = "declare it, so that a resume finds what the first turn wrote"
+            yield document.error(environment.at("locations"), f"{name} of `store` is missing", hint)
 
 
-def _resume_probe_errors(document: Document) -> Iterator[ContractError]:
-    for i, probe in enumerate(document.data["resume_probe"]):
-        # known must be at every release that the claim holds for
-        told = [{*store["locations"]} for store in beside(document, "store", probe)]
-        known = {"HOME"} | (set.intersection(*told) if told else set())
-        yield from _unknown_slots(document, ("resume_probe", i, "directory"), probe.get("directory", ""), known)
+def _resume_probe_errors(document: Document, probe: Claim) -> _Errors:
+    # known must be at every release that the claim holds for
+    stores = [{*store.data["locations"]} for store in document.meeting("store", probe)]
+    known = {"HOME"} | (set.intersection(*stores) if stores else set())
+    yield from _unknown_slots(document, probe.at("directory"), probe.data.get("directory", ""), known)
 
 
-def _unknown_slots(
-    document: Document, at: tuple[str | int, ...], text: str, known: set[str]
-) -> Iterator[ContractError]:
+def _unknown_slots(document: Document, at: Path_, text: str, known: set[str]) -> _Errors:
     for name in sorted(names_in(text) - known):
         yield document.error(at, f"nothing is known of {{{name}}}", "there are: " + ", ".join(sorted(known)))
 
 
-_CHECKS: Mapping[Callable[[Document], Iterator[ContractError]], tuple[str, ...]] = {
+# the section that each is about, then those that it needs
+_CHECKS: dict[Callable[[Document, Claim], _Errors], tuple[str, ...]] = {
+    _deviation_errors: ("deviations",),
     _version_errors: ("version",),
-    _flag_errors: ("options", "launch"),
+    _flag_errors: ("launch", "options"),
     launch_errors: ("launch", "options", "auto_flags"),
     _handle_errors: ("handle",),
     _sticky_errors: ("sticky", "options"),

@@ -4,9 +4,8 @@ Alone in knowing PyYAML and jsonschema. YAML is read as its core types only: `0.
 are text, and a duplicate key is refused.
 """
 
-import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import yaml
 
-from turngate.contract.mistakes import mistakes
 from turngate.contract.structs import EngineContract
-from turngate.contract.versions import Range, bare
+from turngate.contract.versions import Claim, Path_, bare, stretches
 from turngate.contract.versions import parse as parse_version
 from turngate.errors import ContractError, NotCoveredError, NoVersionError
 from turngate.files import contract_files, name_of
@@ -30,9 +28,10 @@ ONE_OF = (
 )  # fmt: skip
 OPTIONAL = ("store",)
 ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost")
+SECTIONS = (*ONE_OF, *ALL_OF)
+SIMULATION = "turngate.simulation/1"
 # not importlib.resources, which takes longer to import than a contract to read
 _FOLDER = Path(__file__).parents[1]
-Path_ = tuple[str | int, ...]
 
 
 class Document(msgspec.Struct, frozen=True):
@@ -42,6 +41,26 @@ class Document(msgspec.Struct, frozen=True):
     data: Any
     marks: Mapping[Path_, tuple[int, int]]
     keys: Mapping[Path_, tuple[int, int]]
+
+    def entries(self, *sections: str) -> Iterator[tuple[Path_, dict[str, Any]]]:
+        """Yield the entries of sections (without names: of all) with their paths; a simulation as a whole is one."""
+        if self.data.get("schema") == SIMULATION:
+            yield from () if sections else [((), self.data)]
+            return
+        for section in sections or SECTIONS:
+            entries = self.data.get(section, ())
+            if isinstance(entries, dict):
+                yield (section,), entries
+            else:
+                yield from (((section, i), entry) for i, entry in enumerate(entries))
+
+    def claims(self, *sections: str) -> list[Claim]:
+        """List what the entries of sections say, over each stretch of releases."""
+        return [claim for path, entry in self.entries(*sections) for claim in stretches(entry, path)]
+
+    def meeting(self, section: str, claim: Claim) -> list[Claim]:
+        """List the claims of a section that hold for some release for which this one does."""
+        return [other for other in self.claims(section) if other.range.overlaps(claim.range)]
 
     def error(self, path: Path_, message: str, hint: str = "", *, of_key: bool = False) -> ContractError:
         """Return the error that points at `path` (or at the nearest part of it that is in the file), or at its key."""
@@ -68,19 +87,22 @@ class Contract(msgspec.Struct, frozen=True):
         """Resolve the claims for one release (None: the newest); NotCoveredError if one says nothing of it."""
         if version is not None:
             self._check(version)
-        data = self.document.data
-        chosen: dict[str, Any] = {key: self._one(key, version) for key in ONE_OF}
-        chosen |= {key: [c for c in data.get(key, ()) if claim_range(c).covers(version)] for key in ALL_OF}
-        unverified = tuple(k for k, claims in chosen.items() if any("unverified" in c for c in _listed(claims)))
-        plain = {key: [bare(c) for c in v] if isinstance(v, list) else v and bare(v) for key, v in chosen.items()}
-        identity = {
-            key: data[key] for key in ("engine", "title", "vendor", "contract_version", "lifecycle", "executable")
-        }
-        fields = plain | identity | {
-            "version": version, "version_query": plain["version"], "unverified": unverified,
-            "npm": data["published"].get("npm"),
-        }  # fmt: skip
-        return msgspec.convert(fields, EngineContract)
+        fields, unverified = dict(self.document.data), list[str]()
+        for section in (key for key in SECTIONS if key in fields):
+            claims = self.document.claims(section)
+            covering = [claim.data for claim in claims if claim.range.covers(version)]
+            unverified += [section] * any("unverified" in claim for claim in covering)
+            if section in ALL_OF:
+                fields[section] = [bare(claim) for claim in covering]
+            elif covering:
+                fields[section] = bare(covering[0])
+            elif section in OPTIONAL:
+                del fields[section]
+            else:
+                known = ", ".join(str(claim.range) for claim in claims)
+                message = f"nothing is said of {self.engine} {version}: {section} is known {known}"
+                raise NotCoveredError(message, self.document.file, path=f"$.{section}")
+        return msgspec.convert(fields | {"release": version, "unverified": unverified}, EngineContract)
 
     def _check(self, version: str) -> None:
         try:
@@ -88,20 +110,6 @@ class Contract(msgspec.Struct, frozen=True):
         except ValueError:
             hint = "write a release as it is published, such as 1.2.3"
             raise NoVersionError(f"{version!r} is no version of {self.engine}", hint=hint) from None
-
-    def _one(self, key: str, version: str | None) -> dict[str, Any] | None:
-        claims = self.document.data.get(key, ())
-        for claim in claims:
-            if claim_range(claim).covers(version):
-                return dict(claim)
-        if key in OPTIONAL or not claims:
-            return None
-        ranges = ", ".join(str(claim_range(c)) for c in claims)
-        raise NotCoveredError(
-            f"nothing is said of {self.engine} {version}: {key} is known {ranges}",
-            self.document.file,
-            path=f"$.{key}",
-        )
 
 
 def contract(engine: str) -> Contract:
@@ -134,8 +142,7 @@ def prepare() -> None:
 
 def schema(name: str) -> dict[str, Any]:
     """Load one of the packaged JSON Schemas by its file name without suffix."""
-    loaded: dict[str, Any] = json.loads((_FOLDER / "schema" / f"{name}.json").read_text("utf-8"))
-    return loaded
+    return msgspec.json.decode((_FOLDER / "schema" / f"{name}.json").read_bytes(), type=dict[str, Any])
 
 
 def read(file: Path, name: str = "") -> Document:
@@ -145,11 +152,26 @@ def read(file: Path, name: str = "") -> Document:
 
 def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
     """Check a document against a packaged schema, each error with its place and the fix."""
+    validator = _validator(name)
+    errors = list(validator.iter_errors(document.data))
+    yield from _explained(document, errors)
+    for claim in document.claims() if not errors and name in ("engine", "simulation") else ():
+        if claim.path != claim.entry:  # what a change makes of its entry is an entry too
+            entry = validator.schema["properties"][claim.entry[0]] if claim.entry else validator.schema
+            entry = entry.get("else") or entry.get("items") or entry
+            yield from _explained(document, validator.evolve(schema=entry).iter_errors(claim.data), claim.at)
+
+
+def _explained(
+    document: Document, errors: Iterable[Any], place: Callable[..., Path_] = lambda *path: path
+) -> Iterator[ContractError]:
     import jsonschema  # noqa: PLC0415 - slow to import, and not needed to run an engine
 
-    for error in sorted(_validator(name).iter_errors(document.data), key=lambda e: list(map(str, e.absolute_path))):
+    from turngate.contract.mistakes import mistakes  # noqa: PLC0415 - as above
+
+    for error in sorted(errors, key=lambda error: list(map(str, error.absolute_path))):
         for mistake in mistakes(jsonschema.exceptions.best_match([error]) or error):
-            yield document.error(mistake.path, mistake.message, mistake.hint, of_key=mistake.of_key)
+            yield document.error(place(*mistake.path), mistake.message, mistake.hint, of_key=mistake.of_key)
 
 
 def first_error(name: str, data: Any) -> str | None:
@@ -239,20 +261,6 @@ class _QuickLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: igno
     yaml_implicit_resolvers = _CoreLoader.yaml_implicit_resolvers
 
 
-def claim_range(claim: Mapping[str, Any]) -> Range:
-    """Return the range of releases that a claim holds for."""
-    return Range(claim.get("since"), claim.get("until"))
-
-
-def beside(document: Document, section: str, claim: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the claims of another section that hold for some release for which this one does."""
-    return [each for each in document.data.get(section, []) if claim_range(each).overlaps(claim_range(claim))]
-
-
 def dotted(path: Path_) -> str:
     """Render a path as `$.launch[0].resume`."""
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-
-
-def _listed(claims: Any) -> list[Any]:
-    return claims if isinstance(claims, list) else [claims] if claims else []

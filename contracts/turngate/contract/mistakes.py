@@ -31,6 +31,8 @@ def mistakes(error: Any) -> Iterator[Mistake]:
         key = next(key for key in value if repr(key) == error.message.partition(" is a required")[0])
         meaning = error.schema.get("properties", {}).get(key, {}).get("description", "")
         yield Mistake(path, error.message, meaning or f"add `{key}: ...`")
+    elif rule == "not":
+        yield Mistake(path, f"key {path[-1]!r} does not go with the others", "take it out", of_key=True)
     elif rule == "type":
         types = [value] if isinstance(value, str) else value
         yield Mistake(path, error.message, meaning or "write " + " or ".join(_TYPES.get(t, t) for t in types))

@@ -1,55 +1,81 @@
-"""What a contract says of simulating its engine."""
+"""What `simulations/<engine>.yaml` says of simulating an engine. `schema/simulation.json` is generated from it."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
+
+from turngate.contract.values import NOT_EMPTY, Rule, Text, Texts, either, has, matching
+
+ExitCode = Annotated[int, Meta(ge=0, le=255)]
+_WHEN = "^(start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|[1-5][0-9][0-9])$"
+
+
+def _keys(*allowed: str) -> Meta:
+    return Meta(extra_json_schema={"propertyNames": {"enum": list(allowed)}})
 
 
 class Line(Struct, frozen=True):
-    """Something that a simulated engine prints on one stream: text, or a record with slots.
+    """Something that a simulated engine prints on one stream: text, or a record that is framed as the stream is.
 
-    It is printed if all of `when` holds: `start`, `resume`, `auto`, `interactive`, what is wrong with the session
-    (`dead`, `malformed`, `elsewhere`), or how the model backend failed (an HTTP status, `away`, `cut`).
+    Slots are {handle}, {text}, {model}, {turn}, {messages}, {millis}, {hex:N}, {alnum:N}, {uuid}, {error}, {status},
+    and `ids`.
+
+    when: Printed only if all of these hold: the kind of turn, what is wrong with the session, how the backend failed.
     """
+
+    RULE: ClassVar[Rule] = either(has("stdout"), ("stdout",), ("stderr",))
 
     stdout: str | Mapping[str, Any] | None = None
     stderr: str | Mapping[str, Any] | None = None
-    when: tuple[str, ...] = ()
+    when: Annotated[tuple[Annotated[str, matching(_WHEN)], ...], NOT_EMPTY] = ()
 
 
 class Ending(Struct, frozen=True):
-    """How a simulated engine ends badly; exit code `status` is the HTTP status modulo 256, or 1 without one."""
+    """How a simulated engine ends badly.
 
-    exit_code: int | Literal["status"]
+    exit_code: `status`: the HTTP status modulo 256, or 1 without one.
+    """
+
+    exit_code: ExitCode | Literal["status"]
     lines: tuple[Line, ...] = ()
 
 
 class StickySimulation(Struct, frozen=True):
-    """How a simulated process that is kept over several turns differs from others on its transport.
+    """How a process that is kept over several turns differs from others on its transport.
 
-    `starts_in` is the session mode that it starts in (None: that of mode interactive); modes are set by an `option`
-    of the session, by a `request` of their own, or by one whose `answer` confirms them, as it then does for the model;
-    after a refused action the agent `answers`, or the turn `ends`.
+    starts_in: The session mode that a process starts in; absent: that of mode interactive.
+    modes: How a session mode is set: as an option of the session, by a request of its own that an update confirms, or
+        by one that its answer confirms, as it then does for the model too.
+    after_refusal: Whether the agent answers after a refused action, or the turn ends without a text.
     """
 
-    starts_in: str | None = None
+    starts_in: Text | None = None
     modes: Literal["option", "request", "answer"] = "request"
     after_refusal: Literal["answers", "ends"] = "answers"
 
 
 class Simulation(Struct, frozen=True):
-    """What a simulated engine prints, and when; all else follows from the other claims.
+    """What a simulated engine prints; how it behaves follows from its contract.
 
-    `started` comes before the model is asked, `called` with each tool call, `answered` at the end of a good turn;
-    `retrying` when a backend fails, `unanswered` when that passes for a success. `ids` are forms of ids, made once
-    a turn; `system_prompt` tells the model of the approval in force; `hangs` are failing backends beside the
-    declared deviations at which it hangs; `signals` are exit codes by signal, None where it is ignored, absent where
-    it kills.
+    version: What it prints when asked for its version; {version} is the release.
+    handle: The form of a new session id, in slots such as {hex:8}, {alnum:14} and {uuid}.
+    answered: Printed at the end of a good turn: {text}.
+    failed: How a turn ends whose backend failed: {error}, {status}.
+    nonexistent_id: How it refuses to resume: {handle}.
+    usage: How it refuses its arguments: {error}.
+    started: Printed before the model is asked.
+    called: Printed for each tool that the model calls: {tool}, {call_id}.
+    retrying: Printed when the model backend fails, before anything else.
+    unanswered: Printed where a failing backend passes for a success.
+    ids: Slot -> the form of an id that is made once a turn.
+    system_prompt: What the model is told of the approval in force, by mode.
+    hangs: Failing backends (429 and the like) at which it never ends, more than those that a deviation declares.
+    signals: Signal -> exit code, or null where the signal is ignored; absent: the signal kills.
     """
 
-    version: str
-    handle: str
+    version: Text
+    handle: Text
     answered: tuple[Line, ...]
     failed: Ending
     nonexistent_id: Ending
@@ -58,8 +84,8 @@ class Simulation(Struct, frozen=True):
     called: tuple[Line, ...] = ()
     retrying: tuple[Line, ...] = ()
     unanswered: tuple[Line, ...] = ()
-    ids: Mapping[str, str] = field(default_factory=dict)
-    system_prompt: Mapping[str, str] = field(default_factory=dict)
-    hangs: tuple[str, ...] = ()
-    signals: Mapping[str, int | None] = field(default_factory=dict)
+    ids: Mapping[str, Text] = field(default_factory=dict)
+    system_prompt: Annotated[Mapping[str, Text], _keys("auto", "interactive")] = field(default_factory=dict)
+    hangs: Texts = ()
+    signals: Annotated[Mapping[str, ExitCode | None], _keys("SIGINT", "SIGTERM")] = field(default_factory=dict)
     sticky: StickySimulation = StickySimulation()

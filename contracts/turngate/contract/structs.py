@@ -1,297 +1,286 @@
-"""What a contract says of one engine at one release, as values (shapes as in `schema/engine.json`).
+"""What a contract says of one engine at one release, as values.
 
-They are structs of msgspec, which makes thirty classes in the time in which dataclasses makes one.
+`schema/engine.json` is generated from these structs. Docstrings describe their fields there.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
+from turngate.contract.launch import ApprovalSign, AutoFlag, Launch, LostTools, Option
 from turngate.contract.sticky import Sticky
+from turngate.contract.storage import Environment, ResumeProbe, SessionStore
+from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Regex, Rule, Strings, Text, Texts, either, has, matching
 
 Stream = Literal["stdout", "stderr"]
+# a file must list some, of which none need hold for a release
+SOME = Meta(extra_json_schema={"minItems": 1})
 Match = Mapping[str, str | int | float | bool | None]
 
 
 class Lifecycle(Struct, frozen=True):
-    """Whether releases still appear (`active`, `deprecated`) or the vendor withdrew it (`sealed`)."""
+    """Whether releases still appear.
+
+    status: sealed: withdrawn by the vendor; its recordings are all there will be.
+    """
 
     status: Literal["active", "deprecated", "sealed"]
-    note: str = ""
+    note: Text = ""
+
+
+class Npm(Struct, frozen=True):
+    """Where npm has the releases.
+
+    executables: Paths below the install root; the first that exists counts. {platform} is Node's `platform-arch`.
+    """
+
+    package: Text
+    executables: Annotated[Texts, NOT_EMPTY]
+
+
+class PyPi(Struct, frozen=True):
+    """Where PyPI has the releases."""
+
+    package: Text
+
+
+class Published(Struct, frozen=True):
+    """Where the releases are published."""
+
+    npm: Npm | None = None
+    pypi: PyPi | None = None
 
 
 class VersionQuery(Struct, frozen=True):
-    """How a release says its version; `pattern` names a group `version`."""
+    """How the release is asked for its version.
 
-    argv: tuple[str, ...]
-    pattern: str
+    argv: Arguments after the executable.
+    pattern: Must match the whole stripped text and name a group `version`.
+    """
+
+    argv: Strings
+    pattern: Regex
     stream: Stream = "stdout"
 
 
 class HelpPage(Struct, frozen=True):
-    """A help page, and the words that it must hold."""
+    """A help page.
 
-    argv: tuple[str, ...]
-    names: tuple[str, ...]
+    argv: Arguments after the executable.
+    names: Flags or subcommands that the page must name as whole words.
+    """
+
+    argv: Strings
+    names: Texts
     stream: Stream = "stdout"
 
 
 class Help(Struct, frozen=True):
-    """Every help page that names what the contract uses."""
+    """Help pages, and what the contract uses of them."""
 
-    pages: tuple[HelpPage, ...]
-
-
-class UsageRefusal(Struct, frozen=True):
-    """Prompts that a channel can't carry unaltered, and why."""
-
-    pattern: str
-    why: str
-
-
-class PromptChannel(Struct, frozen=True):
-    """One way in which a prompt travels; `max_bytes` bounds its UTF-8."""
-
-    via: Literal["argument", "stdin"]
-    tokens: tuple[str, ...]
-    max_bytes: int | None = None
-    refuses: tuple[UsageRefusal, ...] = ()
-
-
-class Launch(Struct, frozen=True):
-    """Templates of the argv after the executable, and what fills them."""
-
-    start: tuple[str, ...]
-    resume: tuple[str, ...]
-    prompt: tuple[PromptChannel, ...]
-    auto: tuple[str, ...]
-    model: tuple[str, ...]
-    interactive: tuple[str, ...] = ()
-
-
-class Option(Struct, frozen=True):
-    """An option that callers may pass, and whether a resume carries it."""
-
-    flag: str
-    value: Literal["none", "required", "many"]
-    aliases: tuple[str, ...] = ()
-    on_resume: Literal["keep", "omit"] = "keep"
-
-
-class AutoKey(Struct, frozen=True):
-    """A key of `--config key=value` that widens approval or sandbox unless its value is safe."""
-
-    key: str
-    safe_values: tuple[str, ...] = ()
-
-
-class AutoFlag(Struct, frozen=True):
-    """A flag that widens approval or sandbox: always, or unless its value is safe, or by its keys."""
-
-    flag: str
-    aliases: tuple[str, ...] = ()
-    safe_values: tuple[str, ...] | None = None
-    keys: tuple[AutoKey, ...] = ()
-
-
-class ApprovalSign(Struct, frozen=True):
-    """What requests to the model show of the approval in force.
-
-    Either `tools` that are offered only by an engine that acts without asking, or a `pattern` that finds a
-    `value` in the request, which shows the same unless it is safe.
-    """
-
-    tools: tuple[str, ...] = ()
-    pattern: str | None = None
-    safe_values: tuple[str, ...] = ()
-
-
-class LostTools(Struct, frozen=True):
-    """Tools that a headless interactive turn can't use, and what becomes of them."""
-
-    tools: tuple[str, ...]
-    why: str
+    pages: Annotated[tuple[HelpPage, ...], NOT_EMPTY]
 
 
 class Framed(Struct, frozen=True):
-    """How a stream is cut into records; `noise` are patterns of lines that mean nothing."""
+    """How a stream is cut into records.
+
+    framing: ndjson: one JSON object per line; json_document: one JSON object over one or many lines, with whole lines
+        of noise around it; tagged_block: one JSON object between `<tag>` and `</tag>`, each alone on its line, at the
+        end of the stream; text: plain text, lines of noise are dropped where the stream begins.
+    noise: Patterns of whole lines that are known and mean nothing.
+    """
+
+    RULE: ClassVar[Rule] = either(has("framing", "tagged_block"), ("tag",), ())
 
     framing: Literal["ndjson", "json_document", "tagged_block", "text"]
-    tag: str = ""
-    noise: tuple[str, ...] = ()
+    tag: Text = ""
+    noise: tuple[Regex, ...] = ()
 
 
 class Streams(Struct, frozen=True):
-    """The framing of both streams."""
+    """How stdout and stderr are framed."""
 
     stdout: Framed
     stderr: Framed
 
 
 class Events(Struct, frozen=True):
-    """Known kinds of records: values of `field`, or top-level keys where there is no field."""
+    """Every kind of record that is known.
+
+    names: Values of `field`, or the top-level keys of a record where `field` is absent.
+    """
 
     stream: Stream
-    names: tuple[str, ...]
-    field: str | None = None
+    names: Annotated[Texts, NOT_EMPTY]
+    field: Text | None = None
 
 
 class HandlePlace(Struct, frozen=True):
-    """Where the session id stands, its shape, and a well-shaped value that belongs to no session."""
+    """Where the session id stands and what it looks like.
 
-    handle_type: str
+    record: first: in the first record; every: in each record, always the same; only: in the one record there is.
+    match: Dotted path into the record -> the value it must have.
+    shape: Pattern of the whole value.
+    nonexistent_id: A value of the right shape that belongs to no session.
+    """
+
+    handle_type: Literal["session_id", "session_file", "opaque"]
     stream: Stream
     record: Literal["first", "every", "only"]
-    field: str
-    shape: str
-    nonexistent_id: str
-    match: Match | None = None
+    field: Text
+    shape: Regex
+    nonexistent_id: Text
+    match: Annotated[Match, NOT_EMPTY] | None = None
 
 
 class End(Struct, frozen=True):
-    """The record that proves that a turn ended well."""
+    """The record that proves that the turn ended well.
+
+    match: Dotted path into the record -> the value it must have.
+    """
 
     stream: Stream
-    match: Match | None = None
+    match: Annotated[Match, NOT_EMPTY] | None = None
 
 
 class FailureSign(Struct, frozen=True):
-    """A record that says that the turn failed: it matches, and `has` is present."""
+    """A record that says that the turn failed.
+
+    match: Dotted path into the record -> the value it must have.
+    has: The record counts if this path is present.
+    message: Path of the text that says why.
+    """
 
     stream: Stream
-    match: Match | None = None
-    has: str | None = None
-    message: str | None = None
+    match: Annotated[Match, NOT_EMPTY] | None = None
+    has: Text | None = None
+    message: Text | None = None
 
 
 class Final(Struct, frozen=True):
-    """Where the agent's last text stands; texts with the same value of `group` are one answer."""
+    """Where the agent's last text stands. In a stream framed as text it is the whole text.
 
-    stream: Stream
-    match: Match | None = None
-    field: str | None = None
-    group: str | None = None
-
-
-class StoreCheck(Struct, frozen=True):
-    """How to see on disk that a session is there (`glob` or `sqlite`)."""
-
-    kind: Literal["glob", "sqlite"]
-    pattern: str = ""
-    file: str = ""
-    query: str = ""
-
-
-class SessionStore(Struct, frozen=True):
-    """Where sessions lie, and which variables decide it."""
-
-    locations: Mapping[str, str]
-    check: StoreCheck
-
-
-class Environment(Struct, frozen=True):
-    """Names of variables that an engine gets as they are, and of those that decide where its sessions lie."""
-
-    passed: tuple[str, ...] = field(name="pass")
-    locations: tuple[str, ...]
-
-
-class ResumeProbe(Struct, frozen=True):
-    """What decides, before an engine is run, whether its sessions can be resumed.
-
-    `unsupported` says why those of this release can't be; `directory` is where they are kept.
+    match: Dotted path into the record -> the value it must have.
+    group: Path of what texts of one answer have in common; those of the last one are joined. Absent: the last text
+        alone counts.
     """
 
-    unsupported: str | None = None
-    directory: str | None = None
+    stream: Stream
+    match: Annotated[Match, NOT_EMPTY] | None = None
+    field: Text | None = None
+    group: Text | None = None
 
 
 class SetupFile(Struct, frozen=True):
     """A file that a sandbox needs; slots in both fields are filled by the sandbox."""
 
-    path: str
+    path: Text
     content: str
 
 
 class ToolUse(Struct, frozen=True):
-    """A tool that acts on files, arguments with which a model may ask for it, and the file that this leaves."""
+    """A tool that acts on files, and arguments with which the model asks for it; {work} is the working directory.
 
-    name: str
+    creates_file: The file in the working directory that the call leaves.
+    """
+
+    name: Text
     arguments: Mapping[str, Any]
-    creates_file: str = "touched.txt"
+    creates_file: Text = "touched.txt"
 
 
 class Hermetic(Struct, frozen=True):
-    """What makes an engine talk to the stub model backend and to nothing else.
+    """What makes a probe's engine talk to the stub model backend and to nothing else.
 
-    `failure_deadline` is in seconds; None means that of the clause.
+    {url} is the backend; {home}, {work} and {tmp} are directories of the sandbox.
+
+    model: Name of the model that the stub stands for; passed by `launch.model`.
+    options: Options of a caller, passed on every turn of the probe; kept on resume.
+    egress: Hosts that the release is known to try; each attempt is refused, and any other host fails
+        network.loopback-only.
+    failure_deadline: Seconds from its first request in which a turn with a failing model backend must end, where the
+        release retries for longer than backend.failure-told waits.
     """
 
     env: Mapping[str, str]
     files: tuple[SetupFile, ...]
-    model: str
-    options: tuple[str, ...] = ()
-    egress: tuple[str, ...] = ()
+    model: Text
+    options: Strings = ()
+    egress: Texts = ()
     tool_call: ToolUse | None = None
-    failure_deadline: float | None = None
+    failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
 
 
 class Volatile(Struct, frozen=True):
-    """Text that differs from run to run, and what stands for it in recordings (`#` is a number that counts up)."""
+    """Text that differs from run to run, as session ids, UUIDs, times and paths do, and what recordings have instead.
 
-    pattern: str
-    placeholder: str
+    pattern: The volatile text, or a group `value` that holds it.
+    placeholder: What stands for it; a run of # is a number as wide, the same for the same text, counting up from 1.
+    """
+
+    pattern: Regex
+    placeholder: Text
 
 
 class Deviation(Struct, frozen=True):
-    """A clause that the release is known to miss, or does `flaky`, and what an orchestrator must do about it."""
+    """A clause that a release is known to miss, with the one symptom that is excused.
 
-    clause: str
-    symptom: str
-    compensation: str
-    flaky: bool = False
+    symptom: The symptom's name, as the clause reports it.
+    compensation: What an orchestrator must do.
+    flaky: It occurs now and then, so that a run in which it does not proves nothing.
+    """
 
-
-class Npm(Struct, frozen=True):
-    """Where npm has the releases; `executables` are candidates below the install root."""
-
-    package: str
-    executables: tuple[str, ...]
+    clause: Text
+    symptom: Name
+    compensation: Text
+    flaky: OnlyTrue = False
 
 
-class EngineContract(Struct, frozen=True):
-    """All that is relied on of one engine at one version (None: the newest there is)."""
+class EngineContract(Struct, frozen=True, kw_only=True):
+    """All that is relied on of one engine, each claim with the releases that it holds for.
 
-    engine: str
-    title: str
-    vendor: str
-    contract_version: str
-    version: str | None
+    A section is one entry, or a list of entries that hold for different releases. `changes` of an entry say what is
+    different from a release on.
+
+    contract_version: Raised with every change of a claim.
+    executable: The command's name on PATH.
+    """
+
+    engine: Name
+    title: Text
+    vendor: Text
+    contract_version: Annotated[str, matching(r"^[0-9]+\.[0-9]+$")]
     lifecycle: Lifecycle
-    executable: str
-    npm: Npm | None
-    version_query: VersionQuery
+    executable: Annotated[str, matching("^[A-Za-z0-9._-]+$")]
+    published: Published
+    version_query: VersionQuery = field(name="version")
     help: Help
     launch: Launch
-    options: tuple[Option, ...]
-    auto_flags: tuple[AutoFlag, ...]
     streams: Streams
     events: Events
     handle: HandlePlace
     end: End
-    failures: tuple[FailureSign, ...]
     final: Final
-    store: SessionStore | None
+    store: SessionStore | None = None
     environment: Environment
     resume_probe: ResumeProbe
     hermetic: Hermetic
     sticky: Sticky
-    deviations: tuple[Deviation, ...]
-    unverified: tuple[str, ...]
+    options: tuple[Option, ...]
+    auto_flags: Annotated[tuple[AutoFlag, ...], SOME]
+    failures: tuple[FailureSign, ...] = ()
+    deviations: tuple[Deviation, ...] = ()
     volatile: tuple[Volatile, ...] = ()
-    approval_signs: tuple[ApprovalSign, ...] = ()
-    tools_lost: tuple[LostTools, ...] = ()
+    approval_signs: Annotated[tuple[ApprovalSign, ...], SOME] = ()
+    tools_lost: Annotated[tuple[LostTools, ...], SOME] = ()
+    version: str | None = field(default=None, name="release")
+    unverified: Strings = ()
+
+    @property
+    def npm(self) -> Npm | None:
+        """Where npm has the releases."""
+        return self.published.npm
 
     def stream(self, name: Stream) -> Framed:
         """Return the framing of one stream."""

@@ -1,13 +1,46 @@
 """Release versions, the ranges that claims hold for, and claims that change with releases."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 from semver import Version
 
-_OF_CLAIM = ("since", "until", "evidence", "unverified", "note")
+from turngate.contract.values import NOT_EMPTY, OnlyTrue, Release, Releases, Text, matching
+
+Path_ = tuple[str | int, ...]
+
+
+class Evidence(Struct, frozen=True):
+    """One of `clause`, `recording` and `observed`.
+
+    clause: The clause whose result shows the claim.
+    recording: The recording that shows it: `<engine>/<version>/<case>-<step>`.
+    observed: What was run, and what it did.
+    releases: The releases on which it was observed.
+    """
+
+    clause: Text | None = None
+    recording: Text | None = None
+    observed: Annotated[str, matching(r"\S")] | None = None
+    releases: Annotated[tuple[Releases, ...], NOT_EMPTY] = ()
+
+
+class Basis(Struct, frozen=True):
+    """The releases that a claim holds for, from `since` up to but without `until`, and what it rests on.
+
+    evidence: What shows the claim.
+    unverified: Nobody has seen the claim hold yet; reports say so.
+    note: What a reader should know about the claim.
+    """
+
+    since: Release | None = None
+    until: Release | None = None
+    evidence: Annotated[tuple[Evidence, ...], NOT_EMPTY] = ()
+    unverified: OnlyTrue = False
+    note: Text = ""
 
 
 @cache
@@ -46,23 +79,49 @@ def _before(start: str | None, end: str | None) -> bool:
     return start is None or end is None or parse(start) < parse(end)
 
 
-def stretches(claim: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the whole claim for each stretch of releases over which it stays the same, the oldest first.
+class Claim(Struct, frozen=True):
+    """What a file says over one stretch of releases; `moved` are the places of keys that its `entry` does not hold."""
+
+    path: Path_
+    data: Mapping[str, Any]
+    entry: Path_
+    moved: Mapping[str | int, Path_] = {}
+
+    @property
+    def range(self) -> Range:
+        """The releases that it holds for."""
+        return Range(self.data.get("since"), self.data.get("until"))
+
+    @property
+    def evidence(self) -> Sequence[Mapping[str, Any]]:
+        """What shows it."""
+        return self.data.get("evidence", ())  # type: ignore[no-any-return]
+
+    def at(self, *path: str | int) -> Path_:
+        """Return the place of a value, or of the claim itself."""
+        return (*self.moved.get(path[0], (*self.entry, path[0])), *path[1:]) if path else self.path
+
+
+def stretches(entry: Mapping[str, Any], path: Path_ = ()) -> list[Claim]:
+    """Return the whole claim for each stretch of releases over which an entry stays the same, the oldest first.
 
     A change replaces the keys under its `set`, and removes those that are null there. Its evidence and note replace
     those before it.
     """
-    found = [{key: value for key, value in claim.items() if key != "changes"}]
-    for change in claim.get("changes", ()):
-        before = found[-1]
-        kept = {key: value for key, value in before.items() if key not in _OF_CLAIM}
-        changed = {key: value for key, value in (kept | change.get("set", {})).items() if value is not None}
-        about = {key: change[key] for key in _OF_CLAIM if key in change}
-        found.append(changed | about | ({"until": before["until"]} if "until" in before else {}))
-        before["until"] = change["since"]
-    return found
+    data, moved = {key: value for key, value in entry.items() if key != "changes"}, dict[str | int, Path_]()
+    claims = [Claim(path, data, path)]
+    end = {"until": entry["until"]} if "until" in entry else {}
+    for i, change in enumerate(entry.get("changes", ())):
+        at = (*path, "changes", i)
+        changed = bare(data) | change.get("set", {})
+        basis = {key: change[key] for key in Basis.__struct_fields__ if key in change}
+        claims[-1] = replace(claims[-1], data=data | {"until": change["since"]})
+        data = {key: value for key, value in changed.items() if value is not None} | basis | end
+        moved = moved | {key: (*at, "set", key) for key in change.get("set", ())} | {key: (*at, key) for key in basis}
+        claims.append(Claim(at, data, path, moved))
+    return claims
 
 
 def bare(claim: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a claim says, without its range, evidence and note."""
-    return {key: value for key, value in claim.items() if key not in _OF_CLAIM}
+    return {key: value for key, value in claim.items() if key not in Basis.__struct_fields__}

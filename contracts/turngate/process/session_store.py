@@ -7,7 +7,7 @@ from pathlib import Path
 from stat import S_ISREG
 
 from turngate.contract.session_ids import filled, folder_word, slots
-from turngate.contract.structs import SessionStore
+from turngate.contract.storage import SessionStore
 
 _BUSY_SECONDS = 2.0
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)

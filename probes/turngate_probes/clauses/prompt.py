@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator
 
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.contract.structs import ApprovalSign, EngineContract
+from turngate.contract.launch import ApprovalSign
+from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import Finding
 from turngate.model import Mode, Outcome
 from turngate_probes.clauses.handle import RESUMABLE

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from turngate.contract import lint, load
-from turngate.contract.claims import about, claims, recordings_named
+from turngate.contract.claims import about, recordings_named
 from turngate.contract.clauses import Result
 from turngate.contract.load import Contract, Document
 from turngate.contract.verdict import ClauseResult
@@ -29,13 +29,13 @@ def findings(document: Document, beside: ContractRecordings | None, broken: Coll
     yield from wrong
     if beside is not None and not wrong:
         yield from _absent(document, beside)
-    if beside is not None and not wrong and document.data["schema"] != lint.SIMULATION:
+    if beside is not None and not wrong and document.data["schema"] != load.SIMULATION:
         yield from _contradicted(document, beside, {*broken, *beside.broken(document.data["engine"])})
 
 
 def unverified(document: Document) -> list[str]:
     """List the claims that nobody has seen hold, as paths."""
-    return [load.dotted(path) for path, claim in claims(document) if claim.get("unverified")]
+    return [load.dotted(claim.path) for claim in document.claims() if claim.data.get("unverified")]
 
 
 def _absent(document: Document, beside: ContractRecordings) -> Iterator[ContractError]:

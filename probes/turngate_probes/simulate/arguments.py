@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.contract.structs import EngineContract, PromptChannel
+from turngate.contract.launch import PromptChannel
+from turngate.contract.structs import EngineContract
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import msgspec
 from turngate.contract import load
 from turngate.contract.simulation import Simulation
 from turngate.contract.structs import EngineContract
-from turngate.contract.versions import bare, stretches
+from turngate.contract.versions import bare
 from turngate.files import simulation_files
 
 
@@ -20,6 +20,6 @@ def simulation(contract: EngineContract) -> Simulation | None:
 
 @cache
 def _read(file: Path, version: str | None) -> Simulation | None:
-    claims = stretches(load.parse(file.read_text("utf-8"), str(file), ours=True).data)
-    found = next((claim for claim in claims if load.claim_range(claim).covers(version)), None)
-    return msgspec.convert(bare(found), Simulation) if found else None
+    claims = load.parse(file.read_text("utf-8"), str(file), ours=True).claims()
+    claim = next((claim for claim in claims if claim.range.covers(version)), None)
+    return msgspec.convert(bare(claim.data), Simulation) if claim else None

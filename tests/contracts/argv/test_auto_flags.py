@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from tests.contracts.releases import NEWEST
 from tests.contracts.spellings import SAFE, WIDENING
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.contract.structs import AutoFlag, AutoKey
+from turngate.contract.launch import AutoFlag, AutoKey
 
 WIDE = [(engine, tokens) for engine, spelled in WIDENING.items() for tokens in spelled]
 TAME = [(engine, tokens) for engine, spelled in SAFE.items() for tokens in spelled]

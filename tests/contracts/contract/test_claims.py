@@ -45,6 +45,7 @@ def test_evidence_that_shows_nothing_is_found(evidence: dict[str, Any], message:
 
 
 FLAG = {"flag": "--a", "value": "none", "evidence": OBSERVED}
+DEVIATION = {"clause": "stdin.open", "evidence": OBSERVED}
 MATCH = {"stream": "stdout", "match": {"type": "x"}, "evidence": OBSERVED}
 
 
@@ -54,7 +55,7 @@ MATCH = {"stream": "stdout", "match": {"type": "x"}, "evidence": OBSERVED}
     ("options", FLAG | {"aliases": ["-z"]}, FLAG | {"flag": "--b", "aliases": ["-z"]}),
     ("auto_flags", FLAG | {"keys": [{"key": "k"}, {"key": "l"}]}, FLAG | {"keys": [{"key": "l"}]}),
     ("failures", MATCH, MATCH | {"message": "m"}),
-    ("deviations", {"clause": "stdin.open", "symptom": "s"}, {"clause": "stdin.open", "symptom": "s"}),
+    ("deviations", DEVIATION | {"symptom": "s"}, DEVIATION | {"symptom": "s"}),
     ("volatile", {"pattern": "a", "evidence": OBSERVED}, {"pattern": "a", "evidence": OBSERVED}),
     ("approval_signs", {"tools": ["t", "u"], "evidence": OBSERVED}, {"tools": ["u"], "evidence": OBSERVED}),
 ])  # fmt: skip
@@ -72,7 +73,7 @@ def test_two_entries_that_speak_of_the_same_are_found(section: str, first: Any, 
     ("auto_flags", FLAG | {"keys": [{"key": "k"}]}, FLAG),
     ("failures", MATCH, MATCH | {"stream": "stderr"}),
     ("failures", MATCH, MATCH | {"match": {"type": "y"}}),
-    ("deviations", {"clause": "stdin.open", "symptom": "s"}, {"clause": "stdin.open", "symptom": "t"}),
+    ("deviations", DEVIATION | {"symptom": "s"}, DEVIATION | {"symptom": "t"}),
 ])  # fmt: skip
 def test_entries_that_speak_of_different_things_are_not(section: str, first: Any, second: Any) -> None:
     """By range, by name, or by what they match."""

@@ -145,8 +145,8 @@ def test_handle_is_a_session_id_of_the_real_shape(contract: EngineContract) -> N
 @every_engine
 def test_handle_takes_no_range(engine: str) -> None:
     """Where the id stands holds for every release: one claim, without since and until."""
-    (claim,) = load.contract(engine).document.data["handle"]
-    assert not {"since", "until"} & claim.keys()
+    (claim,) = load.contract(engine).document.claims("handle")
+    assert not {"since", "until"} & claim.data.keys()
 
 
 @releases_of("codex")

@@ -79,10 +79,19 @@ CLAIM = {
 
 def test_a_change_replaces_adds_and_removes_keys() -> None:
     """Each stretch ends where the next begins, the last where the claim ends; evidence and note are its own."""
-    assert stretches(CLAIM) == [
+    assert [claim.data for claim in stretches(CLAIM)] == [
         {"a": 1, "b": 2, "note": "old", "evidence": [1], "until": "1.0.0"},
         {"a": 1, "c": 3, "since": "1.0.0", "evidence": [2], "until": "2.0.0"},
         {"a": 1, "c": 3, "since": "2.0.0", "unverified": True, "until": "9.0.0"},
     ]
-    assert bare(stretches(CLAIM)[1]) == {"a": 1, "c": 3}
-    assert stretches({"a": 1}) == [{"a": 1}]
+    assert bare(stretches(CLAIM)[1].data) == {"a": 1, "c": 3}
+    assert [claim.data for claim in stretches({"a": 1})] == [{"a": 1}]
+
+
+def test_a_place_is_where_the_key_was_written() -> None:
+    """In the change that set it last, else in the entry."""
+    later = stretches(CLAIM, ("help", 0))[2]
+    assert later.path == ("help", 0, "changes", 1)
+    assert later.at("a", 7) == ("help", 0, "a", 7)
+    assert later.at("c") == ("help", 0, "changes", 0, "set", "c")
+    assert later.at("since") == ("help", 0, "changes", 1, "since")

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.releases import NEWEST, session_of
-from turngate.contract.structs import EngineContract, SessionStore, StoreCheck
+from turngate.contract.storage import SessionStore, StoreCheck
+from turngate.contract.structs import EngineContract
 from turngate.process import session_exists
 
 ID = "11111111-2222-4333-8444-555555555555"

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
-from turngate.contract.structs import PromptChannel
+from turngate.contract.launch import PromptChannel
 from turngate.model import Mode
 from turngate_probes.clauses.registry import SkippedError
 from turngate_probes.harness.cases import FORGED, IMITATION, QUESTION

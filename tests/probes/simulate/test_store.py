@@ -4,7 +4,8 @@ import pytest
 
 from tests.probes.simulate.played import Machine, at_known_release
 from turngate.argv import build
-from turngate.contract.structs import EngineContract, StoreCheck
+from turngate.contract.storage import StoreCheck
+from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate.model import Mode
 from turngate.process import session_exists

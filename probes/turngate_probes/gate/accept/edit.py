@@ -9,6 +9,8 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap, CommentedSeq
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString
 
+from turngate.contract.versions import stretches
+
 Claim = CommentedMap
 
 
@@ -50,16 +52,16 @@ def close(claim: Claim, version: str, observed: str) -> None:
     _observe(claim, observed)
 
 
-def split(claims: CommentedSeq, claim: Claim, version: str, observed: str) -> Claim:
-    """Cut a claim of a list in two at a version; return the second one, which says what the first one says."""
-    second: Claim = deepcopy(claim)
-    _forget_anchors(second)
-    claims.insert(claims.index(claim) + 1, second)
-    second.pop("since", None)
-    second.insert(0, "since", version)
-    _observe(second, observed)
-    close(claim, version, observed)
-    return second
+def change(entry: Claim, version: str, values: Mapping[str, Any], observed: str) -> None:
+    """Have an entry say something else from a version on, and say what shows it."""
+    said = stretches(entry)[-1].data
+    changed = deepcopy(CommentedMap(since=version, set=CommentedMap(values), evidence=CommentedSeq(said["evidence"])))
+    _forget_anchors(changed)
+    _observe(changed, observed)
+    keys = list(entry)
+    if "changes" not in keys:
+        entry.insert(keys.index("evidence"), "changes", CommentedSeq())
+    entry["changes"].append(changed)
 
 
 def added(text: str, section: str, claims: list[dict[str, Any]]) -> str:

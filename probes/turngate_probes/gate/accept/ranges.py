@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from typing import Any
 
 from msgspec import Struct
 
 from turngate.contract import lint, load
-from turngate.contract.load import claim_range
-from turngate.contract.versions import parse
+from turngate.contract.versions import parse, stretches
 from turngate.errors import ContractError
 from turngate_probes.gate.accept import edit
 from turngate_probes.gate.accept.edit import Claim
@@ -100,29 +100,30 @@ class _Upgrade:
         pages = self._claim("help")
         listed = {str(name) for name in _names(pages)} if pages else set()
         if pages and (missing := sorted(listed & set(gone))):
-            second = edit.split(self._contract["help"], pages, self._newer, observed.format(", ".join(missing)))
-            for page in second["pages"]:
-                for name in missing:
-                    if name in page["names"]:
-                        page["names"].remove(name)
+            left = deepcopy(stretches(pages)[-1].data["pages"])
+            for page in left:
+                page["names"][:] = [name for name in page["names"] if name not in missing]
+            edit.change(pages, self._newer, {"pages": left}, observed.format(", ".join(missing)))
             self.done.append(f"help: {', '.join(missing)} not looked for from {self._newer} on")
 
     def add_events(self) -> None:
         """Add kinds of records that are new to the list of those that are known; it promises none, so has no range."""
         if claim := self._claim("events"):
+            names = stretches(claim)[-1].data["names"]
             for row in self._differences:
-                if row["kind"] == "event" and row["before"] is None and row["after"] not in claim["names"]:
-                    claim["names"].append(str(row["after"]))
+                if row["kind"] == "event" and row["before"] is None and row["after"] not in names:
+                    names.append(str(row["after"]))
                     self.done.append(f"events: {row['after']} is known")
 
     def _claim(self, section: str, **wanted: str) -> Claim | None:
         for claim in edit.entries(self._contract, section):
-            if claim_range(claim).covers(self._newer) and all(claim.get(key) == wanted[key] for key in wanted):
+            last = stretches(claim)[-1]
+            if last.range.covers(self._newer) and all(last.data.get(key) == wanted[key] for key in wanted):
                 return claim
         return None
 
     def _close(self, claim: Claim | None, observed: str, what: str) -> None:
-        since = claim.get("since") if claim else None
+        since = stretches(claim)[-1].range.since if claim else None
         if claim is None or (since and parse(since) >= parse(self._newer)):
             self.left.append(f"{what}: its claim begins there, or is not found")
             return
@@ -131,4 +132,4 @@ class _Upgrade:
 
 
 def _names(pages: Claim) -> Iterator[Any]:
-    return (name for page in pages["pages"] for name in page["names"])
+    return (name for page in stretches(pages)[-1].data["pages"] for name in page["names"])

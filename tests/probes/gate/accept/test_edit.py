@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from turngate.contract import load
-from turngate.contract.claims import claims
-from turngate.contract.load import Path_, claim_range
+from turngate.contract.versions import Path_, stretches
 from turngate.files import contract_files
 from turngate_probes.gate.accept import edit
 
@@ -39,8 +38,8 @@ def parsed(text: str) -> Any:
 
 def open_claims(engine: str) -> list[Path_]:
     """List the claims of an engine that have no end."""
-    document = load.parse(TEXTS[engine], engine)
-    return [path for path, claim in claims(document) if claim_range(claim).covers(FAR)]
+    entries = load.parse(TEXTS[engine], engine).entries()
+    return [path for path, entry in entries if stretches(entry)[-1].range.covers(FAR)]
 
 
 def at(contract: Any, path: Path_) -> Any:

@@ -1,0 +1,44 @@
+"""Kinds of values in contract files, and what their JSON Schemas require of them."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from msgspec import Meta
+
+
+def matching(pattern: str, **more: str) -> Meta:
+    """Return what a schema says of text of a form. Structs are not held to it: patterns take long to compile."""
+    return Meta(extra_json_schema={"pattern": pattern} | more)
+
+
+NOT_EMPTY = Meta(min_length=1)
+_RELEASE = r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?"
+
+Strings = tuple[str, ...]
+Text = Annotated[str, NOT_EMPTY]
+Texts = tuple[Text, ...]
+Regex = Annotated[Text, Meta(extra_json_schema={"format": "regex"})]
+Name = Annotated[str, matching("^[a-z][a-z0-9-]*$")]
+Flag = Annotated[str, matching("^--?[A-Za-z0-9][A-Za-z0-9_-]*$")]
+Variable = Annotated[str, matching("^[A-Za-z_][A-Za-z0-9_]*$", description="The name of an environment variable.")]
+Release = Annotated[str, matching(f"^{_RELEASE}$", description="A release, as published.")]
+Releases = Annotated[str, matching(f"^{_RELEASE}( to {_RELEASE})?$", description="A release, or `A to B`.")]
+OnlyTrue = Annotated[bool, Meta(extra_json_schema={"const": True})]
+Unique = Meta(extra_json_schema={"uniqueItems": True})
+Rule = Mapping[str, Any]
+"""What a JSON Schema requires of a mapping beyond valid keys and values; a struct has it as its `RULE`."""
+ABSENT: Rule = {"not": {}}
+
+
+def either(condition: Rule, needed: Strings, refused: Strings) -> Rule:
+    """Require the one keys and refuse the others where a condition holds; the other way round where it does not."""
+    then, otherwise = (
+        {"required": list(these), "properties": dict.fromkeys(those, ABSENT)}
+        for these, those in ((needed, refused), (refused, needed))
+    )
+    return {"if": condition, "then": then, "else": otherwise}
+
+
+def has(key: str, *values: str) -> Rule:
+    """Return the condition that a key is there, and is one of the values if there are any."""
+    return {"required": [key]} | ({"properties": {key: {"enum": list(values)}}} if values else {})

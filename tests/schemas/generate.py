@@ -1,0 +1,101 @@
+"""Generates the JSON Schemas of the package from structs.
+
+A struct's docstring describes it: its first paragraphs the struct, lines `field: text` after them its fields. Its
+`RULE` holds what the schema requires of the mapping as a whole.
+"""
+
+import inspect
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+Schema = dict[str, Any]
+WIDTH = 120
+
+
+def schema(struct: type[msgspec.Struct], **head: str) -> Schema:
+    """Return the JSON Schema of a struct, with `id` and `title` and the like at its head."""
+    names = {cls.__name__: cls for cls in _below(msgspec.Struct)}
+    _, components = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+    defs = {name: _tidied(component, names.get(name)) for name, component in sorted(components.items())}
+    head = {"$id" if key == "id" else key: text for key, text in head.items()}
+    root = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | head | defs.pop(struct.__name__)
+    return root | {"$defs": defs} if defs else root
+
+
+def text(node: Any, indent: str = "") -> str:
+    """Write a schema with as much on one line as fits there."""
+    line = json.dumps(node, ensure_ascii=False)
+    if len(indent + line) <= WIDTH or not isinstance(node, (dict, list)):
+        return line
+    inner = indent + "  "
+    if isinstance(node, list):
+        parts, ends = [text(part, inner) for part in node], "[]"
+    else:
+        parts, ends = [f"{json.dumps(key)}: {text(value, inner)}" for key, value in node.items()], "{}"
+    return f"{ends[0]}\n" + ",\n".join(inner + part for part in parts) + f"\n{indent}{ends[1]}"
+
+
+def _below(cls: type[Any]) -> Iterator[type[Any]]:
+    for sub in cls.__subclasses__():
+        yield sub
+        yield from _below(sub)
+
+
+def _tidied(component: Schema, cls: type | None) -> Schema:
+    """Refuse unknown keys, and null where a key may be left out; describe the fields."""
+    component = {key: value for key, value in component.items() if key != "title" and value != []}
+    if "properties" not in component:
+        return component
+    about, fields = _described(cls)
+    properties = {name: _property(prop, fields.get(name)) for name, prop in component["properties"].items()}
+    tidied: Schema = {"description": about} if about else {}
+    tidied |= {key: value for key, value in component.items() if key != "description"}
+    return tidied | {"properties": properties, "additionalProperties": False} | getattr(cls, "RULE", {})
+
+
+def _described(cls: type | None) -> tuple[str, Mapping[str, str]]:
+    names = "|".join(field.encode_name for field in msgspec.structs.fields(cls)) if cls else ""
+    text = inspect.getdoc(cls) or ""
+    about, *parts = re.split(rf"^({names}): ", text, flags=re.MULTILINE) if names else (text,)
+    return _one_line(about), dict(zip(parts[::2], map(_one_line, parts[1::2]), strict=True))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _property(prop: Schema, description: str | None) -> Schema:
+    left_out = {"type": "null"} if prop.get("default", "") is None else None
+    variants = [variant for variant in prop.get("anyOf", ()) if variant != left_out]
+    rest = {key: value for key, value in prop.items() if key not in ("anyOf", "default")}
+    if isinstance(prop.get("default"), str) and prop["default"]:
+        rest["default"] = prop["default"]
+    if len(variants) == 1:
+        rest |= variants[0]
+    elif variants:
+        rest["anyOf"] = variants
+    simple: Schema = _simple(rest)
+    return simple | ({"description": description} if description else {})
+
+
+def _simple(node: Any) -> Any:
+    """Write alternatives of plain types as one, and a single word as `const`."""
+    if isinstance(node, list):
+        return [_simple(part) for part in node]
+    if not isinstance(node, dict):
+        return node
+    node = {key: _simple(value) for key, value in node.items()}
+    variants = node.get("anyOf", [])
+    if variants and all("type" in variant and "enum" not in variant for variant in variants):
+        del node["anyOf"]
+        types = [variant["type"] for variant in variants]
+        node = {key: value for variant in variants for key, value in variant.items()} | {"type": types} | node
+    if len(node.get("enum", ())) == 1:
+        node = {"const": node.pop("enum")[0]} | node
+    if "const" in node:
+        node.pop("type", None)
+    return node

@@ -1,0 +1,19 @@
+"""Which file of `schema/` is generated from what; `python -m tests.schemas` writes them anew."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tests.schemas import contracts
+from tests.schemas.generate import Schema, text
+from turngate.contract import load
+
+FOLDER = Path(load.__file__).parents[1] / "schema"
+SCHEMAS: Mapping[str, Callable[[], Schema]] = {
+    "engine": contracts.engine,
+    "simulation": contracts.simulation,
+}
+
+
+def text_of(name: str) -> str:
+    """Return the text of a generated file."""
+    return text(SCHEMAS[name]()) + "\n"

@@ -1,0 +1,9 @@
+import pytest
+
+from tests.schemas.table import FOLDER, SCHEMAS, text_of
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_the_committed_schema_is_the_generated_one(name: str) -> None:
+    """`make schemas` writes it."""
+    assert (FOLDER / f"{name}.json").read_text("utf-8") == text_of(name)
