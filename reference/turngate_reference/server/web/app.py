@@ -1,31 +1,45 @@
 """The Flask app: what guards requests, what answers them, and how errors look."""
 
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
 from flask import Flask, Response, abort, request
 
 from turngate_reference.server.app import Server
-from turngate_reference.server.web import problems
+from turngate_reference.server.web import openapi, problems
 from turngate_reference.server.web.metrics import Metrics
+from turngate_reference.server.web.openapi import Operation
 from turngate_reference.server.web.security import Guard
 from turngate_reference.server.web.streams import EventStreams
-from turngate_reference.server.web.validation import MAX_BODY
-from turngate_reference.server.web.views import Edge, runs, service
+from turngate_reference.server.web.validation import MAX_BODY, arguments
+from turngate_reference.server.web.views import Views
 
 
 def create_app(core: Server, guard: Guard, streams: EventStreams, metrics: Metrics) -> Flask:
-    """Make the app that answers for `core`."""
+    """Make the app that answers for `core`, with a route for each operation of `openapi.yaml`."""
     app = Flask("turngate_reference", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False  # a path is one of the document's or none; nothing is redirected
-    metrics.watch(core, streams)
-    app.extensions["turngate"] = Edge(core, streams, metrics)
     problems.register(app)
     app.before_request(lambda: guard.check(request))
     app.before_request(_bounded)
     app.after_request(_hardened)
-    for module in (runs, service):
-        app.register_blueprint(module.blueprint)
+    views = Views(core, streams, metrics)
+    for operation in openapi.operations():
+        path = operation.path.replace("{", "<").replace("}", ">")
+        view = partial(_answer, operation, getattr(views, operation.name))
+        app.add_url_rule(path, operation.name, view, methods=[operation.method])
     return app
+
+
+def _answer(operation: Operation, view: Callable[..., Any], **path: str) -> Response:
+    """Answer with what the view returns: a response, or the data of the documented answer."""
+    value = view(**path, **arguments(operation))
+    if isinstance(value, Response):
+        return value
+    return Response(problems.as_bytes(value), int(next(iter(operation.responses))), mimetype="application/json")
 
 
 def _bounded() -> None:

@@ -1,12 +1,7 @@
 """Figures for Prometheus, in a registry of their own; labels take their values from small closed sets."""
 
-from collections.abc import Iterable, Iterator
-
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0 as CONTENT_TYPE
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 
 from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
@@ -27,37 +22,21 @@ class Metrics:
         self._seconds = Histogram(
             "turngate_turn_seconds", "How long turns took.", ("engine",), registry=self._registry, buckets=_BUCKETS
         )
-
-    def watch(self, core: Server, streams: EventStreams) -> None:
-        """Look up what is true of these whenever the figures are asked for."""
-        self._registry.register(_Now(core, streams))
+        self._runs = Gauge("turngate_runs", "Runs by state.", ("state",), registry=self._registry)
+        self._slots = Gauge("turngate_slots", "Processes that may run at once.", registry=self._registry)
+        self._held = Gauge("turngate_slots_held", "Slots that are held.", registry=self._registry)
+        self._open = Gauge("turngate_streams_open", "Event streams that are open.", registry=self._registry)
 
     def turn_ended(self, engine: str, outcome: str, seconds: float) -> None:
         """Count a turn; `engine` is the name of a contract, `outcome` one of the three."""
         self._turns.labels(engine, outcome).inc()
         self._seconds.labels(engine).observe(seconds)
 
-    def text(self) -> bytes:
+    def text(self, core: Server, streams: EventStreams) -> bytes:
         """Return all figures as they are now, in Prometheus' text format."""
+        for state, count in runs.counts(core.store).items():
+            self._runs.labels(state).set(count)
+        self._slots.set(core.dispatcher.slots)
+        self._held.set(core.dispatcher.held)
+        self._open.set(streams.open)
         return generate_latest(self._registry)
-
-
-class _Now(Collector):
-    """What is true at the moment it is asked for."""
-
-    def __init__(self, core: Server, streams: EventStreams) -> None:
-        self._core, self._streams = core, streams
-
-    def describe(self) -> Iterable[Metric]:
-        """Name nothing in advance, so that registering asks the store for nothing."""
-        return ()
-
-    def collect(self) -> Iterator[Metric]:
-        """Look all up."""
-        states = GaugeMetricFamily("turngate_runs", "Runs by state.", labels=("state",))
-        for state, count in runs.counts(self._core.store).items():
-            states.add_metric((state,), count)
-        yield states
-        yield GaugeMetricFamily("turngate_slots", "Processes that may run at once.", self._core.dispatcher.slots)
-        yield GaugeMetricFamily("turngate_slots_held", "Slots that are held.", self._core.dispatcher.held)
-        yield GaugeMetricFamily("turngate_streams_open", "Event streams that are open.", self._streams.open)

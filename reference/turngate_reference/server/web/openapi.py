@@ -1,17 +1,17 @@
 """Reads `openapi.yaml`, the source of what the HTTP side accepts and answers."""
 
 import json
-from collections.abc import Iterator
+import re
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from turngate.contract import load
 
-METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
 
-
-class Operation(NamedTuple):
+class Operation(Struct, frozen=True):
     """One method of one path of the document; `parameters` and `responses` have their references resolved."""
 
     path: str
@@ -20,13 +20,18 @@ class Operation(NamedTuple):
     responses: dict[str, dict[str, Any]]
     definition: dict[str, Any]
 
+    @property
+    def name(self) -> str:
+        """Its id in the style of Python: `createRun` is `create_run`."""
+        return re.sub("([A-Z])", r"_\1", self.definition["operationId"]).lower()
+
 
 @cache
 def document() -> dict[str, Any]:
     """Return the document; nobody may change it."""
     text = files("turngate").joinpath("openapi.yaml").read_text("utf-8")
-    found: dict[str, Any] = load.parse(text, "openapi.yaml", ours=True).data
-    return found
+    data: dict[str, Any] = load.parse(text, "openapi.yaml", ours=True).data
+    return data
 
 
 @cache
@@ -35,36 +40,34 @@ def as_json() -> bytes:
     return json.dumps(document(), ensure_ascii=False).encode()
 
 
-@cache
 def problems() -> dict[str, dict[str, Any]]:
     """Return the table of problems: code to status, title and when."""
-    found: dict[str, dict[str, Any]] = document()["x-turngate"]["problems"]
-    return found
-
-
-def operations() -> Iterator[Operation]:
-    """Return every operation of the document."""
-    for path, item in document()["paths"].items():
-        for method in item:
-            if method in METHODS:
-                yield operation(path, method)
+    table: dict[str, dict[str, Any]] = document()["x-turngate"]["problems"]
+    return table
 
 
 @cache
-def operation(path: str, method: str) -> Operation:
-    """Return one operation; `path` is written as in the document, `method` in lower case."""
-    item = document()["paths"][path]
-    definition = item[method]
-    parameters = [resolved(each) for each in (*item.get("parameters", ()), *definition.get("parameters", ()))]
-    responses = {status: resolved(each) for status, each in definition["responses"].items()}
-    return Operation(path, method, parameters, responses, definition)
+def operations() -> tuple[Operation, ...]:
+    """Return every operation of the document."""
+    return tuple(
+        Operation(
+            path,
+            method,
+            [resolved(parameter) for parameter in (*item.get("parameters", ()), *definition.get("parameters", ()))],
+            {status: resolved(response) for status, response in definition["responses"].items()},
+            definition,
+        )
+        for path, item in document()["paths"].items()
+        for method, definition in item.items()
+        if method in {"get", "post"}
+    )
 
 
 def resolved(value: dict[str, Any]) -> dict[str, Any]:
     """Follow a reference inside the document; a value without one is given back."""
     if "$ref" not in value:
         return value
-    found: Any = document()
+    target: Any = document()
     for part in value["$ref"].removeprefix("#/").split("/"):
-        found = found[part]
-    return resolved(found)
+        target = target[part]
+    return resolved(target)

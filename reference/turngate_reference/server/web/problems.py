@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 def register(app: Flask) -> None:
     """Have the app answer whatever its views raise."""
-    app.register_error_handler(ApiError, _refused)
+    app.register_error_handler(ApiError, answer)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(EnvironmentFailed, _environment)
     app.register_error_handler(OSError, _disk)
@@ -57,10 +57,6 @@ def answer(refusal: ApiError) -> Response:
     if refusal.code == "UNAUTHORIZED":
         response.headers["WWW-Authenticate"] = "Bearer"
     return response
-
-
-def _refused(refusal: ApiError) -> Response:
-    return answer(refusal)
 
 
 def _http(error: HTTPException) -> Response:

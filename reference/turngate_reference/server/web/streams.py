@@ -35,7 +35,7 @@ class EventStreams:
         return self._open
 
     def enter(self) -> None:
-        """Take a place; Refusal if there is none."""
+        """Take a place; ApiError if there is none."""
         with self._lock:
             if self._open >= self.limit or self.closing.is_set():
                 raise ApiError("TOO_MANY_STREAMS", f"{self._open} streams are open", "close one, or try again later")
@@ -73,7 +73,8 @@ class EventStream:
                 events = runs.events(self._store, self._run_id, after, PAGE)
                 for event in events:
                     yield as_lines(event)
-                    after, ended, silent = event.id, ended or ends(event), 0.0
+                    ended = ended or (event.type == "state" and event.data["state"] in ENDED)
+                    after, silent = event.id, 0.0
                 if not events and ended:
                     return
                 if not events and not self._store.wait_for_event(self._run_id, after, self._streams.tick):
@@ -92,8 +93,3 @@ def as_lines(event: StoredEvent) -> bytes:
     """Write an event; JSON escapes what could end its line."""
     data = json.dumps(event.data | {"at": event.at})
     return f"id: {event.id}\nevent: {event.type}\ndata: {data}\n\n".encode()
-
-
-def ends(event: StoredEvent) -> bool:
-    """Return whether the event tells the end of its run."""
-    return event.type == "state" and event.data["state"] in ENDED

@@ -13,6 +13,7 @@ from turngate import strict_json
 from turngate.contract.load import dotted
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web import openapi
+from turngate_reference.server.web.openapi import Operation
 
 MAX_BODY = 4 * 2**20
 MAX_ERRORS = 20
@@ -30,55 +31,50 @@ _WORDS = {
 _PATTERNS = {r"\S": "must hold more than white space"}
 
 
-def body(name: str) -> dict[str, Any]:
-    """Return the request's body, valid by the schema `name`; Refusal if it is not."""
+def arguments(operation: Operation) -> dict[str, Any]:
+    """Return what the request says to an operation: its parameters, and its body as `body`; ApiError: it is wrong."""
+    given = _parameters(operation)
+    if "requestBody" in operation.definition:
+        given["body"] = _body(operation.definition["requestBody"]["content"]["application/json"]["schema"]["$ref"])
+    return given
+
+
+def _parameters(operation: Operation) -> dict[str, Any]:
+    """Return the parameters by their names in Python; of two with the same name the header counts."""
+    known = {parameter["name"] for parameter in operation.parameters if parameter["in"] == "query"}
+    errors = [(f"query.{name}", "is not known") for name in request.args if known and name not in known]
+    given: dict[str, Any] = {}
+    for place, sent in (("query", request.args), ("header", request.headers)):
+        for parameter in (parameter for parameter in operation.parameters if parameter["in"] == place):
+            name, schema = parameter["name"], openapi.resolved(parameter["schema"])
+            texts = sent.getlist(name) or ([schema["default"]] if "default" in schema else [])
+            if len(texts) > 1:
+                errors.append((f"{place}.{name}", "must stand once"))
+            elif texts:
+                is_number = schema.get("type") == "integer" and re.fullmatch("-?[0-9]{1,19}", str(texts[0]))
+                value = int(texts[0]) if is_number else texts[0]
+                errors += _errors(Draft202012Validator(schema, registry=Registry()), value, f"{place}.{name}")
+                given[name.lower().replace("-", "_")] = value
+    _refuse(errors)
+    return given
+
+
+def _body(reference: str) -> dict[str, Any]:
     if request.mimetype != "application/json":
         hint = "send the header Content-Type: application/json"
         raise ApiError("UNSUPPORTED_MEDIA_TYPE", f"the body is said to be {request.mimetype or 'nothing'!r}", hint)
-    value = parse(request.get_data(cache=False))
-    _refuse(_errors(_validator(name), value, "$"))
-    found: dict[str, Any] = value
-    return found
-
-
-def query(path: str) -> dict[str, Any]:
-    """Return the query parameters of a GET of the document; Refusal if one is unknown or wrong."""
-    known = {p["name"]: p for p in openapi.operation(path, "get").parameters if p["in"] == "query"}
-    errors = [(f"query.{name}", "is not known") for name in request.args if name not in known]
-    found: dict[str, Any] = {}
-    for name, parameter in known.items():
-        texts = request.args.getlist(name)
-        if len(texts) > 1:
-            errors.append((f"query.{name}", "must stand once"))
-        elif texts:
-            found[name] = _read(texts[0])
-            errors += _errors(_plain(parameter), found[name], f"query.{name}")
-    _refuse(errors)
-    return found
-
-
-def header(path: str, method: str, name: str) -> Any:
-    """Return a header that an operation of the document takes, None if it is absent; Refusal if it is wrong."""
-    text = request.headers.get(name)
-    if text is None:
-        return None
-    (parameter,) = (p for p in openapi.operation(path, method).parameters if p["name"] == name)
-    value = _read(text) if openapi.resolved(parameter["schema"]).get("type") == "integer" else text
-    _refuse(_errors(_plain(parameter), value, f"header.{name}"))
+    value: dict[str, Any] = parse(request.get_data(cache=False))
+    _refuse(_errors(_validator(reference), value, "$"))
     return value
 
 
 def parse(data: bytes) -> Any:
-    """Read JSON strictly; Refusal if it is none, or if it could not be stored and sent on unaltered."""
+    """Read JSON strictly; ApiError if it is none, or if it could not be stored and sent on unaltered."""
     try:
         return strict_json.parse(data.decode())
     except (ValueError, RecursionError) as wrong:
         said = "it is nested too deep" if isinstance(wrong, RecursionError) else str(wrong)[:200]
         raise ApiError("BAD_JSON", f"the body is no JSON that can be used: {said}", "send JSON in UTF-8") from wrong
-
-
-def _read(text: str) -> int | str:
-    return int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else text
 
 
 def _refuse(errors: list[tuple[str, str]]) -> None:
@@ -90,8 +86,8 @@ def _refuse(errors: list[tuple[str, str]]) -> None:
 
 
 def _errors(validator: Draft202012Validator, value: Any, root: str) -> list[tuple[str, str]]:
-    found = sorted(validator.iter_errors(value), key=lambda e: list(map(str, e.absolute_path)))
-    return [(root + dotted(tuple(each.absolute_path))[1:], _worded(each)) for each in found]
+    errors = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+    return [(root + dotted(tuple(error.absolute_path))[1:], _worded(error)) for error in errors]
 
 
 def _worded(error: ValidationError) -> str:
@@ -106,13 +102,7 @@ def _worded(error: ValidationError) -> str:
 
 
 @cache
-def _validator(name: str) -> Draft202012Validator:
+def _validator(reference: str) -> Draft202012Validator:
     """Make the validator of a schema of the document; references lead into the document, nothing is ever fetched."""
     resource = DRAFT202012.create_resource(openapi.document())
-    schema = {"$ref": f"{_URI}#/components/schemas/{name}"}
-    return Draft202012Validator(schema, registry=Registry().with_resource(_URI, resource))
-
-
-def _plain(parameter: dict[str, Any]) -> Draft202012Validator:
-    """Make the validator of a parameter, whose schema is a simple one."""
-    return Draft202012Validator(openapi.resolved(parameter["schema"]), registry=Registry())
+    return Draft202012Validator({"$ref": _URI + reference}, registry=Registry().with_resource(_URI, resource))

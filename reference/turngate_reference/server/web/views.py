@@ -1,0 +1,109 @@
+"""What answers each operation of `openapi.yaml`: a method by the name of the operation, given what the request says."""
+
+from typing import Any
+from urllib.parse import urlencode
+
+from flask import Response, request
+from msgspec import Struct
+
+from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.app import Server
+from turngate_reference.server.orchestrator.documents import interaction_document, run_document
+from turngate_reference.server.states import ENDED, State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.rows import Run
+from turngate_reference.server.web import openapi
+from turngate_reference.server.web.metrics import CONTENT_TYPE, Metrics
+from turngate_reference.server.web.problems import as_bytes
+from turngate_reference.server.web.streams import EventStream, EventStreams
+
+
+class Views(Struct, frozen=True):
+    """The answers of one server; data becomes JSON with the status of the operation's first documented response."""
+
+    core: Server
+    streams: EventStreams
+    metrics: Metrics
+
+    def create_run(self, body: dict[str, Any], idempotency_key: str | None = None) -> Response:
+        """Create a run."""
+        accepted = self.core.commands.create(body, idempotency_key)
+        headers = {"Location": accepted["links"]["self"]}
+        return Response(as_bytes(accepted), 202, headers, mimetype="application/json")
+
+    def list_runs(self, limit: int, before: int | None = None, **filters: str) -> dict[str, Any]:
+        """List runs."""
+        state = State(filters["state"]) if "state" in filters else None
+        # one more than asked for tells whether there is a next page
+        page = runs.summaries(
+            self.core.store, state=state, engine=filters.get("engine"), limit=limit + 1, before=before
+        )
+        following = None
+        if page[limit:]:
+            following = f"{request.path}?{urlencode(filters | {'limit': limit, 'before': page[limit - 1].seq})}"
+        return {"runs": [run_document(run) for run in page[:limit]], "next": following}
+
+    def get_run(self, run_id: str) -> dict[str, Any]:
+        """Show a run."""
+        return run_document(self._run(run_id))
+
+    def cancel_run(self, run_id: str) -> dict[str, Any]:
+        """Cancel a run."""
+        return self.core.commands.cancel(run_id)
+
+    def list_turns(self, run_id: str) -> dict[str, Any]:
+        """List the turns of a run."""
+        return {"turns": runs.turns(self.core.store, self._run(run_id).run_id)}
+
+    def get_interaction(self, run_id: str) -> dict[str, Any]:
+        """Show the open question."""
+        run = self._run(run_id)
+        pending = run.pending_interaction_id
+        return interaction_document(run, runs.question(self.core.store, pending) if pending else None)
+
+    def reply_to_interaction(
+        self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None
+    ) -> dict[str, Any]:
+        """Answer the open question."""
+        return self.core.commands.reply(run_id, body, idempotency_key)
+
+    def stream_events(self, run_id: str, last_event_id: int = 0) -> Response:
+        """Stream the events of a run."""
+        store, ended = self.core.store, self._run(run_id).state in ENDED
+        if ended and not runs.events(store, run_id, last_event_id, 1):
+            return Response(status=204)
+        if request.method == "HEAD":
+            return Response(mimetype="text/event-stream")
+        stream = EventStream(self.streams, store, run_id, request.environ.get("waitress.client_disconnected", bool))
+        response = Response(stream.lines(last_event_id, ended=ended), mimetype="text/event-stream")
+        response.call_on_close(stream.close)
+        response.headers["X-Accel-Buffering"] = "no"
+        return response
+
+    def list_engines(self) -> dict[str, Any]:
+        """List the engines."""
+        return {"engines": self.core.engines.every()}
+
+    def get_health(self) -> dict[str, Any]:
+        """Return that the server runs."""
+        return {"status": "ok"}
+
+    def get_readiness(self) -> dict[str, Any]:
+        """Return whether runs are taken."""
+        if not self.core.ready:
+            raise ApiError("NOT_READY", "the server is starting or ending", "try again later")
+        return {"status": "ready"}
+
+    def get_metrics(self) -> Response:
+        """Return figures for Prometheus."""
+        return Response(self.metrics.text(self.core, self.streams), content_type=CONTENT_TYPE)
+
+    def get_document(self) -> Response:
+        """Return the OpenAPI document."""
+        return Response(openapi.as_json(), mimetype="application/json")
+
+    def _run(self, run_id: str) -> Run:
+        run = runs.find(self.core.store, run_id)
+        if run is None:
+            raise ApiError("RUN_NOT_FOUND", f"there is no run {run_id[:100]!r}", "GET /v1/runs lists all")
+        return run
