@@ -17,7 +17,7 @@ from turngate_reference.server.web.streams import EventStreams
 MAX_HEADERS = 64 * 2**10
 MAX_TAKEN = 16 * 2**20  # what is larger is cut off; up to here a client can finish, and read that it sent too much
 SPARE_THREADS = 16
-CONNECTIONS = 1000
+CONNECTIONS = 4000  # no more are accepted: more than clients that dawdle over their headers are likely to hold
 TICK = 1.0
 GRACE = 5.0
 _CODES = {413: "BODY_TOO_LARGE", 431: "HEADERS_TOO_LARGE", 500: "INTERNAL_ERROR"}
@@ -28,9 +28,9 @@ class _ProblemTask(ErrorTask):  # type: ignore[misc]
 
     def execute(self) -> None:
         error = self.request.error
-        told = document(_CODES.get(error.code, "REQUEST_MALFORMED"), str(error.body)[:500])
-        body = json.dumps(told).encode()
-        self.status = f"{told['status']} {told['title']}"
+        problem = document(_CODES.get(error.code, "REQUEST_MALFORMED"), str(error.body)[:500])
+        body = json.dumps(problem).encode()
+        self.status = f"{problem['status']} {problem['title']}"
         self.response_headers.append(("Content-Type", MEDIA_TYPE))
         self.set_close_on_finish()
         self.content_length = len(body)
@@ -94,7 +94,7 @@ class WebListener:
         self._streams.close()
         wasyncore.dispatcher.close(self._server)  # the listening socket alone
         last = time.monotonic() + GRACE
-        while time.monotonic() < last and any(each.requests for each in self._server.active_channels.values()):
+        while time.monotonic() < last and any(channel.requests for channel in self._server.active_channels.values()):
             self._turn(TICK / 10)
         self._server.task_dispatcher.shutdown(timeout=1)
         self._server.trigger.close()

@@ -23,7 +23,7 @@ class EventStreams:
     A stream looks every `tick` seconds whether its client is still there, and says something every `heartbeat`.
     """
 
-    def __init__(self, limit: int = 32, *, heartbeat: float = 15.0, tick: float = 0.5) -> None:
+    def __init__(self, limit: int = 500, *, heartbeat: float = 15.0, tick: float = 0.5) -> None:
         self.limit, self.heartbeat, self.tick = limit, heartbeat, tick
         self.closing = threading.Event()
         self._lock = threading.Lock()
