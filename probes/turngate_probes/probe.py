@@ -7,21 +7,23 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
 from turngate.contract import load
 from turngate.contract.clauses import Reason
-from turngate.contract.verdict import ClauseResult, capability, profile, verdict
+from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.files import default_cache
 from turngate.process.executable import difference, fingerprint, identity
+from turngate.process.probe_results import Capability, ProbeResult, save_result
 from turngate_probes.clauses import CHECKS, judge_all, with_needs
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES, Case
 from turngate_probes.harness.interrupt import CaseStoppedError, Obstacle
-from turngate_probes.harness.observations import Call, Observation, Observations
+from turngate_probes.harness.observations import Call, CaseEnd, Observation, Observations
 from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, save_streams
@@ -29,7 +31,6 @@ from turngate_probes.journal.events import clause_event, sight_event
 from turngate_probes.journal.journal import SCHEMA, Journal
 from turngate_probes.journal.surface import surface
 from turngate_probes.record import replay
-from turngate_probes.releases.save_result import save_probe_result
 from turngate_probes.releases.source import Release, ReleaseSource, Target
 from turngate_probes.server_level.sticky_cases import SERVED
 
@@ -167,7 +168,7 @@ class ReleaseProbe:
             self.seen.changed = difference(before, executable)
         self._judge({case.name for case in (*CASES, *SERVED, *self.probe.settings.more)} | {EVERYTHING})
         if self._is_whole():
-            save_probe_result(self.release, known, tuple(self.results.values()))
+            self._save(known)
         self._finish(time.monotonic() - started)
         return self._cpu
 
@@ -182,21 +183,36 @@ class ReleaseProbe:
         kind, told = sight_event(item, places)
         self._journal(kind, **told, **surface(item, self.release.contract))
 
-    def ended(
-        self, case: Case, why_early: Obstacle | None, hosts: set[str], unknown: frozenset[str] = frozenset()
-    ) -> None:
+    def ended(self, end: CaseEnd) -> None:
         """Judge what can be judged now that a case has ended."""
         with self._lock:
-            self.seen.end(case.name, why_early)
-            self.seen.hosts = (self.seen.hosts or set()) | hosts
-            self.seen.unknown |= unknown
-            self._done.add(case.name)
+            self.seen.end(end)
+            self._done.add(end.case)
             self._judge(self._done)
 
     def _is_whole(self) -> bool:
         """Return whether everything was asked that decides about resuming, and to the end."""
         settings = self.probe.settings
         return "hermetic" in LEVELS[settings.level] and not settings.clauses and not self.probe.interrupt.is_set()
+
+    def _save(self, known: str) -> None:
+        """Leave what the clauses say of an executable of this identity where the reference server looks for it.
+
+        Without an executable, or an answer, there is nothing to keep.
+        """
+        release, results = self.release, tuple(self.results.values())
+        able, worth = capability(results), verdict(results)
+        if release.executable is None or worth is Verdict.UNANSWERED:
+            return
+        save_result(
+            ProbeResult(
+                engine=release.engine, executable=os.path.realpath(release.executable), identity=known,
+                version=release.version, verdict=worth, capability=Capability.of(able),
+                profile="resumable" if profile(able).kind == "resumable" else "sticky_process",
+                at=datetime.now(UTC), turngate=metadata.version("turngate"),
+            ),
+            default_cache(),
+        )  # fmt: skip
 
     def _replay(self) -> None:
         if "server" in LEVELS[self.probe.settings.level]:

@@ -19,8 +19,8 @@ from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.harness.cases import ASK, FINAL, Case, ask
 from turngate_probes.harness.driver import EngineDriver
-from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, Obstacle
-from turngate_probes.harness.observations import Observation, Observations
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
+from turngate_probes.harness.observations import CaseEnd, Observation, Observations
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.probe import sandboxes_path
@@ -60,14 +60,8 @@ class _Observer:
     def saw(self, item: Observation, box: Sandbox) -> None:  # noqa: ARG002 - where it was played says nothing
         self.seen.note(item)
 
-    def ended(
-        self,
-        case: Case,
-        why_early: Obstacle | None,
-        hosts: set[str],  # noqa: ARG002 - other requests say nothing
-        unknown: frozenset[str] = frozenset(),  # noqa: ARG002 - likewise
-    ) -> None:
-        self.seen.end(case.name, why_early)
+    def ended(self, end: CaseEnd) -> None:
+        self.seen.end(end)
 
 
 def verify(release: Release, interrupt: Interrupt) -> Outcome:

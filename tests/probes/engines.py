@@ -10,8 +10,8 @@ from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import ClauseResult
 from turngate_probes.clauses import CHECKS, judge_all
 from turngate_probes.harness.cases import CASES, Case
-from turngate_probes.harness.interrupt import Interrupt, Obstacle
-from turngate_probes.harness.observations import Observation, Observations
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.observations import CaseEnd, Observation, Observations
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.releases.npm import pinned_version
@@ -58,15 +58,11 @@ class Spectator:
             self.kept[item.name] = box.root
             self.seen.note(item)
 
-    def ended(
-        self, case: Case, why_early: Obstacle | None, hosts: set[str], unknown: frozenset[str] = frozenset()
-    ) -> None:
+    def ended(self, end: CaseEnd) -> None:
         """Note the end of a case."""
         with self._lock:
-            self.done.add(case.name)
-            self.seen.hosts = (self.seen.hosts or set()) | hosts
-            self.seen.unknown |= unknown
-            self.seen.end(case.name, why_early)
+            self.done.add(end.case)
+            self.seen.end(end)
 
     def judged(self, *more: str) -> dict[str, ClauseResult]:
         """Judge every clause whose cases were played; `more` counts as played too."""

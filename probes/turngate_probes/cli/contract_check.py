@@ -13,8 +13,8 @@ from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
-from turngate_probes.record.contract_recordings import ContractRecordings
 from turngate_probes.record.requests import excess
+from turngate_probes.releases.recorded_releases import ContractRecordings
 
 LEVELS = ("static", "hermetic")
 RANGE = "mend the claim or its range; a release that is known to be broken is excused by --broken, or by broken.yaml"

@@ -30,7 +30,7 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
     from turngate.errors import ContractError  # noqa: PLC0415
     from turngate.files import contract_files, name_of, simulation_files  # noqa: PLC0415
     from turngate_probes.cli import contract_check  # noqa: PLC0415
-    from turngate_probes.record.contract_recordings import contract_recordings  # noqa: PLC0415
+    from turngate_probes.releases.recorded_releases import contract_recordings  # noqa: PLC0415
 
     wrong = 0
     for name, file in [(str(f), f) for f in files] or [

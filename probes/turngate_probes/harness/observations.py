@@ -122,6 +122,16 @@ def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
     return {f"{r.method} {r.path}" for r in exchanges if r.protocol is None and r.method != "CONNECT"}
 
 
+@dataclass(frozen=True, slots=True)
+class CaseEnd:
+    """The end of a case: why it came early, if it did, the hosts that were tried, and unknown requests."""
+
+    case: str
+    why_early: Obstacle | None = None
+    hosts: frozenset[str] = frozenset()
+    unknown: frozenset[str] = frozenset()
+
+
 @dataclass(slots=True)
 class Observations:
     """Everything seen of one release so far; checks read it, the probe adds to it.
@@ -171,12 +181,14 @@ class Observations:
             case Call():
                 self.calls[item.name] = item
 
-    def end(self, case: str, why_early: Obstacle | None) -> None:
-        """Note that a case has ended, and why early, if it did."""
-        if why_early is None:
-            self.played.add(case)
+    def end(self, end: CaseEnd) -> None:
+        """Note that a case has ended, and what was seen around it."""
+        self.hosts = (self.hosts or set()) | end.hosts
+        self.unknown |= end.unknown
+        if end.why_early is None:
+            self.played.add(end.case)
         else:
-            self.stopped[case] = why_early
+            self.stopped[end.case] = end.why_early
 
     def unseen(self, what: str) -> NotSeenError:
         """Return why something is not there that has nothing to do with what the engine did."""

@@ -16,8 +16,8 @@ from turngate.errors import TurngateError
 from turngate.sanitize import redact
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import EngineDriver
-from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, Obstacle
-from turngate_probes.harness.observations import Observation, unknown_requests
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.harness.observations import CaseEnd, Observation, unknown_requests
 from turngate_probes.harness.sandbox import Sandbox, sandbox, sweep
 from turngate_probes.stub_model import refused_port
 
@@ -61,10 +61,8 @@ class Observer(Protocol):
     def saw(self, item: Observation, box: Sandbox) -> None:
         """Take what has just ended."""
 
-    def ended(
-        self, case: Case, why_early: Obstacle | None, hosts: set[str], unknown: frozenset[str] = frozenset()
-    ) -> None:
-        """Take the end of a case: why it stopped early, if it did, the hosts that were tried, and unknown requests."""
+    def ended(self, end: CaseEnd) -> None:
+        """Take the end of a case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +105,7 @@ class CaseRunner:
 
     def _play(self, contract: EngineContract, executable: Path, case: Case, priority: int, audience: Observer) -> None:
         slots = self.waiting if case.waits else self.busy
-        why, hosts, unknown = None, set[str](), frozenset[str]()
+        why, hosts, unknown = None, frozenset[str](), frozenset[str]()
         try:
             with self._sandbox(contract, case) as box:
                 lab = EngineDriver(
@@ -118,11 +116,11 @@ class CaseRunner:
                 try:
                     case.play(lab)
                 finally:
-                    hosts = {redact(each.host) for each in box.backend.egress()}
+                    hosts = frozenset(redact(tried.host) for tried in box.backend.egress())
                     unknown = frozenset(map(redact, unknown_requests(box.backend.exchanges())))
         except (CaseStoppedError, TurngateError) as stopped:
             why = self.interrupt.why(stopped)
-        audience.ended(case, why, hosts, unknown)
+        audience.ended(CaseEnd(case.name, why, hosts, unknown))
 
     @contextmanager
     def _sandbox(self, contract: EngineContract, case: Case) -> Iterator[Sandbox]:

@@ -1,10 +1,10 @@
 """Finds the release where a clause's result changes, asking as few releases as it must, and prints it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
+from msgspec import Struct, structs
 from rich.console import Console
 from rich.text import Text
 
@@ -14,22 +14,33 @@ from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
 from turngate_probes.report.text import evidence_lines, print_line, style_of
 
-SCHEMA = "turngate.bisect-report/1"
 FAILED = (Result.FAIL, Result.UNSUPPORTED)
 
 
-@dataclass(frozen=True, slots=True)
-class ClauseAnswer:
+class ClauseAnswer(Struct, frozen=True):
     """The result of the clause on one release; None: it could not be run there, and `detail` says why."""
 
     version: str
     result: Result | None
     detail: str
-    evidence: Sequence[Any] = ()
+    evidence: list[Any] = []
 
 
-@dataclass(frozen=True, slots=True)
-class ResultChange:
+class BisectReport(Struct, frozen=True, tag_field="schema", tag="turngate.bisect-report/1"):
+    """What a search found: where the newest result began, and what was asked, in the shape of its schema."""
+
+    engine: str
+    clause: str
+    changed: bool
+    before: ClauseAnswer | None
+    after: ClauseAnswer | None
+    candidates: list[str]
+    skipped: list[ClauseAnswer]
+    asked: list[ClauseAnswer]
+    published: int
+
+
+class ResultChange(NamedTuple):
     """Where the newest result began: between these places in the list, with only skipped releases in between."""
 
     before: int
@@ -155,64 +166,54 @@ def answer_of(release: Mapping[str, Any], clause_id: str) -> ClauseAnswer:
     return ClauseAnswer(version, None, next(details, clause["detail"]))
 
 
-def describe(engine: str, clause_id: str, search: Bisection, change: ResultChange | None) -> dict[str, Any]:
-    """Describe a search as data, in the shape of the schema `bisect-report`."""
+def describe(engine: str, clause_id: str, search: Bisection, change: ResultChange | None) -> BisectReport:
+    """Describe a search."""
     skipped = search.skipped(change) if change else []
-    before = search.answer(change.before) if change else None
     after = search.answer(change.after) if change else None
-    return {
-        "schema": SCHEMA, "engine": engine, "clause": clause_id, "changed": change is not None,
-        "before": _described(before) if before else None, "after": _described(after) if after else None,
-        "candidates": [each.version for each in (*skipped, after) if each is not None],
-        "skipped": [_described(each) for each in skipped],
-        "asked": [_described(each) | {"evidence": []} for each in search.asked.values()],
-        "published": len(search.versions),
-    }  # fmt: skip
-
-
-def _described(answer: ClauseAnswer) -> dict[str, Any]:
-    result = answer.result.value if answer.result else None
-    return {"version": answer.version, "result": result, "detail": answer.detail, "evidence": list(answer.evidence)}
+    return BisectReport(
+        engine, clause_id, change is not None, search.answer(change.before) if change else None, after,
+        candidates=[answer.version for answer in (*skipped, after) if answer is not None], skipped=skipped,
+        asked=[structs.replace(answer, evidence=[]) for answer in search.asked.values()],
+        published=len(search.versions),
+    )  # fmt: skip
 
 
 def _needs(clauses: Mapping[str, Mapping[str, Any]], clause_id: str) -> list[str]:
     """List what kept a clause from being run, directly or not."""
     needs = [need for need in clauses[clause_id]["needs"] if need in clauses]
-    return [*needs, *(each for need in needs for each in _needs(clauses, need))]
+    return [*needs, *(indirect for need in needs for indirect in _needs(clauses, need))]
 
 
-def print_bisection(console: Console, data: Mapping[str, Any]) -> None:
+def print_bisection(console: Console, report: BisectReport) -> None:
     """Print what a search found."""
-    print_line(console, 0, Text(visible(_headline(data))))
-    for answer in (data["before"], data["after"]) if data["changed"] else ():
-        _print_answer(console, data["engine"], answer)
-        for item in answer["evidence"]:
+    print_line(console, 0, Text(visible(_headline(report))))
+    for answer in filter(None, (report.before, report.after)):
+        _print_answer(console, report.engine, answer)
+        for item in answer.evidence:
             for depth, line in evidence_lines(item):
                 print_line(console, depth, line)
-    if data["skipped"]:
+    if report.skipped:
         print_line(console, 0, Text("skipped, because the clause can't be run there:"))
-        for answer in data["skipped"]:
-            _print_answer(console, data["engine"], answer)
-    names = ", ".join(each["version"] + ("" if each["result"] else " (skipped)") for each in data["asked"])
-    print_line(console, 0, Text(visible(f"ran {len(data['asked'])} of {data['published']} releases: {names}")))
+        for answer in report.skipped:
+            _print_answer(console, report.engine, answer)
+    names = ", ".join(answer.version + ("" if answer.result else " (skipped)") for answer in report.asked)
+    print_line(console, 0, Text(visible(f"ran {len(report.asked)} of {report.published} releases: {names}")))
 
 
-def _headline(data: Mapping[str, Any]) -> str:
-    clause, engine = data["clause"], data["engine"]
-    if not data["changed"]:
-        result = next(each["result"] for each in data["asked"] if each["result"])
-        return f"{clause} does not change: {_words(result)} in every release that was run and could answer"
-    began = f"{clause}: {_words(data['after']['result'])} began in {engine}"
-    if len(data["candidates"]) == 1:
-        return f"{began} {data['candidates'][0]}"
-    return f"{began}, in one of {len(data['candidates'])} releases: {', '.join(data['candidates'])}"
+def _headline(report: BisectReport) -> str:
+    if report.after is None:
+        result = next(answer.result for answer in report.asked if answer.result)
+        return f"{report.clause} does not change: {_words(result)} in every release that was run and could answer"
+    began = f"{report.clause}: {_words(report.after.result)} began in {report.engine}"
+    if len(report.candidates) == 1:
+        return f"{began} {report.candidates[0]}"
+    return f"{began}, in one of {len(report.candidates)} releases: {', '.join(report.candidates)}"
 
 
-def _print_answer(console: Console, engine: str, answer: Mapping[str, Any]) -> None:
-    result = answer["result"] or "skipped"
-    line = Text(f"{engine}@{answer['version']} ").append(_words(result), style_of(result))
-    print_line(console, 1, line.append(visible(f" {answer['detail']}")))
+def _print_answer(console: Console, engine: str, answer: ClauseAnswer) -> None:
+    line = Text(f"{engine}@{answer.version} ").append(_words(answer.result), style_of(answer.result or "skipped"))
+    print_line(console, 1, line.append(visible(f" {answer.detail}")))
 
 
-def _words(result: str) -> str:
-    return result.replace("_", " ")
+def _words(result: Result | None) -> str:
+    return result.value.replace("_", " ") if result else "skipped"

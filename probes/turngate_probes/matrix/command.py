@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec import to_builtins
+
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate.process import Stop
@@ -85,10 +87,10 @@ def run_bisection(
             if interrupt.is_set():
                 return INTERRUPTED_CODE
             raise
-    data = describe(engine, clause, search, change)
+    outcome = describe(engine, clause, search, change)
     if json_to is not None:
-        write_json(data, json_to, schema="bisect-report")
-    print_bisection(console, data)
+        write_json(to_builtins(outcome), json_to, schema="bisect-report")
+    print_bisection(console, outcome)
     return 0 if change else 2
 
 

@@ -22,8 +22,7 @@ from turngate_probes.journal.journal import Event, Journal, read
 from turngate_probes.matrix.joined import joined
 from turngate_probes.matrix.results import Plan, Totals, alone
 from turngate_probes.probe import Probe, ProbeSettings, sandboxes_path
-from turngate_probes.releases.cache import MARKER, Say
-from turngate_probes.releases.cache_limit import CacheLimit, parse_size
+from turngate_probes.releases.cache import MARKER, CacheLimit, Say, parse_size
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.source import Release, ReleaseSource, Target
 from turngate_probes.report.build import Report, bugs, build

@@ -12,8 +12,8 @@ from typing import Any
 
 from turngate.errors import EnvironmentFailed
 from turngate_probes.harness.cases import Case
-from turngate_probes.harness.interrupt import Interrupt, Obstacle
-from turngate_probes.harness.observations import CommandOutput, Observation, Turn
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.observations import CaseEnd, CommandOutput, Observation, Turn
 from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, claimed
@@ -54,18 +54,12 @@ class _Recorder:
                 self.seen[case].append(item)
                 self._places[case] = places(self.release, box)
 
-    def ended(
-        self,
-        case: Case,
-        why_early: Obstacle | None,
-        hosts: set[str],  # noqa: ARG002 - as the stage calls it
-        unknown: frozenset[str] = frozenset(),  # noqa: ARG002 - likewise
-    ) -> None:
+    def ended(self, end: CaseEnd) -> None:
         with self._lock:
-            if why_early is not None:
-                self.early[case.name] = why_early.text
-            seen, known = self.seen[case.name], self._places.get(case.name, {})
-        for item, (name, files) in zip(seen, rendered(self.release.contract, case.name, seen, known), strict=True):
+            if end.why_early is not None:
+                self.early[end.case] = end.why_early.text
+            seen, known = self.seen[end.case], self._places.get(end.case, {})
+        for item, (name, files) in zip(seen, rendered(self.release.contract, end.case, seen, known), strict=True):
             folder = self.into / name
             folder.mkdir(parents=True)
             for file, content in (files | {"provenance.yaml": to_yaml(self._provenance(item))}).items():

@@ -1,14 +1,23 @@
-"""The folder of installed releases: what runs a release holds it (`in_use`), and what is held is never evicted."""
+"""The folder of installed releases, kept within a limit: the least recently used go, but none that is held."""
 
 import os
+import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+from turngate.errors import EnvironmentFailed
 from turngate.files import locked
 
 MARKER = "turngate-installed"
+UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+GUESS = 900 * 10**6  # bytes of a release of which no other is known; the largest today take 400 MB
+WITH_ARCHIVE = 1.5  # what an installation takes over what it leaves: the archives lie beside their content
+LEAST_FREE = 512 * 10**6
+PATIENCE = 0.5
+INSTALLING = 2
 
 Say = Callable[[str], None]
 
@@ -69,3 +78,131 @@ def clear(engines: Path) -> None:
 
 def _use_lock(root: Path) -> Path:
     return root.parent / f".{root.name}.use.lock"
+
+
+def parse_size(text: str) -> int:
+    """Read a size such as `500M`, `2GB` or `1.5g` into bytes; EnvironmentFailed if it is none."""
+    size = re.fullmatch(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
+    if not size or not float(size["number"]):
+        raise EnvironmentFailed(f"{text!r} is no size; write 500M or 10G", "see --cache-limit")
+    return int(float(size["number"]) * UNITS[size["unit"].upper()])
+
+
+def bytes_below(folder: Path) -> int:
+    """Sum what the files below a folder take on disk, links not followed; what vanishes meanwhile counts nothing."""
+    total, seen = 0, set[tuple[int, int]]()
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                stat = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - run for each file of each release
+            except OSError:
+                continue
+            if (stat.st_dev, stat.st_ino) not in seen:
+                seen.add((stat.st_dev, stat.st_ino))
+                total += stat.st_blocks * 512
+    return total
+
+
+class CacheLimit:
+    """What the releases below `cache` take, kept within `limit` bytes. Safe for threads."""
+
+    def __init__(self, cache: Path, limit: int, wait: Callable[[float], None]) -> None:
+        """Clear away what killed installations left; `wait` waits some seconds, or raises when it is interrupted."""
+        self.limit, self._home, self._wait = limit, cache.absolute() / "engines", wait
+        self._lock, self._sizes, self._reserved = threading.Lock(), dict[Path, int](), 0
+        self._mine: list[Path] = []
+        self._installing = threading.Semaphore(INSTALLING)
+        clear(self._home)
+
+    @contextmanager
+    def reserved(self, root: Path, say: Say) -> Iterator[None]:
+        """Make room for a release that the block installs at `root`, when few others are being installed.
+
+        Waits while others of ours are in use; EnvironmentFailed if there can't be room, or the disk is full.
+        """
+        with self._installing:
+            while not (guess := self._reserve(root.parent)):
+                say(f"waiting for room in the cache ({self.limit / 1e9:.1f} GB)")
+                self._wait(PATIENCE)
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._reserved -= guess
+
+    @contextmanager
+    def held(self, root: Path) -> Iterator[None]:
+        """Note that the release at `root` is ours and in use while the block runs.
+
+        EnvironmentFailed if the disk is so full that an engine would stumble over it.
+        """
+        self._home.mkdir(parents=True, exist_ok=True)
+        if shutil.disk_usage(self._home).free < LEAST_FREE:
+            raise _disk_full()
+        with self._lock:
+            self._mine.append(root)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._mine.remove(root)
+
+    def used(self) -> int:
+        """Return the bytes of all releases, half-installed ones included."""
+        with self._lock:
+            unfinished = sum(map(bytes_below, self._home.glob("*/.*.partial")))
+            return unfinished + sum(self._measured().values())
+
+    def _reserve(self, home: Path) -> int:
+        """Reserve what another release of this engine may take, and give it; 0 if there is no room as yet."""
+        with self._lock:
+            self._home.mkdir(parents=True, exist_ok=True)
+            sizes = self._measured()
+            known = [size for root, size in sizes.items() if root.parent == home]
+            guess = min(self.limit, int(max(known) * WITH_ARCHIVE) if known else GUESS)
+            free = shutil.disk_usage(self._home).free - LEAST_FREE
+            # never more than the disk has, whatever the limit
+            limit = min(self.limit, sum(sizes.values()) + self._reserved + free)
+            self._evict(sizes, limit - self._reserved - guess)
+            if sum(sizes.values()) + self._reserved + guess <= limit:
+                self._reserved += guess
+                return guess
+            if not self._reserved and not any(root in sizes for root in self._mine):
+                raise self._no_room(guess, limit)
+            return 0
+
+    def trim(self) -> None:
+        """Let go what lies beyond the limit and is not in use."""
+        with self._lock:
+            self._evict(self._measured(), self.limit)
+
+    def _evict(self, sizes: dict[Path, int], most: int) -> None:
+        """Evict the least recently used of `sizes`, and take them out of it, until the rest is at most so large."""
+        for root in sorted(sizes, key=_last_use):
+            if sum(sizes.values()) <= most:
+                break
+            if root not in self._mine and evict(root):
+                del sizes[root]
+
+    def _no_room(self, guess: int, limit: int) -> EnvironmentFailed:
+        if limit < self.limit:
+            return _disk_full()
+        what = f"a release may take {guess / 1e6:.0f} MB, for which a cache of {self.limit / 1e6:.0f} MB has no room"
+        return EnvironmentFailed(what, "raise --cache-limit, or end what uses the releases that are there")
+
+    def _measured(self) -> dict[Path, int]:
+        there = {marker.parent for marker in self._home.glob(f"*/*/{MARKER}")}
+        self._sizes = {root: self._sizes.get(root) or bytes_below(root) for root in there}
+        return dict(self._sizes)
+
+
+def _disk_full() -> EnvironmentFailed:
+    hint = "make room, or set TURNGATE_CACHE_DIR to a folder on another disk"
+    return EnvironmentFailed("the disk is full, or nearly so", hint)
+
+
+def _last_use(root: Path) -> float:
+    try:
+        return (root / MARKER).stat().st_mtime
+    except OSError:
+        return 0.0

@@ -16,8 +16,7 @@ from turngate.process import Stop
 from turngate.process.executable import is_simulated, version_said
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.releases import recorded_releases
-from turngate_probes.releases.cache import MARKER, Say, in_use
-from turngate_probes.releases.cache_limit import CacheLimit
+from turngate_probes.releases.cache import MARKER, CacheLimit, Say, in_use
 from turngate_probes.releases.npm import NpmRegistry, pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
 from turngate_probes.releases.registry import Registry

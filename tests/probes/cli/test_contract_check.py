@@ -7,7 +7,6 @@ import pytest
 
 from turngate import cli
 from turngate.contract import load
-from turngate_probes.record import contract_recordings
 from turngate_probes.releases import recorded_releases
 
 CODEX = Path(load.__file__).parents[1] / "engines/codex.yaml"
@@ -158,13 +157,13 @@ def test_recordings_beside_contracts_are_read_unasked(
     (tmp_path / "engines").mkdir()
     (recorded / "broken.yaml").write_text("codex@0.42.0: it prints no id\n")
     file = changed(tmp_path / "engines", ("field: thread_id", "field: session_id"))
-    monkeypatch.setattr(contract_recordings, "CHECKOUT", tmp_path / "none")
+    monkeypatch.setattr(recorded_releases, "CHECKOUT", tmp_path / "none")
     code, wrong, _ = linted(capsys, file)
     assert code == 2
     assert any("recordings of codex@0.169.0 contradict it: handle.present: " in each for each in wrong)
     assert not any("0.42.0" in each or "there is no recording" in each for each in wrong)
     changed(tmp_path / "engines", ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))
-    monkeypatch.setattr(contract_recordings, "CHECKOUT", FIXTURES)
+    monkeypatch.setattr(recorded_releases, "CHECKOUT", FIXTURES)
     assert linted(capsys, file)[1][0].partition(" (")[0].endswith("no recording codex/0.169.0/nothing-first")
 
 
@@ -172,7 +171,7 @@ def test_without_recordings_a_contract_is_linted_by_itself(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An installed turngate has none, and evidence that can't be looked up is not missing."""
-    monkeypatch.setattr(contract_recordings, "CHECKOUT", tmp_path / "none")
+    monkeypatch.setattr(recorded_releases, "CHECKOUT", tmp_path / "none")
     assert linted(capsys, CODEX)[:2] == (0, [])
 
 

@@ -23,8 +23,8 @@ from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
-from turngate_probes.record.contract_recordings import BROKEN
 from turngate_probes.record.placeholders import Replacer, fixed_ids
+from turngate_probes.releases.recorded_releases import BROKEN
 from turngate_probes.stub_model import ToolCall
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from turngate.errors import EnvironmentFailed
-from turngate_probes.releases import cache_limit
-from turngate_probes.releases.cache import MARKER, alone, evict, home_of, in_use
-from turngate_probes.releases.cache_limit import CacheLimit, bytes_below, parse_size
+from turngate_probes.releases import cache
+from turngate_probes.releases.cache import MARKER, CacheLimit, alone, bytes_below, evict, home_of, in_use, parse_size
 
 SIZE = 40_960
 Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
@@ -138,7 +137,7 @@ def test_half_installed_releases_count(tmp_path: Path) -> None:
         assert CacheLimit(tmp_path, SIZE, fail).used() == SIZE + 4096
     # nobody installs it any more: it was left by a kill
     assert CacheLimit(tmp_path, SIZE, fail).used() == SIZE
-    assert cache_limit.bytes_below(tmp_path / "nowhere") == 0
+    assert cache.bytes_below(tmp_path / "nowhere") == 0
 
 
 def test_what_lies_beyond_the_limit_is_let_go(tmp_path: Path) -> None:

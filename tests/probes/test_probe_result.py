@@ -122,7 +122,7 @@ def test_the_verdict_is_about_what_was_there_before(executable: Path, monkeypatc
 def test_a_replay_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Recordings say nothing of an executable."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setenv("TURNGATE_FIXTURES", str(Path(__file__).parents[3] / "fixtures"))
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(Path(__file__).parents[2] / "fixtures"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with closing(Journal(tmp_path / "probe.ndjson")) as journal:
         runner = CaseRunner.of(tmp_path, 2, Interrupt())
