@@ -82,6 +82,25 @@ def resume(
     return _fill(contract, contract.launch.resume, placed, _channel(contract, prompt), prompt, handle=handle, mode=mode)
 
 
+def check_options(
+    contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
+) -> None:
+    """Check that `start` takes the options; RefusedError if not."""
+    _all_options(contract, mode, options, model)
+
+
+def check_prompt(contract: EngineContract, prompt: str) -> None:
+    """Check that `start` and `resume` take the prompt; RefusedError if not."""
+    _channel(contract, prompt)
+
+
+def check_sticky_options(
+    contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
+) -> None:
+    """Check that `sticky` takes the options; RefusedError if not."""
+    _sticky_options(contract, mode, options, model)
+
+
 def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[PlacedOption, ...]:
     """Cut the caller's tokens into known options; RefusedError names the first unknown or without value."""
     by_name = {name: option for option in contract.options for name in (option.flag, *option.aliases)}
@@ -110,21 +129,29 @@ def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[Place
 def sticky(
     contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
 ) -> tuple[str, ...]:
-    """Build the arguments of a process that is kept over several turns; RefusedError if it can't take an option."""
-    kept = contract.sticky
-    if kept.transport == "none":
-        raise RefusedError(f"{contract.engine} can't be kept over several turns", "its contract names no transport")
-    chosen = _chosen(contract, mode, options, model if kept.model == "argument" else None, ())
-    for placed in read_options(contract, options):
-        if placed.option.flag not in kept.options:
-            hint = "leave it out, or run in the profile resumable"
-            raise RefusedError(f"{placed.tokens[0]} is no option of a kept {contract.engine}", hint, placed.tokens[0])
-    stance = kept.interactive if mode is Mode.INTERACTIVE else kept.auto
-    filling = {"{options}": (*(stance.options if stance else ()), *(t for p in chosen for t in p.tokens))}
-    built = tuple(part for token in kept.argv for part in filling.get(token, (token,)))
+    """Build the arguments of a sticky process; RefusedError if it can't take an option."""
+    mode_options, chosen = _sticky_options(contract, mode, options, model)
+    filling = {"{options}": (*mode_options, *(token for placed in chosen for token in placed.tokens))}
+    built = tuple(part for token in contract.sticky.argv for part in filling.get(token, (token,)))
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(built, contract)):
-        raise ContractError(f"a kept {contract.engine} would be passed {widening[0]} in mode interactive")
+        raise ContractError(f"a sticky {contract.engine} would be passed {widening[0]} in mode interactive")
     return built
+
+
+def _sticky_options(
+    contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None
+) -> tuple[Sequence[str], tuple[PlacedOption, ...]]:
+    """Return the options of the mode, and those of the caller with the model."""
+    sticky = contract.sticky
+    if sticky.transport == "none":
+        raise RefusedError(f"{contract.engine} can't be kept over several turns", "its contract names no transport")
+    chosen = _chosen(contract, mode, options, model if sticky.model == "argument" else None, ())
+    for placed in read_options(contract, options):
+        if placed.option.flag not in sticky.options:
+            hint = "leave it out, or run in the profile resumable"
+            raise RefusedError(f"{placed.tokens[0]} is no option of a sticky {contract.engine}", hint, placed.tokens[0])
+    permission_mode = sticky.interactive if mode is Mode.INTERACTIVE else sticky.auto
+    return permission_mode.options if permission_mode else (), chosen
 
 
 def _all_options(

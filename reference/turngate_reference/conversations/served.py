@@ -19,12 +19,12 @@ from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt
 from turngate_reference.engine.lookup import find_engine
 from turngate_reference.handle_record import HandleRecord
-from turngate_reference.server.orchestrator import finish, headless, replies, workspaces
+from turngate_reference.server.orchestrator import headless, transitions
 from turngate_reference.server.orchestrator.decide import failed
 from turngate_reference.server.orchestrator.documents import links
-from turngate_reference.server.orchestrator.handle_records import Records, record_of
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TextEvents, TurnFailed
 from turngate_reference.server.orchestrator.recovery import settle_terminal_turn
+from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
 from turngate_reference.server.states import ENDED, RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -63,11 +63,11 @@ class ServedRun:
         turn = HeadlessTurn(self.store, self.run, engine, relocated(os.environ, self.run.locations), on_text)
         try:
             session = turn.session()
-            built = turn.next(session, message)
+            built = turn.command(session, message)
         except TurnFailed as early:
             hint = f"nothing was sent; {self.run.handle} still waits for a reply"
             raise EnvironmentFailed(str(early), hint) from early
-        claimed = replies.claim_at_terminal(self.store, self.run, message, uuid.uuid4().hex)
+        claimed = transitions.claim_at_terminal(self.store, self.run, message, uuid.uuid4().hex)
         if claimed is None:
             raise EnvironmentFailed(f"the question of {self.run.handle} is closed: somebody else was first", _SEE)
         self.records.keep(claimed, State.RUNNING, claimed.session)
@@ -89,7 +89,7 @@ class ServedRun:
                 done = turn.play(built, session, stop)
             decision, came = turn.came(done, start, _INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code
-            decision, came = headless.failure(run, error), finish.TurnResult(time.monotonic() - start)
+            decision, came = headless.failure(run, error), transitions.TurnResult(time.monotonic() - start)
         # before the state is told, as on the server: the next turn can't have begun
         self.records.keep(run, decision.state, run.session)
         headless.write_end(self.store, run, decision, came, _waited_or(stop))
@@ -146,7 +146,7 @@ def _reason_against(store: Store, run: Run) -> str:
         return "its session ended with its process (sticky_process)"
     if run.state in ENDED and run.workspace and (other := runs.unfinished_in(store, run.workspace)):
         return f"the unfinished run {other} works in {run.workspace}"
-    return workspaces.lost(run) or ""
+    return lost_workspace(run) or ""
 
 
 def _news(run: Run) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from turngate.errors import EnvironmentFailed
 from turngate_reference.data_dir import DataDir
 from turngate_reference.handle_record import HandleRecord
-from turngate_reference.server.orchestrator.handle_records import STATES
+from turngate_reference.server.orchestrator.run_files import STATES
 from turngate_reference.server.states import ENDED
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store

@@ -17,11 +17,11 @@ from turngate_reference.lock import locked
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.orchestrator.help_survey import HelpSurvey
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.recovery import recover, watch_terminals
-from turngate_reference.server.orchestrator.sticky import StickyRuns
+from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
 from turngate_reference.server.sticky.host import StickyHost

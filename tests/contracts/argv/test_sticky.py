@@ -51,7 +51,7 @@ def test_options_stand_where_the_template_says() -> None:
     "mode, options, what",
     [
         (Mode.INTERACTIVE, ("--sandbox", "danger-full-access"), "without asking"),
-        (Mode.AUTO, ("--sandbox", "read-only"), "no option of a kept codex"),
+        (Mode.AUTO, ("--sandbox", "read-only"), "no option of a sticky codex"),
         (Mode.AUTO, ("--what",), "not a known option"),
     ],
 )

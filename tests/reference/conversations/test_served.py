@@ -15,7 +15,7 @@ from tests.reference.server_env import ASK, House, final
 from turngate.process import is_alive
 from turngate_reference.conversations import served
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.orchestrator import recovery, replies
+from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 
@@ -219,13 +219,13 @@ def test_a_reply_over_http_that_comes_first_wins(house: House, monkeypatch: pyte
     """A terminal that finds the question closed when it would take it sends nothing."""
     house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     run_id, question = house.ask()
-    claim = replies.claim_at_terminal
+    claim = transitions.claim_at_terminal
 
     def late(*args: Any) -> Any:
         house.reply(run_id, question, "red")
         return claim(*args)
 
-    monkeypatch.setattr(replies, "claim_at_terminal", late)
+    monkeypatch.setattr(transitions, "claim_at_terminal", late)
     said = resumed(house.desk, run_id)
     assert (said.code, "somebody else was first" in said.err) == (2, True)
     house.wait(run_id, State.SUCCEEDED)

@@ -14,16 +14,16 @@ from turngate.model import Mode, Outcome
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.orchestrator import finish, workspaces
-from turngate_reference.server.orchestrator.decide import Decision, check_output_schema
+from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.documents import links
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.handle_records import Records
+from turngate_reference.server.orchestrator.output_schema import schema_flaw
 from turngate_reference.server.orchestrator.profiles import STICKY
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
-from turngate_reference.server.orchestrator.replies import close_question
-from turngate_reference.server.orchestrator.sticky import StickyRuns
+from turngate_reference.server.orchestrator.run_files import Records, resolved_workspace
+from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -45,14 +45,14 @@ class Commands:
     workspace_root: Path | None
 
     def create(self, request: dict[str, Any], key: str | None) -> dict[str, Any]:
-        """Queue a new run; Refusal says why it can't be one."""
+        """Queue a new run; ApiError says why it can't be one."""
         once = IdempotentRequest("POST /v1/runs", key, request)
         with self.store.writing() as connection:
             if (before := once.answer(connection)) is not None:
                 return before
         request = _DEFAULTS | request
         self._check(request)
-        workspace = workspaces.resolve(request["workspace"], self.workspace_root) if request.get("workspace") else None
+        workspace = resolved_workspace(request["workspace"], self.workspace_root) if request.get("workspace") else None
         handle, directory = self.data.new_run(request["engine"])
         try:
             Records(self.data).create(handle, directory, request, workspace)
@@ -76,7 +76,7 @@ class Commands:
         return answer
 
     def reply(self, run_id: str, request: dict[str, Any], key: str | None) -> dict[str, Any]:
-        """Take the user's reply, and queue the run for its next turn; Refusal: nothing has changed."""
+        """Take the user's reply, and queue the run for its next turn; ApiError: nothing has changed."""
         once = IdempotentRequest(f"POST /v1/runs/{run_id}/interaction/reply", key, request)
         interaction_id, response = request["interaction_id"], request["response"]
         with self.store.writing() as connection:
@@ -90,7 +90,7 @@ class Commands:
                 raise ApiError("INTERACTION_STALE", f"the open question is not {interaction_id[:100]!r}", hint)
             question = runs.question_in(connection, interaction_id)
             self._check_reply(run, question, response)
-            self._answered(connection, run, question, response)
+            transitions.take_reply(connection, run, response, permission=question.request_id is not None)
             answer = _accepted(runs.get(connection, run_id)) | {"interaction_id": interaction_id}
             once.keep(connection, run_id, answer)
         if answer["state"] == State.QUEUED:
@@ -101,44 +101,27 @@ class Commands:
 
     def cancel(self, run_id: str) -> dict[str, Any]:
         """Cancel a run, or say again that it is; a running one is `canceled` when its processes are gone."""
-        seconds, ended = self.sticky.seconds(run_id), False
+        seconds, turn_ended = self.sticky.seconds(run_id), False
         with self.store.writing() as connection:
             run = _existing(connection, run_id)
             if run.state in ENDED and run.state is not State.CANCELED:
                 raise ApiError("RUN_ENDED", f"the run has {run.state} already", "there is nothing to cancel")
             if run.state in (State.QUEUED, State.WAITING_USER):
-                ended = finish.end_open_turn(connection, run, Decision(State.CANCELED), seconds)
-                runs.transition(
-                    connection, run_id, run.state, State.CANCELED,
-                    cancel_requested=1, pending_interaction_id=None, wait_deadline_at=None, ended_at=runs.now(),
-                )  # fmt: skip
+                canceled = Decision(State.CANCELED)
+                turn_ended = transitions.end_run(connection, run, canceled, seconds, cancel_requested=1)
             elif run.state is State.RUNNING and not run.cancel_requested:
                 runs.change(connection, run_id, cancel_requested=1)
                 runs.add_event(connection, run_id, "cancel.requested", {})
             run = runs.get(connection, run_id)
-        if ended:
+        if turn_ended:
             self.sticky.observe(run.engine, Outcome.ERROR, seconds)
         self.dispatcher.stop(run_id)
         self.sticky.end(run_id)
         return _accepted(run) | {"cancel_requested": run.cancel_requested}
 
-    def _answered(self, connection: sqlite3.Connection, run: Run, question: StoredQuestion, response: str) -> None:
-        pending, columns = question.interaction_id, {"pending_interaction_id": None, "wait_deadline_at": None}
-        close_question(connection, run, response)
-        if run.process is None:
-            runs.transition(connection, run.run_id, run.state, State.QUEUED, pending=pending, **columns)
-            return
-        turn_index = run.turn_index + (question.request_id is None)
-        runs.transition(
-            connection, run.run_id, run.state, State.RUNNING, pending=pending, turn_index=turn_index, **columns
-        )
-        if turn_index > run.turn_index:
-            finish.begin(connection, run.run_id, turn_index)
-            finish.note_same_argv(connection, run.run_id, turn_index)
-
     def _check(self, request: dict[str, Any]) -> None:
         """Refuse what is known to go wrong before anything is made."""
-        if (schema := request.get("output_schema")) is not None and (flaw := check_output_schema(schema)):
+        if (schema := request.get("output_schema")) is not None and (flaw := schema_flaw(schema)):
             hint = "give a JSON Schema of draft 2020-12 whose references stay inside it"
             raise ApiError("INVALID_OUTPUT_SCHEMA", flaw, hint)
         engine = self._engine(request["engine"])
@@ -147,14 +130,12 @@ class Commands:
             detail = f"{widening[0]} lets {engine.contract.engine} act without asking"
             members = {"flag": widening[0]}
             raise ApiError("AUTO_FLAG_REFUSED", detail, "leave it out, or run in mode auto", members)
-        prompt = first_prompt(
-            request["prompt"], mode,
-            skill=request.get("skill"), artifacts=self.data.runs, output_schema=request.get("output_schema"),
-        )  # fmt: skip
+        contract, model = engine.contract, request.get("model")
         try:
-            build.start(engine.contract, prompt, mode, options=options, model=request.get("model"))
-            if request.get("interactive_profile") == STICKY and engine.contract.sticky.transport != "none":
-                build.sticky(engine.contract, mode, options=options, model=request.get("model"))
+            build.check_options(contract, mode, options=options, model=model)
+            build.check_prompt(contract, first_prompt(request, self.data.runs))
+            if request.get("interactive_profile") == STICKY and contract.sticky.transport != "none":
+                build.check_sticky_options(contract, mode, options=options, model=model)
         except RefusedError as refused:
             code = "OPTION_REFUSED" if refused.subject else "PROMPT_REFUSED"
             raise ApiError(code, refused.what, refused.hint) from refused
@@ -181,11 +162,8 @@ class Commands:
             engine = self.engines.find(run.engine)
         except EnvironmentFailed:
             return
-        prompt = reply_prompt(
-            response, run.mode, artifacts=run.artifacts, output_schema=run.request.get("output_schema")
-        )
         try:
-            build.start(engine.contract, prompt, run.mode)
+            build.check_prompt(engine.contract, reply_prompt(response, run.request, run.artifacts))
         except RefusedError as refused:
             raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
 

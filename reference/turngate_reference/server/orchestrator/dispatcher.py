@@ -1,6 +1,5 @@
 """Slots and the queue: starts the turns of queued runs, first in, first out, as slots become free."""
 
-import json
 import logging
 import sqlite3
 import threading
@@ -8,12 +7,11 @@ import uuid
 from collections.abc import Callable, Collection
 from typing import Protocol
 
-from turngate.model import Mode
 from turngate.process import Stop
-from turngate_reference.server.orchestrator import finish
+from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import failed
-from turngate_reference.server.orchestrator.handle_records import Records
-from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.states import RunErrorCode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import Run
@@ -21,18 +19,13 @@ from turngate_reference.server.store.rows import Run
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-_MAY_BEGIN = """
-    SELECT run_id, turn_index, started_at FROM runs
-    WHERE state = ? AND NOT (execution_mode = ? AND turn_index = 0 AND engine IN (SELECT value FROM json_each(?)))
-    ORDER BY queue_place LIMIT 1
-"""
 
 
 class Runner(Protocol):
     """What runs a turn."""
 
     def run(self, run: Run, stop: Stop) -> bool:
-        """Run a claimed turn to its end; False: its process is kept, and the slot with it, until `release`."""
+        """Run a claimed turn to its end; False: it has a sticky process, which holds the slot until `release`."""
 
 
 class Dispatcher:
@@ -123,13 +116,13 @@ class Dispatcher:
             try:
                 self._settle_unstarted()
                 while not self._closing.is_set() and self.held < self.slots:
-                    held_back = self._unsettled(first_turns(self._store))
-                    if not is_queued(self._store, held_back):
+                    held_back = self._unsettled(transitions.first_turns(self._store))
+                    if not transitions.is_queued(self._store, held_back):
                         break
                     self._begin(held_back)
             except Exception:
                 log.exception("the queue can't be worked on yet")
-                # whoever gave a slot back has woken us, and must not have us try again at once
+                # what gave a slot back has woken us, and must not have us try again at once
                 self._closing.wait(RETRY_SECONDS)
                 self._wake.set()
 
@@ -140,7 +133,7 @@ class Dispatcher:
             self._held[tag] = "", stop
         run = None
         try:
-            run = claim(self._store, tag, held_back)
+            run = transitions.claim(self._store, tag, held_back)
         finally:
             if run is None:
                 self._release(tag)
@@ -153,8 +146,8 @@ class Dispatcher:
             self._release(tag)
             raise
         # a cancel that came between the claim and this found nothing to stop
-        found = runs.find(self._store, run.run_id)
-        if found is not None and found.cancel_requested:
+        current = runs.find(self._store, run.run_id)
+        if current is not None and current.cancel_requested:
             stop.set()
 
     def _start(self, run: Run, tag: str, stop: Stop) -> None:
@@ -175,7 +168,7 @@ class Dispatcher:
             decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, why)
             self._records.keep(run, decision.state, run.session)
             try:
-                finish.finish(self._store, run, decision, finish.TurnResult(0.0))
+                transitions.end_turn(self._store, run, decision, transitions.TurnResult(0.0))
             except sqlite3.Error:
                 self._unstarted.append((run, why))
                 raise
@@ -189,40 +182,3 @@ class Dispatcher:
                 self._threads.discard(threading.current_thread())
             if done:
                 self.release(run)
-
-
-def first_turns(store: Store) -> list[str]:
-    """Name the engines that have an interactive run in the queue which has not begun."""
-    rows = store.read(
-        "SELECT DISTINCT engine FROM runs WHERE state = ? AND execution_mode = ? AND turn_index = 0",
-        State.QUEUED, Mode.INTERACTIVE,
-    )  # fmt: skip
-    return [row["engine"] for row in rows]
-
-
-def is_queued(store: Store, held_back: Collection[str] = ()) -> bool:
-    """Whether any run waits for a slot that may begin, as in `claim`."""
-    return bool(store.read(_MAY_BEGIN, *_conditions(held_back)))
-
-
-def claim(store: Store, tag: str, held_back: Collection[str] = ()) -> Run | None:
-    """Take the first run of the queue that may begin, and begin its next turn; None: there is none.
-
-    The tag that its processes will carry is written with it, so that they are found even if we die at once.
-    Of engines that are held back interactive runs do not begin; those that have begun go on.
-    """
-    with store.writing() as connection:
-        row = connection.execute(_MAY_BEGIN, _conditions(held_back)).fetchone()
-        if row is None:
-            return None
-        runs.transition(
-            connection, row["run_id"], State.QUEUED, State.RUNNING,
-            turn_index=row["turn_index"] + 1, process={"tag": tag},
-            started_at=row["started_at"] or runs.now(),
-        )  # fmt: skip
-        finish.begin(connection, row["run_id"], row["turn_index"] + 1)
-        return runs.get(connection, row["run_id"])
-
-
-def _conditions(held_back: Collection[str]) -> tuple[str, ...]:
-    return State.QUEUED, Mode.INTERACTIVE, json.dumps([*held_back])

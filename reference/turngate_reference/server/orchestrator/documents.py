@@ -1,4 +1,4 @@
-"""What the API shows of runs, turns and questions (shapes as in `openapi.yaml`)."""
+"""What the API shows of runs and questions (shapes as in `openapi.yaml`)."""
 
 from typing import Any
 
@@ -13,14 +13,8 @@ _UNSHOWN = frozenset({"seq", "run_directory", "request", "recovery", "process"})
 def links(run_id: str) -> dict[str, str]:
     """Return the paths of all that belongs to a run."""
     base = f"/v1/runs/{run_id}"
-    return {
-        "self": base,
-        "interaction": f"{base}/interaction",
-        "reply": f"{base}/interaction/reply",
-        "cancel": f"{base}/cancel",
-        "turns": f"{base}/turns",
-        "events": f"{base}/events",
-    }
+    below = {name: f"{base}/{name}" for name in ("interaction", "cancel", "turns", "events")}
+    return {"self": base, "reply": f"{base}/interaction/reply", **below}
 
 
 def run_document(run: Summary) -> dict[str, Any]:
@@ -31,10 +25,7 @@ def run_document(run: Summary) -> dict[str, Any]:
 
 def interaction_document(run: Run, question: StoredQuestion | None) -> dict[str, Any]:
     """Show what a run waits for; `pending` is null unless it waits."""
-    waits = run.state is State.WAITING_USER and question is not None
-    pending = (
-        {"interaction_id": question.interaction_id, **question.question, "asked_at": question.asked_at}
-        if waits and question
-        else None
-    )
-    return {"state": run.state.value, "pending": pending}
+    pending = None
+    if run.state is State.WAITING_USER and question is not None:
+        pending = {"interaction_id": question.interaction_id, **question.question, "asked_at": question.asked_at}
+    return {"state": run.state, "pending": pending}

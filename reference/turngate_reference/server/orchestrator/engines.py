@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,22 @@ from typing import Any
 from turngate.contract import load
 from turngate.contract.load import Contract
 from turngate.contract.structs import EngineContract
+from turngate.contract.verdict import profile
 from turngate.errors import EnvironmentFailed
+from turngate.files import default_cache
 from turngate.process import Stop
-from turngate.process.executable import identity
+from turngate.process.executable import identity, is_simulated
+from turngate.process.probe_results import last_result
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine, covering, locate, version_of
-from turngate_reference.server.orchestrator.engine_row import describe
-from turngate_reference.server.orchestrator.memo import Memo
+from turngate_reference.server.orchestrator.help_survey import Memo
 from turngate_reference.server.orchestrator.profiles import Profiles
 
 _FOREVER, _NO_ANSWER_KEPT = float("inf"), 60.0
 _CLOSING_GRACE = 15.0
 # an executable that is another file after each of so many looks never stays the same for long enough
 _LOOKS = 3
+_TIME = "%Y-%m-%dT%H:%M:%SZ"
 _Key = tuple[str, str, str]
 
 
@@ -51,12 +55,12 @@ class Engines:
         self._looks_in_vain: dict[str, int] = {}
         self._news = threading.Condition()
 
-    def find(self, engine: str) -> InstalledEngine:
+    def find(self, name: str) -> InstalledEngine:
         """Find an engine as it is now; EnvironmentFailed if it is not installed, ContractError if it has no contract.
 
         Where its executable has not changed that is a look at its file, no more.
         """
-        contract, newest = _contract(engine)
+        contract, newest = _contract(name)
         key, path = self._place(newest)
 
         def ask() -> tuple[InstalledEngine, float]:
@@ -64,8 +68,8 @@ class Engines:
             # one that can't be started is installed all the same: the run will say what is wrong with it
             with suppress(EnvironmentFailed, OSError):
                 version = version_of(newest, path, self._data, self._environment(newest), self._stop)
-            found = InstalledEngine(path, version, covering(contract, newest, version), key[2])
-            return found, _FOREVER if version else _NO_ANSWER_KEPT
+            engine = InstalledEngine(path, version, covering(contract, newest, version), key[2])
+            return engine, _FOREVER if version else _NO_ANSWER_KEPT
 
         return self._installed.get(key, ask)
 
@@ -96,7 +100,7 @@ class Engines:
         return [self._row(engine) for engine in load.engines()]
 
     def _all_seen(self) -> bool:
-        """Return whether every installed engine has been asked for its version; begin with those that have not."""
+        """Whether every installed engine has been asked for its version; begin with those that have not."""
         seen = True
         for engine in load.engines():
             with suppress(EnvironmentFailed):
@@ -111,8 +115,8 @@ class Engines:
             key, _ = self._place(_contract(engine)[1])
         except EnvironmentFailed:
             return False
-        found = self._installed.peek(key)
-        if found is not None and not self._profiles.is_pending(found):
+        installed = self._installed.peek(key)
+        if installed is not None and not self._profiles.is_pending(installed):
             return False
         if self._looks_in_vain.get(engine, 0) >= _LOOKS:
             return False
@@ -120,7 +124,7 @@ class Engines:
         return True
 
     def _begin(self, engine: str) -> None:
-        """Look at an engine in the background, unless somebody is at it."""
+        """Look at an engine in the background, unless that is under way."""
         with self._news:
             if engine in self._looking or self._stop.is_set():
                 return
@@ -131,11 +135,11 @@ class Engines:
         settled = False
         try:
             with suppress(EnvironmentFailed):
-                found = self.find(engine)
+                installed = self.find(engine)
                 with self._news:
                     self._news.notify_all()
-                self._profiles.learn(found)
-                settled = not self._profiles.is_pending(found)
+                self._profiles.learn(installed)
+                settled = not self._profiles.is_pending(installed)
         finally:
             with self._news:
                 self._looks_in_vain[engine] = 0 if settled else self._looks_in_vain.get(engine, 0) + 1
@@ -147,8 +151,8 @@ class Engines:
         _, contract = _contract(engine)
         with suppress(EnvironmentFailed):
             key, path = self._place(contract)
-            return describe(contract, path, self._installed.peek(key), self._profiles)
-        return describe(contract, None, None, self._profiles)
+            return _described(contract, path, self._installed.peek(key), self._profiles)
+        return _described(contract, None, None, self._profiles)
 
     def _place(self, contract: EngineContract) -> tuple[_Key, Path]:
         """Find the executable, and what tells it from what it was; EnvironmentFailed if there is none."""
@@ -169,3 +173,52 @@ def _contract(engine: str) -> tuple[Contract, EngineContract]:
     """Load a contract, and resolve it for the newest release."""
     contract = load.contract(engine)
     return contract, contract.at()
+
+
+def _described(
+    newest: EngineContract, executable: Path | None, engine: InstalledEngine | None, profiles: Profiles
+) -> dict[str, Any]:
+    """Describe an engine without running it; `executable` None: it is not installed, `engine` None: not looked at."""
+    contract = engine.contract if engine else newest
+    simulated = executable is not None and is_simulated(executable)
+    verified = profiles.verified(engine) if executable else None
+    able = profiles.known(engine) if engine else None
+    last = last_result(engine.contract.engine, engine.executable, default_cache()) if engine else None
+    return {
+        "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
+        "lifecycle": contract.lifecycle.status,
+        "executable": executable and str(executable),
+        "simulated": simulated,
+        "version": engine and engine.version,
+        "capability": able and asdict(able),
+        "profile": able and {"kind": profile(able).kind, "reason": able.detail},
+        "verified": verified and verified.status.value,
+        "verified_detail": verified and verified.detail,
+        "verified_at": f"{verified.at:{_TIME}}" if verified and verified.at else None,
+        "sticky": _sticky(contract, simulated=simulated),
+        "tools_lost": [{"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools],
+        "help_missing": [*profiles.help_missing(engine)] if engine else [],
+        "last_probe": last and {
+            "verdict": last.verdict.value, "version": last.version, "at": f"{last.at:{_TIME}}",
+            "supported": last.capability.supported,
+        },
+    }  # fmt: skip
+
+
+def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
+    """Describe by its contract how one process of an engine can be kept over several turns."""
+    sticky, transport = contract.sticky, contract.sticky.transport
+    asks, verified = sticky.interactive is not None, "sticky" not in contract.unverified and not simulated
+    supported = transport != "none" and asks
+    if transport == "none":
+        detail = "the contract names no way to keep a process"
+    elif not supported:
+        detail = f"the contract does not say how it asks before it acts over {transport}"
+    elif simulated:
+        detail = f"driven over {transport} by a simulated engine, which proves nothing about the real one"
+    else:
+        detail = f"driven over {transport}; {'' if verified else 'not yet '}seen at work with this release"
+    return {
+        "supported": supported, "transport": transport, "verified": supported and verified, "asks": asks,
+        "same_id": sticky.same_id, "own_store": sticky.own_store, "detail": detail,
+    }  # fmt: skip

@@ -5,22 +5,24 @@ import re
 import shlex
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from turngate.argv import build
 from turngate.argv.build import Invocation
 from turngate.errors import EnvironmentFailed, RefusedError
-from turngate.model import EngineSessionHandle, Mode
+from turngate.model import Mode
 from turngate.process import Ended, Stop, session_exists, start_time
 from turngate.turn.read import TurnReader
 from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator import finish, workspaces
+from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision, decide, failed
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
+from turngate_reference.server.orchestrator.run_files import lost_workspace
+from turngate_reference.server.orchestrator.transitions import TurnResult
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -57,7 +59,7 @@ class HeadlessTurn:
         Raises TurnFailed.
         """
         run = self.run
-        if why := workspaces.lost(run):
+        if why := lost_workspace(run):
             raise _resume_failed(f"before the resume: {why}")
         value = run.session["handle_value"] if run.session else None
         if value is None:
@@ -70,19 +72,21 @@ class HeadlessTurn:
             raise _resume_failed(f"before the resume: the engine's session store does not hold {value}")
         return str(value)
 
-    def first(self) -> Invocation:
-        """Return the command of turn 1; TurnFailed if the engine can't take the prompt."""
-        with _refusals():
-            return build.start(self.engine.contract, opening_prompt(self.run), self.run.mode, **self._given())
+    def command(self, session: str | None, reply: str) -> Invocation:
+        """Return the command that resumes a session with the user's reply (None: the command of turn 1).
 
-    def next(self, session: str, reply: str) -> Invocation:
-        """Return the command that resumes the session with the user's reply; TurnFailed if it can't carry that."""
-        run = self.run
-        prompt = reply_prompt(
-            reply, run.mode, artifacts=run.artifacts, output_schema=run.request.get("output_schema")
-        )  # fmt: skip
-        with _refusals():
-            return build.resume(self.engine.contract, prompt, run.mode, session, **self._given())
+        TurnFailed if the engine can't take the prompt.
+        """
+        run, contract = self.run, self.engine.contract
+        options, model = run.request["engine_options"], run.request.get("model")
+        try:
+            if session is None:
+                prompt = first_prompt(run.request, run.artifacts)
+                return build.start(contract, prompt, run.mode, options=options, model=model)
+            prompt = reply_prompt(reply, run.request, run.artifacts)
+            return build.resume(contract, prompt, run.mode, session, options=options, model=model)
+        except RefusedError as refused:
+            raise TurnFailed(failed(RunErrorCode.PROMPT_REFUSED, str(refused))) from refused
 
     def play(self, built: Invocation, resumed: str | None, stop: Stop) -> Attempt:
         """Run the engine to its end, and note its process in the store; TurnFailed if it could not be run."""
@@ -98,7 +102,7 @@ class HeadlessTurn:
                 noted = (run.process or {}) | {"pid": pid, "started_at": start_time(pid)}
                 with self.store.writing() as connection:
                     runs.change(connection, run.run_id, process=noted)
-                    finish.note_argv(connection, run, built.own_arguments)
+                    transitions.note_argv(connection, run, built.own_arguments)
 
         terms = RunOptions(
             run.cwd, self.env, stop,
@@ -112,26 +116,20 @@ class HeadlessTurn:
             code = RunErrorCode.SESSION_RESUME_FAILED if resumed else RunErrorCode.ENGINE_FAILED
             raise TurnFailed(failed(code, str(lacking))) from lacking
 
-    def came(self, done: Attempt, start: float, stopped: Decision) -> tuple[Decision, finish.TurnResult]:
+    def came(self, done: Attempt, start: float, stopped: Decision) -> tuple[Decision, TurnResult]:
         """Return what becomes of the run; `start` is the turn's of `time.monotonic`, `stopped` is for an interrupt."""
         run, result = self.run, done.reading.result
         decision = decide(
             result, run.mode,
-            canceled=False, can_wait=_is_resumable(run), output_schema=run.request.get("output_schema"),
+            can_wait=_is_resumable(run), output_schema=run.request.get("output_schema"),
         )  # fmt: skip
         if done.ended is Ended.STOPPED:
             decision = stopped
-        session = self._kept_session(done.reading.session) if done.reading.session else None
+        # the session that the run began with stays: another one is an error, which says so
+        session = asdict(done.reading.session) if done.reading.session and run.session is None else None
         seen = self._is_seen(session) if session and decision.state is State.WAITING_USER else None
         seconds = time.monotonic() - start
-        return decision, finish.TurnResult(seconds, result.outcome, done.exit_code, result.repair_level, session, seen)
-
-    def _given(self) -> dict[str, Any]:
-        return {"options": self.run.request["engine_options"], "model": self.run.request.get("model")}
-
-    def _kept_session(self, found: EngineSessionHandle) -> dict[str, Any] | None:
-        """Keep the session that the run began with: another one is an error, which says so, not the run's session."""
-        return asdict(found) if self.run.session is None else None
+        return decision, TurnResult(seconds, result.outcome, done.exit_code, result.repair_level, session, seen)
 
     def _is_seen(self, session: dict[str, Any]) -> bool:
         run = self.run
@@ -154,15 +152,6 @@ class TextEvents:
             runs.add_event(connection, self._run.run_id, "text", told)
 
 
-def opening_prompt(run: Run) -> str:
-    """Return what the engine gets on turn 1."""
-    request = run.request
-    return first_prompt(
-        request["prompt"], run.mode,
-        skill=request.get("skill"), artifacts=run.artifacts, output_schema=request.get("output_schema"),
-    )  # fmt: skip
-
-
 def failure(run: Run, error: Exception) -> Decision:
     """Return how a run fails whose turn raised."""
     if isinstance(error, TurnFailed):
@@ -171,27 +160,17 @@ def failure(run: Run, error: Exception) -> Decision:
     return failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}")
 
 
-def write_end(
-    store: Store, run: Run, decision: Decision, came: finish.TurnResult, wait: Callable[[float], bool]
-) -> None:
+def write_end(store: Store, run: Run, decision: Decision, came: TurnResult, wait: Callable[[float], bool]) -> None:
     """End the turn in the store as soon as it can be written; `wait` waits for seconds, and says whether to give up."""
     while True:
         try:
-            finish.finish(store, run, decision, came)
+            transitions.end_turn(store, run, decision, came)
         except sqlite3.Error:
             log.exception("the end of turn %s of %s can't be written yet", run.turn_index, run.run_id)
             if wait(RETRY_SECONDS):
                 return
         else:
             return
-
-
-@contextmanager
-def _refusals() -> Iterator[None]:
-    try:
-        yield
-    except RefusedError as refused:
-        raise TurnFailed(failed(RunErrorCode.PROMPT_REFUSED, str(refused))) from refused
 
 
 def _resume_failed(detail: str) -> TurnFailed:

@@ -1,8 +1,10 @@
-"""What the help pages of an installed engine lack; each executable is surveyed once."""
+"""What is slow to find out of an executable, and found out once: above all what its help pages lack."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from threading import Lock
+from typing import Generic, TypeVar
 
 from turngate.contract.help_page import missing, resume_names
 from turngate.contract.structs import EngineContract, HelpPage
@@ -10,9 +12,32 @@ from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate.process.executable import printed
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator.memo import Memo
 
 FAILURES_KEPT = 60.0
+T = TypeVar("T")
+
+
+class Memo(Generic[T]):
+    """Values by key, each found out by the first who asks while all others wait; `clock` is in seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._lock = clock, Lock()
+        self._locks: dict[Hashable, Lock] = {}
+        self._values: dict[Hashable, tuple[T, float]] = {}
+
+    def get(self, key: Hashable, find: Callable[[], tuple[T, float]]) -> T:
+        """Return the value of a key; `find` gives it and for how many seconds it holds. Errors are not kept."""
+        with self._lock:
+            lock = self._locks.setdefault(key, Lock())
+        with lock:
+            if key not in self._values or self._clock() >= self._values[key][1]:
+                value, seconds = find()
+                self._values[key] = value, self._clock() + seconds
+            return self._values[key][0]
+
+    def peek(self, key: Hashable) -> T | None:
+        """Return the value that was last found, possibly stale, without waiting for anybody."""
+        return self._values[key][0] if key in self._values else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,28 +75,28 @@ class HelpSurvey:
         """Ask for every help page; also returns for how many seconds the answer holds."""
         absent: list[str] = []
         reasons: list[str] = []
-        kept = float("inf")
+        holds = float("inf")
         for page in engine.contract.help.pages:
-            said, trouble = self._printed(engine, page)
-            names = missing(page, said)
+            page_text, trouble = self._printed(engine, page)
+            names = missing(page, page_text)
             # a page that was not printed shows nothing of the other names
-            absent += () if trouble and not said else names
+            absent += () if trouble and not page_text else names
             needed = resume_names(engine.contract, page)
             if lacking := [name for name in names if name in needed]:
                 line = f"`{engine.contract.executable} {' '.join(page.argv)}`"
                 reasons.append(f"{line}{trouble} does not name {', '.join(lacking)}")
             if trouble:
-                kept = FAILURES_KEPT
-        return Survey(tuple(absent), "; ".join(reasons)), kept
+                holds = FAILURES_KEPT
+        return Survey(tuple(absent), "; ".join(reasons)), holds
 
     def _printed(self, engine: InstalledEngine, page: HelpPage) -> tuple[str, str]:
         """Return what a help page says, and what went wrong, as words that go on with "and" or are empty."""
         env = self._environment(engine.contract)
         try:
-            code, said = printed(engine.executable, page, env, self._stop)
+            code, page_text = printed(engine.executable, page, env, self._stop)
         except (EnvironmentFailed, OSError) as failed:
             return "", f" was not run ({failed}) and"
-        return said, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"
+        return page_text, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"
 
 
 def _key(engine: InstalledEngine) -> tuple[str, str, str]:

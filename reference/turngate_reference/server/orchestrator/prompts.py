@@ -1,6 +1,7 @@
 """Adds two texts to every prompt: where artifacts go, then how a turn ends and whether the agent may ask."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,21 +21,21 @@ _QUESTION = {
 _END = "End your turn with exactly one JSON object and nothing after it."
 
 
-def first_prompt(
-    prompt: str, mode: Mode, *, skill: str | None, artifacts: Path, output_schema: dict[str, Any] | None
-) -> str:
-    """Return what an engine gets on turn 1: skill, prompt, artifact patch, mode patch."""
-    parts = [skill, prompt, artifact_patch(artifacts), mode_patch(mode, output_schema)]
-    return "\n\n".join(part for part in parts if part)
+def first_prompt(request: Mapping[str, Any], artifacts: Path) -> str:
+    """Return what an engine gets on turn 1 of a requested run: skill, prompt, artifact patch, mode patch."""
+    return "\n\n".join(filter(None, [request.get("skill"), request["prompt"], *_patches(request, artifacts)]))
 
 
-def reply_prompt(reply: str, mode: Mode, *, artifacts: Path, output_schema: dict[str, Any] | None) -> str:
+def reply_prompt(reply: str, request: Mapping[str, Any], artifacts: Path) -> str:
     """Return what an engine gets when the user has answered: reply, artifact patch, mode patch.
 
     The words before the reply keep engines from reading a leading `/`, `@` or `-` as something of their own.
     """
-    parts = ["The user's reply:", reply, artifact_patch(artifacts), mode_patch(mode, output_schema)]
-    return "\n\n".join(parts)
+    return "\n\n".join(["The user's reply:", reply, *_patches(request, artifacts)])
+
+
+def _patches(request: Mapping[str, Any], artifacts: Path) -> tuple[str, str]:
+    return artifact_patch(artifacts), mode_patch(Mode(request["execution_mode"]), request.get("output_schema"))
 
 
 def artifact_patch(artifacts: Path) -> str:

@@ -11,8 +11,9 @@ from turngate.contract import load
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.process import Noted, end_orphans
 from turngate_reference.lock import locked
+from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision, failed
-from turngate_reference.server.orchestrator.handle_records import Records
+from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -39,7 +40,7 @@ def recover(store: Store, records: Records) -> None:
         log.error("these processes of an earlier server could not be ended: %s", ", ".join(map(str, left)))
     else:
         with store.writing() as connection:
-            connection.executemany("UPDATE runs SET process_json = NULL WHERE run_id = ?", [(each,) for each in noted])
+            connection.executemany("UPDATE runs SET process_json = NULL WHERE run_id = ?", [*zip(noted)])
     for run in running:
         interrupted = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
         _end(store, records, run, interrupted)
@@ -100,23 +101,12 @@ def _shape(engine: str, version: str | None) -> str:
 
 
 def _end(store: Store, records: Records, run: Run, decision: Decision, **columns: Any) -> None:
-    """End a run, and its turn if that had not ended: a turn that asks for permission waits amid itself."""
+    """End a run, and its turn if that had not ended."""
     if run.cancel_requested:
         decision = Decision(State.CANCELED)
     records.keep(run, decision.state, run.session)
     with store.writing() as connection:
-        at = runs.now()
-        ended = connection.execute(
-            "UPDATE turns SET ended_at = ?, outcome = 'error', failure_json = ?"
-            " WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL",
-            (at, runs.as_json(decision.error), run.run_id, run.turn_index),
-        ).rowcount
-        if ended:
-            runs.add_event(connection, run.run_id, "turn.ended", {"turn_index": run.turn_index, "outcome": "error"})
-        runs.transition(
-            connection, run.run_id, run.state, decision.state,
-            error=decision.error, pending_interaction_id=None, wait_deadline_at=None, ended_at=at, **columns,
-        )  # fmt: skip
+        transitions.end_run(connection, run, decision, **columns)
 
 
 def _noted(process: dict[str, Any]) -> Noted:

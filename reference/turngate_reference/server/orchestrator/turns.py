@@ -1,4 +1,4 @@
-"""Runs the turns that the server has claimed: each in a process of its own, or handed over to a kept one."""
+"""Runs the turns that the server has claimed: each in a process of its own, or handed over to a sticky one."""
 
 import threading
 import time
@@ -12,14 +12,15 @@ from turngate.model import Mode
 from turngate.process import Stop
 from turngate_reference.engine.attempt import traces
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator import finish, headless, workspaces
+from turngate_reference.server.orchestrator import headless
 from turngate_reference.server.orchestrator.decide import Decision, failed
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.handle_records import Records
-from turngate_reference.server.orchestrator.headless import HeadlessTurn, TextEvents, TurnFailed, opening_prompt
+from turngate_reference.server.orchestrator.headless import HeadlessTurn, TextEvents, TurnFailed
 from turngate_reference.server.orchestrator.profiles import Profiles
-from turngate_reference.server.orchestrator.sticky import StickyRuns
-from turngate_reference.server.orchestrator.sticky_run import StickyRun
+from turngate_reference.server.orchestrator.prompts import first_prompt
+from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
+from turngate_reference.server.orchestrator.sticky_runs import StickyRun, StickyRuns
+from turngate_reference.server.orchestrator.transitions import TurnResult
 from turngate_reference.server.states import RunErrorCode
 from turngate_reference.server.sticky.events import StickyRequest
 from turngate_reference.server.store import runs
@@ -45,18 +46,18 @@ class TurnRunner:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def run(self, run: Run, stop: Stop) -> bool:
-        """Run a turn, and write what became of it, however it went; False: its process is kept, with the slot."""
+        """Run a turn, and write what became of it, however it went; False: a sticky process holds the slot."""
         start = time.monotonic()
         try:
             engine = self._engine(run)
             run = self._prepared(run, engine)
             if run.is_sticky and engine.contract.sticky.transport != "none":
-                self._keep(run, engine)
+                self._begin_sticky(run, engine)
                 return False
             decision, came = self._turn(run, engine, stop, start)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code and frees its slot
-            decision, came = headless.failure(run, error), finish.TurnResult(time.monotonic() - start)
-        # before the state is told: who sees it finds the record, and the next turn can't have begun
+            decision, came = headless.failure(run, error), TurnResult(time.monotonic() - start)
+        # before the state is written: who sees it finds the record, and the next turn can't have begun
         self.records.keep(run, decision.state, came.session or run.session)
         headless.write_end(self.store, run, decision, came, self.closing.wait)
         self.observe(run.engine, came.outcome, came.seconds)
@@ -68,8 +69,8 @@ class TurnRunner:
         except EnvironmentFailed as lacking:
             raise TurnFailed(failed(RunErrorCode.ENGINE_UNAVAILABLE, str(lacking))) from lacking
 
-    def _keep(self, run: Run, engine: InstalledEngine) -> None:
-        """Hand a run over to those whose process is kept between turns."""
+    def _begin_sticky(self, run: Run, engine: InstalledEngine) -> None:
+        """Hand a run over to those with a sticky process."""
         folder = traces(run.run_directory, run.turn_index)
         folder.mkdir(parents=True, exist_ok=True)
         request = StickyRequest(
@@ -77,15 +78,14 @@ class TurnRunner:
             run.mode, (run.process or {})["tag"], folder, run.request.get("model"),
             tuple(run.request["engine_options"]),
         )  # fmt: skip
-        self.sticky.begin(StickyRun(run, engine, opening_prompt(run), TextEvents(self.store, run)), request)
+        prompt = first_prompt(run.request, run.artifacts)
+        self.sticky.begin(StickyRun(run, engine, prompt, TextEvents(self.store, run)), request)
 
-    def _turn(self, run: Run, engine: InstalledEngine, stop: Stop, start: float) -> tuple[Decision, finish.TurnResult]:
+    def _turn(self, run: Run, engine: InstalledEngine, stop: Stop, start: float) -> tuple[Decision, TurnResult]:
         turn = HeadlessTurn(self.store, run, engine, self._env(engine, run.locations), TextEvents(self.store, run))
         resumed = turn.session() if run.turn_index > 1 else None
-        if resumed is None:
-            built = turn.first()
-        else:
-            built = turn.next(resumed, runs.last_answer(self.store, run.run_id, run.turn_index) or "")
+        reply = runs.last_answer(self.store, run.run_id, run.turn_index) if resumed else None
+        built = turn.command(resumed, reply or "")
         interrupted = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
         return turn.came(turn.play(built, resumed, stop), start, interrupted)
 
@@ -93,7 +93,7 @@ class TurnRunner:
         """Settle on turn 1 what every later turn reuses: locations, version, profile."""
         if run.turn_index > 1:
             return run
-        if why := workspaces.prepare(run):
+        if why := prepare_workspace(run):
             raise TurnFailed(failed(RunErrorCode.ENGINE_UNAVAILABLE, f"the workspace can't be used: {why}"))
         locations = locations_of(engine.contract, self.server_env)
         settled: dict[str, Any] = {"engine_version": engine.version, "recovery": {"locations": locations}}

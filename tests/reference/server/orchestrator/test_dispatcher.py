@@ -13,7 +13,7 @@ from tests.reference import cli_env as d
 from tests.reference.server_env import PATIENCE, House, final
 from turngate_reference.data_dir import ALPHABET
 from turngate_reference.server.app import Server
-from turngate_reference.server.orchestrator import dispatcher, finish
+from turngate_reference.server.orchestrator import dispatcher, transitions
 from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.states import State
 from turngate_reference.server.store.database import Store
@@ -61,14 +61,14 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
     """A store that is locked at that very moment keeps the run from being left behind."""
     house.desk.engine("codex", d.codex(final(x=1)))
     house.server.engines.collect()
-    written, left = finish.finish, [sqlite3.OperationalError("database is locked")]
+    written, left = transitions.end_turn, [sqlite3.OperationalError("database is locked")]
 
-    def locked(store: Store, run: Run, decision: Decision, came: finish.TurnResult) -> State:
+    def locked(store: Store, run: Run, decision: Decision, came: transitions.TurnResult) -> State:
         if left:
             raise left.pop()
         return written(store, run, decision, came)
 
-    monkeypatch.setattr(finish, "finish", locked)
+    monkeypatch.setattr(transitions, "end_turn", locked)
     monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
     assert house.failed(house.create())["code"] == "ORCHESTRATOR_ERROR"
     assert not left
@@ -79,14 +79,14 @@ def test_what_nobody_foresaw_does_not_end_the_queue(
 ) -> None:
     """It is logged, and the queue is looked at again."""
     house.desk.engine("codex", d.codex(final(x=1)))
-    claim, left = dispatcher.claim, [MemoryError()]
+    claim, left = transitions.claim, [MemoryError()]
 
     def odd(*given: Any) -> Any:
         if left:
             raise left.pop()
         return claim(*given)
 
-    monkeypatch.setattr(dispatcher, "claim", odd)
+    monkeypatch.setattr(transitions, "claim", odd)
     with caplog.at_level(logging.ERROR):
         house.wait(house.create(), State.SUCCEEDED)
     assert "MemoryError" in caplog.text

@@ -24,13 +24,12 @@ from turngate.process import Stop
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.orchestrator import finish, recovery, replies, sticky, sticky_run
+from turngate_reference.server.orchestrator import recovery, sticky_runs, transitions
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.decide import Decision, failed
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
-from turngate_reference.server.orchestrator.handle_records import Records
+from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import ENDED, TRANSITIONS, RunErrorCode, State
-from turngate_reference.server.sticky.deadlines import MAX_VOID
 from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked, StickyEvent, TurnEnded
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -92,7 +91,7 @@ class Headless:
             runs.change(connection, run.run_id, profile={"kind": kind, "reason": "", "session_timeout_sec": TIMEOUT})
             run = runs.get(connection, run.run_id)
         if kind == STICKY:
-            self.world.sticky.begin(sticky_run.StickyRun(run, ENGINE, "p", lambda _text: None), None)  # type: ignore[arg-type]
+            self.world.sticky.begin(sticky_runs.StickyRun(run, ENGINE, "p", lambda _text: None), None)  # type: ignore[arg-type]
             return False
         ended: queue.SimpleQueue[Decision] = queue.SimpleQueue()
         self.ends[run.run_id] = ended
@@ -101,7 +100,7 @@ class Headless:
         if not isinstance(decision, Decision):
             decision = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "")
         session = {"handle_value": ENGINE.contract.handle.nonexistent_id}
-        finish.finish(self.world.store, run, decision, finish.TurnResult(0.0, session=session))
+        transitions.end_turn(self.world.store, run, decision, transitions.TurnResult(0.0, session=session))
         return True
 
 
@@ -116,7 +115,7 @@ class World:
         recovery.recover(self.store, self.records)
         self.host, self.headless = Host(), Headless(self)
         self.dispatcher = Dispatcher(self.store, self.records, SLOTS)
-        self.sticky = sticky.StickyRuns(
+        self.sticky = sticky_runs.StickyRuns(
             self.store, self.records, self.host, self.dispatcher.release, lambda *_: None, now  # type: ignore[arg-type]
         )  # fmt: skip
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
@@ -312,9 +311,9 @@ class Interleavings(RuleBasedStateMachine):
         if run is None:
             return
         store = self.world.store
-        claimed = replies.claim_at_terminal(store, run, "blue", "tag")
+        claimed = transitions.claim_at_terminal(store, run, "blue", "tag")
         assert claimed
-        assert replies.claim_at_terminal(store, run, "red", "other") is None
+        assert transitions.claim_at_terminal(store, run, "red", "other") is None
         with pytest.raises(ApiError, match="NOT_WAITING"):
             self.world.commands.reply(run.run_id, {"interaction_id": run.pending_interaction_id, "response": "r"}, None)
         if how == "die":
@@ -323,7 +322,7 @@ class Interleavings(RuleBasedStateMachine):
             return
         if how == "cancel":
             self.world.commands.cancel(run.run_id)
-        finish.finish(store, claimed, ENDS[how], finish.TurnResult(0.0))
+        transitions.end_turn(store, claimed, ENDS[how], transitions.TurnResult(0.0))
         if how == "fail":
             self._fails(run, RunErrorCode.ENGINE_FAILED)
 
@@ -450,7 +449,7 @@ def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
         (run,) = runs.in_state(world.store, State.WAITING_USER)
         world.commands.reply(run_id, {"interaction_id": run.pending_interaction_id, "response": "accept"}, None)
     world.settle()
-    assert len(world.sticky._due) <= MAX_VOID
+    assert len(world.sticky._due._due) == 1
     world.commands.cancel(run_id)
     world.settle()
     assert world.sticky._due.left() is None

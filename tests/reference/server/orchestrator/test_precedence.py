@@ -16,12 +16,12 @@ from turngate_reference.server.web import openapi
 ORDER = openapi.document()["x-turngate"]["error_order"]
 OTHER = "00000000-0000-7000-8000-000000000000"
 # what can go wrong in a turn that the server did not interrupt, in the order of the list
-FAULTS = ("canceled", "late", "failed", "astray", "unfinished", "no envelope")
+FAULTS = ("late", "failed", "astray", "unfinished", "no envelope")
 CODES = {"late": 2, "failed": 3, "astray": 4, "unfinished": 5, "no envelope": 6}
 
 
-def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str | None:
-    """Return the code of an interactive, resumable turn with these faults; None if the run was canceled."""
+def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str:
+    """Return the code of an interactive, resumable turn with these faults."""
     session = IDS["codex"] if "astray" not in faults else OTHER if resumed else None
     records: list[dict[str, object]] = [{"type": "thread.started", "thread_id": session}] if session else []
     text = "no envelope" if "no envelope" in faults else json.dumps({"outcome": "final", "final_data": {}})
@@ -34,11 +34,10 @@ def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str | None:
     reader.feed("stdout", lines(*records).encode())
     ended = Ended.TIMEOUT if "late" in faults else Ended.EXIT
     reading = reader.finish(int("failed" in faults and not reported), ended=ended)
-    decision = decide(
-        reading.result, Mode.INTERACTIVE, canceled="canceled" in faults, can_wait=True, output_schema=None
-    )
-    assert decision.state is (State.CANCELED if "canceled" in faults else State.FAILED)
-    return decision.error["code"] if decision.error else None
+    decision = decide(reading.result, Mode.INTERACTIVE, can_wait=True, output_schema=None)
+    assert decision.state is State.FAILED
+    assert decision.error
+    return decision.error["code"]
 
 
 @pytest.mark.parametrize("resumed", [False, True])
@@ -49,7 +48,7 @@ def test_the_first_fault_of_the_list_names_the_turn(*, resumed: bool, reported: 
         faults = [fault for fault, there in zip(FAULTS, chosen, strict=True) if there]
         if not faults:
             continue
-        codes = ORDER[CODES[faults[0]]]["codes"] if faults[0] != "canceled" else [None]
+        codes = ORDER[CODES[faults[0]]]["codes"]
         assert code_of(set(faults), resumed=resumed, reported=reported) == codes[-1 if resumed else 0], faults
 
 

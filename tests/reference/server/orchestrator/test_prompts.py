@@ -30,8 +30,9 @@ def test_only_auto_bans_asking() -> None:
 @pytest.mark.parametrize("schema", [None, {"description": BANNED}])
 def test_the_rule_on_asking_comes_after_all_text_of_others(mode: Mode, schema: dict[str, Any] | None) -> None:
     """Every prompt ends with the mode's rule, which says that it goes before what stands above it."""
-    first = first_prompt(BANNED, mode, skill=BANNED, artifacts=HERE, output_schema=schema)
-    reply = reply_prompt(BANNED, mode, artifacts=HERE, output_schema=schema)
+    request = {"prompt": BANNED, "execution_mode": mode, "skill": BANNED, "output_schema": schema}
+    first = first_prompt(request, HERE)
+    reply = reply_prompt(BANNED, request, HERE)
     for prompt in (first, reply):
         assert prompt.endswith(mode_patch(mode, schema))
         assert prompt.endswith(OVERRIDES[mode])
@@ -44,9 +45,9 @@ def test_paths_are_spoken_of_in_the_first_patch_only(mode: Mode) -> None:
     assert str(HERE) in artifact_patch(HERE)
     assert not re.search(r"/|\bpath|director|file", mode_patch(mode, None), re.IGNORECASE)
     added = [artifact_patch(HERE), mode_patch(mode, None)]
-    first = first_prompt("P", mode, skill="S", artifacts=HERE, output_schema=None)
+    first = first_prompt({"prompt": "P", "execution_mode": mode, "skill": "S"}, HERE)
     assert first.split("\n\n") == ["S", "P", *added]
-    reply = reply_prompt("R", mode, artifacts=HERE, output_schema=None)
+    reply = reply_prompt("R", {"execution_mode": mode}, HERE)
     assert reply.split("\n\n") == ["The user's reply:", "R", *added]
 
 
@@ -67,7 +68,7 @@ def test_the_example_of_a_question_is_a_valid_envelope() -> None:
 @pytest.mark.parametrize("reply", ["--yolo", "/quit", "@file", "-"])
 def test_a_reply_never_begins_a_prompt(reply: str) -> None:
     """What a user writes can't be taken for a command of the engine."""
-    prompt = reply_prompt(reply, Mode.INTERACTIVE, artifacts=HERE, output_schema=None)
+    prompt = reply_prompt(reply, {"execution_mode": "interactive"}, HERE)
     assert prompt.startswith("The user's reply:\n\n" + reply)
 
 

@@ -10,8 +10,8 @@ from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
 from tests.reference.server_env import ASK, House, final
 from turngate.process import is_alive
-from turngate_reference.server.orchestrator.handle_records import Records
 from turngate_reference.server.orchestrator.recovery import recover
+from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store

@@ -366,7 +366,7 @@ def test_options_that_only_a_headless_turn_takes_fail_as_ours(house: House, monk
     run_id = house.create(f"do: say {ASK}", execution_mode="interactive", engine_options=["--cd", "/tmp"])
     error = house.failed(run_id)
     assert error["code"] == "ORCHESTRATOR_ERROR"
-    assert "--cd is no option of a kept codex" in error["detail"].replace("'", "")
+    assert "--cd is no option of a sticky codex" in error["detail"].replace("'", "")
     assert slots_are_free(house)
 
 

@@ -1,0 +1,99 @@
+"""The output schema of a run: which ones are taken, and what of a result violates one.
+
+The references inside a schema must each lead to a schema in it, and none back to itself. Nothing is ever fetched.
+"""
+
+import json
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError, best_match
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+MAX_FINAL_DATA = 4 * 2**20
+_REFERENCES = ("$ref", "$dynamicRef")
+# what is applied to the very value that the schema is applied to: a way back through these never ends
+_IN_PLACE = ("not", "if", "then", "else")
+_IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
+_ENDLESS = "it refers to itself without end"
+# a schema and what resolves its references, whose class has no public name
+_Place = tuple[Any, Any]
+
+
+def schema_flaw(schema: dict[str, Any]) -> str | None:
+    """Return what is wrong with an output schema; None: nothing."""
+    try:
+        Draft202012Validator.check_schema(schema)
+        if flaw := _reference_flaw(schema):
+            return flaw
+        _validator(schema).is_valid({})
+    except SchemaError as wrong:
+        return f"{wrong.json_path}: {wrong.message[:500]}"
+    except Unresolvable as lost:
+        return f"a reference that leads outside, or nowhere: {str(lost)[:200]}"
+    except RecursionError:
+        return _ENDLESS
+    except Exception as odd:  # noqa: BLE001 - a caller's schema reaches corners of the library that raise anything
+        return f"it can't be used: {type(odd).__name__}: {str(odd)[:200]}"
+    return None
+
+
+def data_flaw(final_data: Any, schema: dict[str, Any] | None) -> str | None:
+    """Return why a result can't be taken, by its size or by the run's output schema; None: it can."""
+    size = len(json.dumps(final_data))
+    if size > MAX_FINAL_DATA:
+        return f"final_data of {size} bytes; {MAX_FINAL_DATA} are kept at most"
+    if schema is None:
+        return None
+    try:
+        wrong = best_match(_validator(schema).iter_errors(final_data))
+    except (Unresolvable, RecursionError) as lost:
+        return f"the output schema can't be applied: {str(lost)[:200]}"
+    return f"{wrong.json_path}: {wrong.message[:500]}" if wrong else None
+
+
+def _validator(schema: dict[str, Any]) -> Draft202012Validator:
+    # an empty registry: nothing is fetched from anywhere
+    return Draft202012Validator(schema, registry=Registry())
+
+
+def _reference_flaw(schema: dict[str, Any]) -> str | None:
+    """Return what is wrong with the references of a valid schema; Unresolvable or SchemaError if one leads nowhere."""
+    root = DRAFT202012.create_resource(schema)
+    uri = root.id() or ""
+    registry: Registry[Any] = Registry().with_resource(uri, root).crawl()
+    parts: list[_Place] = [(schema, registry.resolver(uri))]
+    targets: list[_Place] = []
+    edges: dict[int, set[int]] = {}
+    while parts or targets:
+        if not parts:
+            # only what lies outside of every keyword is new by now, and has not been looked at as a schema
+            parts.append(targets.pop())
+            if id(parts[0][0]) not in edges:
+                Draft202012Validator.check_schema(parts[0][0])
+        part, resolver = parts.pop()
+        if not isinstance(part, dict) or id(part) in edges:
+            continue
+        referred = [resolver.lookup(part[name]) for name in _REFERENCES if name in part]
+        edges[id(part)] = {id(other) for other in (*_in_place(part), *(target.contents for target in referred))}
+        targets += ((target.contents, target.resolver) for target in referred)
+        parts += (
+            (inner, resolver.in_subresource(DRAFT202012.create_resource(inner)))
+            for inner in DRAFT202012.subresources_of(part)
+        )
+    try:
+        TopologicalSorter(edges).prepare()
+    except CycleError:
+        return _ENDLESS
+    return None
+
+
+def _in_place(schema: dict[str, Any]) -> Iterator[Any]:
+    yield from (schema[name] for name in _IN_PLACE if name in schema)
+    for name in _IN_PLACE_LISTS:
+        yield from schema.get(name, ())
+    yield from schema.get("dependentSchemas", {}).values()

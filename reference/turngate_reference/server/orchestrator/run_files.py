@@ -1,0 +1,129 @@
+"""What a run has on disk: where its engine works, and its handle record.
+
+An engine works in a directory of the run's own, or in one that the caller named below the configured root.
+"""
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from turngate.contract import load
+from turngate.model import Mode
+from turngate_reference import handle_record
+from turngate_reference.data_dir import DataDir
+from turngate_reference.engine.lookup import covering
+from turngate_reference.handle_record import PROMPT_KEPT, HandleRecord
+from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.states import State
+from turngate_reference.server.store.rows import Run, own_cwd
+
+log = logging.getLogger(__name__)
+
+STATES = {
+    State.QUEUED: "queued", State.RUNNING: "unfinished", State.WAITING_USER: "asked",
+    State.SUCCEEDED: "answered", State.FAILED: "failed", State.CANCELED: "canceled",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Writes the records of served runs into a data directory."""
+
+    data: DataDir
+
+    def create(self, handle: str, directory: Path, request: dict[str, Any], workspace: Path | None) -> None:
+        """Write the record of a run that has no turn yet; EnvironmentFailed if it can't be written."""
+        cwd = workspace or own_cwd(directory)
+        handle_record.write(self.data.record(handle), _new(handle, directory, request, cwd))
+
+    def keep(self, run: Run, state: State, session: dict[str, Any] | None) -> None:
+        """Write the record after a turn; a failure is only logged, since the store has the run."""
+        try:
+            handle_record.write(self.data.record(run.handle), record_of(run, state, session))
+        except Exception:
+            log.exception("the record of %s can't be written", run.run_id)
+
+
+def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleRecord:
+    """Return the record of a run that has had a turn."""
+    return replace(
+        _new(run.handle, run.run_directory, run.request, run.cwd),
+        session_field=_session_field(run) if session else None,
+        session_value=session["handle_value"] if session else None,
+        locations=run.locations, state=STATES[state], turns=run.turn_index, created_at=run.created_at,
+    )  # fmt: skip
+
+
+def resolved_workspace(asked: str, root: Path | None) -> Path:
+    """Return the real path of the directory that a caller named, symbolic links followed.
+
+    A relative path counts from the root. Raises ApiError for a directory that this server does not offer.
+    """
+    if root is None:
+        raise ApiError("WORKSPACE_REFUSED", "this server has no workspaces", "start it with --workspace-root DIR")
+    try:
+        real_root = root.resolve(strict=True)
+        workspace = (real_root / asked).resolve(strict=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise ApiError("WORKSPACE_REFUSED", f"there is no directory {asked[:200]!r}", "make it first") from error
+    if not workspace.is_relative_to(real_root) or workspace == real_root:
+        raise ApiError(
+            "WORKSPACE_REFUSED", f"{asked[:200]!r} is not below the workspace root", "name a directory in it"
+        )
+    if not workspace.is_dir():
+        raise ApiError("WORKSPACE_REFUSED", f"{asked[:200]!r} is no directory", "name a directory")
+    try:
+        str(workspace).encode()
+    except UnicodeEncodeError as odd:
+        detail = f"the path of {asked[:200]!r}, links followed, is no UTF-8"
+        raise ApiError("WORKSPACE_REFUSED", detail, "rename what is not") from odd
+    return workspace
+
+
+def lost_workspace(run: Run) -> str | None:
+    """Return why the directory in which a run works can't be used any more; None: it can."""
+    try:
+        # only what a caller named can have been somebody else's to swap
+        if run.workspace is not None and run.cwd.resolve(strict=True) != run.cwd:
+            return f"{run.cwd} is not the directory any more that it was"
+    except (OSError, RuntimeError):
+        return f"the directory {run.cwd} is gone"
+    return None if run.cwd.is_dir() else f"the directory {run.cwd} is gone"
+
+
+def prepare_workspace(run: Run) -> str | None:
+    """Make the directories that a first turn needs; returns why the caller's workspace has no room for them, or None.
+
+    In a directory of the run's own an OSError is raised as it is.
+    """
+    if run.workspace is None:
+        run.artifacts.mkdir(parents=True, exist_ok=True)
+        return None
+    if why := lost_workspace(run):
+        return why
+    try:
+        if not run.artifacts.resolve().is_relative_to(run.cwd):
+            return f"{run.artifacts} leads out of the workspace"
+        run.artifacts.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        return f"{run.artifacts} can't be made: {getattr(error, 'strerror', None) or error}"
+    return None
+
+
+def _new(handle: str, directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
+    at = handle_record.now()
+    return HandleRecord(
+        handle=handle, run_id=directory.name, run_directory=directory, engine=request["engine"],
+        session_field=None, session_value=None, args=tuple(request["engine_options"]),
+        mode=Mode(request["execution_mode"]), model=request.get("model"), cwd=cwd, locations={},
+        state=STATES[State.QUEUED], turns=0, prompt=" ".join(request["prompt"].split())[:PROMPT_KEPT],
+        created_at=at, updated_at=at, served=True,
+    )  # fmt: skip
+
+
+def _session_field(run: Run) -> str:
+    contract = load.contract(run.engine)
+    return covering(contract, contract.at(), run.engine_version).handle.field

@@ -1,0 +1,292 @@
+"""Runs with a sticky process: one thread takes every event and every deadline of all of them.
+
+What may happen at once (a reply, a deadline, a cancel, the death of the process) is decided by the compare-and-set
+of the run's state in the store: what comes second finds another state, and does nothing.
+"""
+
+import logging
+import queue
+import re
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Hashable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from turngate.model import EngineSessionHandle, Interaction, Outcome
+from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator.deadlines import Deadlines
+from turngate_reference.server.orchestrator.decide import Decision, decide_sticky, failed
+from turngate_reference.server.orchestrator.prompts import reply_prompt
+from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.sticky import events
+from turngate_reference.server.sticky.host import StickyHost
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run, StoredQuestion
+
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
+
+
+@dataclass(slots=True)
+class StickyRun:
+    """A run with a process: `run` is as of its turn, whose beginning is in seconds of the clock.
+
+    `lost` None: the process is there, or was ended by turngate.
+    """
+
+    run: Run
+    engine: InstalledEngine
+    prompt: str
+    texts: Callable[[str], None]
+    turn_began: float = 0.0
+    process: dict[str, Any] = field(default_factory=dict)
+    lost: events.Lost | None = None
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run."""
+        return self.run.run_id
+
+    def session_record(self, session_id: str | None) -> dict[str, Any] | None:
+        """Return the session's handle, if a headless resume would take the transport's id too."""
+        contract = self.engine.contract
+        is_news = self.run.session is None and session_id is not None and contract.sticky.same_id
+        if not is_news or not re.fullmatch(contract.handle.shape, session_id or ""):
+            return None
+        return asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id or "", 1))
+
+
+class StickyRuns:
+    """Holds the runs with a sticky process; `release` frees a run's slot, `observe` hears of each turn.
+
+    `clock` gives seconds that no change of the wall clock touches.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        records: Records,
+        host: StickyHost,
+        release: Callable[[Run], None],
+        observe: Callable[[str, str, float], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._records, self._host = store, records, host
+        self._release, self.observe, self._clock = release, observe, clock
+        self._runs: dict[str, StickyRun] = {}
+        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._due = Deadlines(clock)
+        self._thread = threading.Thread(target=self._loop, name="turngate-sticky", daemon=True)
+        self._thread.start()
+
+    def begin(self, sticky: StickyRun, request: events.StickyRequest) -> None:
+        """Start the process of a run that was claimed, and run its first turn in it."""
+
+        def listener(event: events.StickyEvent) -> None:
+            self._inbox.put(lambda: self._on(sticky, event))
+
+        def start() -> None:
+            if self._current(sticky).cancel_requested:
+                decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled")
+                transitions.end_turn(self._store, sticky.run, decision, transitions.TurnResult(0.0))
+                self._release(sticky.run)
+                return
+            self._runs[sticky.run_id], sticky.turn_began = sticky, self._clock()
+            self._limit_turn(sticky)
+            try:
+                self._host.open(sticky.run_id, request, listener)
+            except ValueError:
+                # the server ends, and starts nothing any more
+                self._on(sticky, events.Gone(None))
+
+        self._inbox.put(start)
+
+    def replied(self, run_id: str, question: StoredQuestion, response: str) -> None:
+        """Deliver a reply that was taken: the run is `running` again."""
+        self._inbox.put(lambda: self._deliver(run_id, question, response))
+
+    def end(self, run_id: str) -> None:
+        """End the process of a run, if it has one; its slot is free when the whole tree is gone."""
+        # in turn, so that a process that is yet to be started is not missed
+        self._inbox.put(lambda: self._host.end(run_id))
+
+    def seconds(self, run_id: str) -> float:
+        """Return for how long the turn of a run has lasted; 0 where it has no process."""
+        sticky = self._runs.get(run_id)
+        return self._clock() - sticky.turn_began if sticky else 0.0
+
+    def close(self) -> None:
+        """End every process, write what became of their runs, and return."""
+        self._host.close()
+        self._inbox.put(None)
+        self._thread.join()
+
+    def _loop(self) -> None:
+        while True:
+            for run_id, too_late in self._due.ripe():
+                self._do(too_late, run_id)
+            with suppress(queue.Empty):
+                todo = self._inbox.get(timeout=self._due.left())
+                if todo is None:
+                    return
+                self._do(todo)
+
+    def _do(self, action: Callable[[], None], deadline: Hashable = None) -> None:
+        """Do one thing; what the store can't take now is done again later, a deadline unless it was set anew."""
+        try:
+            action()
+        except sqlite3.Error:
+            log.exception("the store can't be written yet")
+            self._due.set(object() if deadline is None else deadline, RETRY_SECONDS, lambda: self._do(action, deadline))
+        except Exception:
+            log.exception("a sticky run failed in turngate itself")
+
+    def _on(self, sticky: StickyRun, event: events.StickyEvent) -> None:
+        match event:
+            case events.Opened():
+                self._opened(sticky, event)
+            case events.AgentText():
+                sticky.texts(event.text)
+            case events.TurnEnded():
+                self._turn_ended(sticky, event)
+            case events.PermissionAsked():
+                self._asked(sticky, event)
+            case events.Lost():
+                sticky.lost = event
+                self._settle_lost(sticky)
+            case events.Gone():
+                self._settle_lost(sticky)
+                self._runs.pop(sticky.run_id, None)
+                self._due.drop(sticky.run_id)
+                with self._store.writing() as connection:
+                    transitions.end_process(connection, sticky.run_id, event.exit_code)
+                self._release(sticky.run)
+
+    def _opened(self, sticky: StickyRun, event: events.Opened) -> None:
+        sticky.process = (sticky.run.process or {}) | {
+            "pid": event.pid, "started_at": event.started_at, "transport_session_id": event.session_id
+        }  # fmt: skip
+        with self._store.writing() as connection:
+            runs.change(connection, sticky.run_id, process=sticky.process)
+            transitions.note_argv(connection, sticky.run, event.argv)
+        self._host.prompt(sticky.run_id, sticky.prompt)
+
+    def _turn_ended(self, sticky: StickyRun, event: events.TurnEnded) -> None:
+        if self._is(sticky, State.WAITING_USER):
+            transitions.drop_permission(self._store, sticky.run_id)
+        if not self._is(sticky, State.RUNNING):
+            return
+        self._due.drop(sticky.run_id)
+        sticky.process["transport_session_id"] = event.session_id
+        decision, outcome, repair = decide_sticky(sticky.run, event.final_text, event.failure, declined=event.declined)
+        seconds, session = self._clock() - sticky.turn_began, sticky.session_record(event.session_id)
+        came = transitions.TurnResult(seconds, outcome, None, repair, session)
+        until = self._limit_wait(sticky) if decision.state is State.WAITING_USER else None
+        self._write_record(sticky, decision, session)
+        # what is noted of the process stays until it is gone, so that a restart finds it
+        state = transitions.end_turn(
+            self._store, sticky.run, decision, came, process=sticky.process, wait_deadline_at=until
+        )
+        self.observe(sticky.run.engine, outcome, seconds)
+        if state is not State.WAITING_USER:
+            self._host.end(sticky.run_id)
+
+    def _asked(self, sticky: StickyRun, event: events.PermissionAsked) -> None:
+        if not self._is(sticky, State.RUNNING):
+            return
+        asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
+        columns = {"wait_deadline_at": self._limit_wait(sticky), "process": sticky.process}
+        if not transitions.ask_permission(self._store, sticky.run, asked, event.request_id, **columns):
+            self._host.end(sticky.run_id)
+
+    def _deliver(self, run_id: str, question: StoredQuestion, response: str) -> None:
+        sticky, run = self._runs.get(run_id), runs.find(self._store, run_id)
+        if sticky is None or run is None or run.state is not State.RUNNING:
+            return
+        sticky.run = run
+        self._limit_turn(sticky)
+        if question.request_id is not None:
+            self._host.decide(run_id, question.request_id, response)
+            return
+        sticky.turn_began = self._clock()
+        self._host.prompt(run_id, reply_prompt(response, run.request, run.artifacts))
+
+    def _limit_turn(self, sticky: StickyRun) -> None:
+        """Bound the turn afresh: from its start, or from the user's answer to an action."""
+
+        def too_late() -> None:
+            if self._is(sticky, State.RUNNING):
+                self._fail_running(sticky, RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
+                self._host.end(sticky.run_id)
+
+        self._due.set(sticky.run_id, sticky.run.timeout, too_late)
+
+    def _limit_wait(self, sticky: StickyRun) -> str:
+        """Bound the wait for the user; returns when it ends, by the wall clock."""
+
+        def too_late() -> None:
+            detail = f"no reply came within {sticky.run.timeout} seconds"
+            # a reply may come at this very moment: what changes the state first counts
+            if self._fail_waiting(sticky, RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail):
+                self._host.end(sticky.run_id)
+
+        self._due.set(sticky.run_id, sticky.run.timeout, too_late)
+        return (datetime.now(UTC) + timedelta(seconds=sticky.run.timeout)).isoformat(timespec="milliseconds")
+
+    def _settle_lost(self, sticky: StickyRun) -> None:
+        """Fail a run whose process is lost, unless it has ended before."""
+        detail = sticky.lost.detail if sticky.lost else "the server ended, and with it the process that waited"
+        if self._fail_waiting(sticky, RunErrorCode.INTERACTION_PROCESS_LOST, detail) or not self._is(
+            sticky, State.RUNNING
+        ):
+            return
+        if sticky.lost is None:
+            # only the end of the server ends the process of a run that still runs and is not canceled
+            detail = "the server ended while the turn ran"
+            self._fail_running(sticky, RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, detail)
+            return
+        waited = self._store.read("SELECT 1 FROM interactions WHERE run_id = ? LIMIT 1", sticky.run_id)
+        code = RunErrorCode.INTERACTION_PROCESS_LOST if waited else RunErrorCode.ENGINE_FAILED
+        if sticky.lost.ours:
+            log.error("%s: %s", sticky.run_id, detail)
+            code = RunErrorCode.ORCHESTRATOR_ERROR
+        self._fail_running(sticky, code, detail)
+
+    def _fail_running(self, sticky: StickyRun, code: RunErrorCode, detail: str) -> None:
+        """Fail a run that is `running`; nothing but this thread takes it out of that state."""
+        run, decision, seconds = self._current(sticky), failed(code, detail), self._clock() - sticky.turn_began
+        self._write_record(sticky, decision)
+        transitions.end_turn(self._store, run, decision, transitions.TurnResult(seconds), process=run.process)
+        self.observe(run.engine, Outcome.ERROR, seconds)
+
+    def _fail_waiting(self, sticky: StickyRun, code: RunErrorCode, detail: str) -> bool:
+        """Fail a run if it waits; False: it does not (any more)."""
+        decision, seconds = failed(code, detail), self._clock() - sticky.turn_began
+        with self._store.writing() as connection:
+            run = runs.get(connection, sticky.run_id)
+            if run.state is not State.WAITING_USER:
+                return False
+            turn_ended = transitions.end_run(connection, run, decision, seconds)
+        if turn_ended:
+            self.observe(run.engine, Outcome.ERROR, seconds)
+        # after the deadlines that are due by now: many may fall together
+        self._inbox.put(lambda: self._write_record(sticky, decision))
+        return True
+
+    def _current(self, sticky: StickyRun) -> Run:
+        return runs.find(self._store, sticky.run_id) or sticky.run
+
+    def _is(self, sticky: StickyRun, state: State) -> bool:
+        return self._current(sticky).state is state
+
+    def _write_record(self, sticky: StickyRun, decision: Decision, session: dict[str, Any] | None = None) -> None:
+        run = self._current(sticky)
+        self._records.keep(run, decision.state, session or run.session)

@@ -1,0 +1,243 @@
+"""The transactions that move runs and their turns: claims, replies, questions, and how turns and runs end.
+
+Each is one compare-and-set of the run's state in the store: whoever comes second finds another state.
+"""
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Collection
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from turngate.model import Interaction, Mode, Outcome
+from turngate_reference.server.orchestrator.decide import Decision
+from turngate_reference.server.states import ENDED, State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.runs import add_event, now
+
+MAX_CONTEXT = 64 * 2**10
+_MAY_BEGIN = """
+    SELECT run_id, turn_index, started_at FROM runs
+    WHERE state = ? AND NOT (execution_mode = ? AND turn_index = 0 AND engine IN (SELECT value FROM json_each(?)))
+    ORDER BY queue_place LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """What a turn came to, apart from what becomes of its run (`exit_code` None: the engine has none of its own).
+
+    `session_seen` says whether the engine's session store held the session right after the turn that made it.
+    """
+
+    seconds: float
+    outcome: str = Outcome.ERROR
+    exit_code: int | None = None
+    repair_level: str | None = None
+    session: dict[str, Any] | None = None
+    session_seen: bool | None = None
+
+
+def first_turns(store: Store) -> list[str]:
+    """Return the engines that have an interactive run in the queue which has not begun."""
+    rows = store.read(
+        "SELECT DISTINCT engine FROM runs WHERE state = ? AND execution_mode = ? AND turn_index = 0",
+        State.QUEUED, Mode.INTERACTIVE,
+    )  # fmt: skip
+    return [row["engine"] for row in rows]
+
+
+def is_queued(store: Store, held_back: Collection[str] = ()) -> bool:
+    """Whether any run waits for a slot that may begin, as in `claim`."""
+    return bool(store.read(_MAY_BEGIN, *_queue_conditions(held_back)))
+
+
+def claim(store: Store, tag: str, held_back: Collection[str] = ()) -> Run | None:
+    """Take the first run of the queue that may begin, and begin its next turn; None: there is none.
+
+    The tag that its processes will carry is written with it, so that they are found even if we die at once.
+    Of engines that are held back interactive runs do not begin; those that have begun go on.
+    """
+    with store.writing() as connection:
+        row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back)).fetchone()
+        if row is None:
+            return None
+        runs.transition(
+            connection, row["run_id"], State.QUEUED, State.RUNNING,
+            turn_index=row["turn_index"] + 1, process={"tag": tag}, started_at=row["started_at"] or now(),
+        )  # fmt: skip
+        _begin_turn(connection, row["run_id"], row["turn_index"] + 1)
+        return runs.get(connection, row["run_id"])
+
+
+def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | None:
+    """Take the reply to a run's question, and begin the next turn here and now; None: the question is closed already.
+
+    The run never enters the queue, so no server starts this turn too. `tag` is what the turn's processes will carry.
+    """
+    with store.writing() as connection:
+        current, turn_index = runs.get(connection, run.run_id), run.turn_index + 1
+        if (current.state, current.pending_interaction_id) != (State.WAITING_USER, run.pending_interaction_id):
+            return None
+        _close_question(connection, run, response, terminal=True)
+        runs.transition(
+            connection, run.run_id, State.WAITING_USER, State.RUNNING,
+            pending=run.pending_interaction_id, pending_interaction_id=None,
+            turn_index=turn_index, process={"tag": tag, "terminal": True},
+        )  # fmt: skip
+        _begin_turn(connection, run.run_id, turn_index)
+        return runs.get(connection, run.run_id)
+
+
+def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permission: bool) -> None:
+    """Take the reply to the open question: a run without a process is queued, a sticky one goes on in its process.
+
+    A reply that gives or refuses a permission belongs to the turn that asked; any other begins the next one.
+    """
+    _close_question(connection, run, response)
+    columns: dict[str, Any] = {
+        "pending": run.pending_interaction_id, "pending_interaction_id": None, "wait_deadline_at": None
+    }  # fmt: skip
+    if run.process is None:
+        runs.transition(connection, run.run_id, run.state, State.QUEUED, **columns)
+        return
+    turn_index = run.turn_index if permission else run.turn_index + 1
+    runs.transition(connection, run.run_id, run.state, State.RUNNING, turn_index=turn_index, **columns)
+    if not permission:
+        _begin_turn(connection, run.run_id, turn_index)
+        connection.execute(
+            "UPDATE turns SET argv_json = before.argv_json FROM turns AS before"
+            " WHERE turns.run_id = ? AND turns.turn_index = ?"
+            " AND before.run_id = turns.run_id AND before.turn_index = turns.turn_index - 1",
+            (run.run_id, turn_index),
+        )
+
+
+def note_argv(connection: sqlite3.Connection, run: Run, argv: tuple[str, ...]) -> None:
+    """Note what the turn's process was started with."""
+    connection.execute(
+        "UPDATE turns SET argv_json = ? WHERE run_id = ? AND turn_index = ?",
+        (runs.as_json(argv), run.run_id, run.turn_index),
+    )
+
+
+def end_turn(store: Store, run: Run, decision: Decision, came: TurnResult, **columns: Any) -> State:
+    """End the running turn of a run; returns the state that it went to, which is `canceled` if that was asked for.
+
+    `columns` are further ones of the run that are written with the transition.
+    """
+    with store.writing() as connection:
+        current = runs.get(connection, run.run_id)
+        if current.cancel_requested:
+            decision = Decision(State.CANCELED)
+        if came.session_seen is not None:
+            columns["recovery"] = {**(current.recovery or {}), "session_seen": came.session_seen}
+        if decision.interaction is not None:
+            columns["pending_interaction_id"] = _ask(connection, run, decision.interaction)
+        columns |= {"error": decision.error, "final_data": decision.final_data}
+        if came.session is not None:
+            columns["session"] = came.session
+        _end_turn(connection, run, decision.error, came.seconds, came.outcome, came.exit_code, came.repair_level)
+        if decision.state in ENDED:
+            columns["ended_at"] = now()
+        if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **({"process": None} | columns)):
+            raise RuntimeError(f"{run.run_id} does not run any more")
+    return decision.state
+
+
+def ask_permission(store: Store, run: Run, interaction: Interaction, request_id: str, **columns: Any) -> bool:
+    """Let a running turn wait for the user's permission; False: it is to be canceled instead."""
+    with store.writing() as connection:
+        if runs.get(connection, run.run_id).cancel_requested:
+            return False
+        text = json.dumps(interaction.context)
+        if len(text) > MAX_CONTEXT:
+            interaction = replace(interaction, context={"excerpt": text[:MAX_CONTEXT]})
+        pending = _ask(connection, run, interaction, request_id)
+        return runs.transition(
+            connection, run.run_id, State.RUNNING, State.WAITING_USER, pending_interaction_id=pending, **columns
+        )
+
+
+def drop_permission(store: Store, run_id: str) -> None:
+    """Let a run go on that waits for a permission: the engine has ended the turn without it."""
+    with store.writing() as connection:
+        run = runs.get(connection, run_id)
+        pending = run.pending_interaction_id if run.state is State.WAITING_USER else None
+        if pending is not None and runs.question_in(connection, pending).request_id is not None:
+            runs.transition(
+                connection, run_id, State.WAITING_USER, State.RUNNING,
+                pending=pending, pending_interaction_id=None, wait_deadline_at=None,
+            )  # fmt: skip
+
+
+def end_run(
+    connection: sqlite3.Connection, run: Run, decision: Decision, seconds: float | None = None, **columns: Any
+) -> bool:
+    """End a run outside of a turn's own end; True: its turn had not ended, since it asked for permission amid it."""
+    in_turn = connection.execute(
+        "SELECT 1 FROM turns WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL", (run.run_id, run.turn_index)
+    ).fetchone()
+    if in_turn:
+        _end_turn(connection, run, decision.error, seconds)
+    runs.transition(
+        connection, run.run_id, run.state, decision.state,
+        error=decision.error, pending_interaction_id=None, wait_deadline_at=None, ended_at=now(), **columns,
+    )  # fmt: skip
+    return bool(in_turn)
+
+
+def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | None) -> None:
+    """Note that nothing is left of the process of a sticky run, and with which exit code it ended its last turn."""
+    runs.change(connection, run_id, process=None)
+    last = "SELECT MAX(turn_index) FROM turns WHERE run_id = ?"
+    change = f"UPDATE turns SET exit_code = ? WHERE run_id = ? AND turn_index = ({last})"  # noqa: S608 - no value is in it
+    connection.execute(change, (exit_code, run_id, run_id))
+
+
+def _queue_conditions(held_back: Collection[str]) -> tuple[str, ...]:
+    return State.QUEUED, Mode.INTERACTIVE, json.dumps([*held_back])
+
+
+def _begin_turn(connection: sqlite3.Connection, run_id: str, turn_index: int) -> None:
+    connection.execute(
+        "INSERT INTO turns (run_id, turn_index, started_at) VALUES (?, ?, ?)", (run_id, turn_index, now())
+    )
+    add_event(connection, run_id, "turn.started", {"turn_index": turn_index})
+
+
+def _end_turn(
+    connection: sqlite3.Connection, run: Run, error: dict[str, str] | None, seconds: float | None,
+    outcome: str = Outcome.ERROR, exit_code: int | None = None, repair_level: str | None = None,
+) -> None:  # fmt: skip
+    connection.execute(
+        "UPDATE turns SET ended_at = ?, seconds = ?, exit_code = ?, outcome = ?, failure_json = ?, repair_level = ?"
+        " WHERE run_id = ? AND turn_index = ?",
+        (now(), seconds, exit_code, outcome, runs.as_json(error), repair_level, run.run_id, run.turn_index),
+    )
+    add_event(connection, run.run_id, "turn.ended", {"turn_index": run.turn_index, "outcome": outcome})
+
+
+def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, request_id: str | None = None) -> str:
+    """Store a question; returns its id."""
+    asked = asdict(interaction)
+    interaction_id = secrets.token_hex(8)
+    connection.execute(
+        "INSERT INTO interactions (interaction_id, run_id, turn_index, question_json, request_id, asked_at)"
+        " VALUES (?, ?, ?, ?, ?, ?)",
+        (interaction_id, run.run_id, run.turn_index, runs.as_json(asked), request_id, now()),
+    )
+    add_event(connection, run.run_id, "interaction", {"interaction_id": interaction_id, **asked})
+    return interaction_id
+
+
+def _close_question(connection: sqlite3.Connection, run: Run, response: str, *, terminal: bool = False) -> None:
+    """Store the reply to the open question of a run; `terminal` says that it came by `turngate resume`."""
+    pending = run.pending_interaction_id
+    connection.execute(
+        "UPDATE interactions SET response = ?, answered_at = ? WHERE interaction_id = ?", (response, now(), pending)
+    )
+    add_event(connection, run.run_id, "reply", {"interaction_id": pending} | ({"terminal": True} if terminal else {}))

@@ -1,0 +1,36 @@
+from typing import Any
+
+import pytest
+
+from turngate_reference.server.orchestrator.output_schema import schema_flaw
+
+
+@pytest.mark.parametrize("schema,said", [
+    ({"properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}}, "leads outside"),
+    ({"items": {"$ref": "#/nowhere"}}, "nowhere"),
+    ({"$defs": {"unused": {"$dynamicRef": "#nowhere"}}}, "nowhere"),
+    ({"properties": {"a": {"$ref": "#/properties/a"}}}, "without end"),
+    ({"properties": {"a": {"$ref": "#/properties/b"}, "b": {"anyOf": [{"$ref": "#/properties/a"}]}}}, "without end"),
+    ({"properties": {"a": {"$id": "b", "$ref": "#/properties/a"}}}, "nowhere"),
+    ({"properties": {"a": {"$ref": "#/required"}}, "required": ["a"]}, "not of type"),
+    ({"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"type": "no such"}}, "$.type"),
+    ({"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"not": {"$ref": "#/nowhere"}}}, "nowhere"),
+    ({"properties": {"a": {"$ref": "http://[::1"}}}, "nowhere"),
+])  # fmt: skip
+def test_references_are_followed_before_a_run_is_taken(schema: dict[str, Any], said: str) -> None:
+    """However deep a reference stands, it must lead to a schema inside the schema, and not back to itself."""
+    assert said in (schema_flaw(schema) or "")
+
+
+@pytest.mark.parametrize("schema", [
+    {"$ref": "#/$defs/list", "$defs": {"list": {"properties": {"next": {"$ref": "#/$defs/list"}}}}},
+    {"$id": "http://a/b", "$defs": {"x": {"$id": "c", "$anchor": "y"}}, "properties": {"p": {"$ref": "c#y"}}},
+    {"$dynamicAnchor": "node", "items": {"$dynamicRef": "#node"}},
+    {"properties": {"a": {"$ref": "#/elsewhere"}}, "elsewhere": {"type": "string"}},
+    {"properties": {"$ref": {"type": "string"}}},
+    {"enum": [{"$ref": "#/nowhere"}]},
+    {"anyOf": [{"type": "string"}, {"items": {"$ref": "#"}}]},
+])  # fmt: skip
+def test_references_that_come_to_an_end_are_taken(schema: dict[str, Any]) -> None:
+    """Lists and trees may be described, and what only looks like a reference is none."""
+    assert schema_flaw(schema) is None
