@@ -22,7 +22,7 @@ from turngate.contract.verdict import Verdict
 from turngate.errors import ContractError, EnvironmentFailed
 from turngate.files import default_cache
 from turngate.model import EngineResumeCapability
-from turngate.process import Stop
+from turngate.process import Stop, executable
 from turngate.process.executable import identity
 from turngate.process.probe_results import Capability, ProbeResult, save_result
 from turngate_probes.simulate.process import install
@@ -102,9 +102,7 @@ def test_a_second_look_is_a_look_at_the_file(desk: Desk, engines: Engines, monke
     first = engines.find("codex")
     monkeypatch.setattr(load, "parse", lambda *_, **__: pytest.fail("a contract was read again"))
     monkeypatch.setattr("shutil.which", lambda *_: pytest.fail("PATH was searched again"))
-    monkeypatch.setattr(
-        "turngate_reference.engine.lookup.run", lambda *_, **__: pytest.fail("the engine was run again")
-    )
+    monkeypatch.setattr(executable, "run", lambda *_, **__: pytest.fail("the engine was run again"))
     assert engines.find("codex") is first
 
 
