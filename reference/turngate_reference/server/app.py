@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -56,25 +56,21 @@ class Server:
     def __init__(self, settings: ServerSettings) -> None:
         """Take the data directory and settle what an earlier server left; EnvironmentFailed if it can't be used."""
         load.prepare()  # here, since turns and requests read contracts on many threads
-        self._stack = ExitStack()
         self._stop = Stop()
         self._started, self._verify = False, settings.verify
         self._records = Records(settings.data)
         root = settings.data.root
         _check_is_text(root)
-        try:
-            settings.data.make()
-            self._stack.enter_context(locked(root / "server.lock", str(root)))
-            self.store = Store(settings.data.database)
-            self._stack.callback(self.store.close)
-            recover(self.store, self._records)
-        except OSError as error:
-            self._stack.close()
-            hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
-            raise EnvironmentFailed(f"{root} can't be used: {error.strerror}", hint) from error
-        except BaseException:
-            self._stack.close()
-            raise
+        with ExitStack() as opened:
+            try:
+                settings.data.make()
+                opened.enter_context(locked(root / "server.lock", str(root)))
+                self.store = opened.enter_context(closing(Store(settings.data.database)))
+                recover(self.store, self._records)
+            except OSError as error:
+                hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
+                raise EnvironmentFailed(f"{root} can't be used: {error.strerror}", hint) from error
+            self._opened = opened.pop_all()
         profiles = Profiles(
             HelpSurvey(self._stop, settings.environment), Verifier(settings.verify, root, self._stop),
             settings.environment,
@@ -129,7 +125,7 @@ class Server:
             self._watch.join()
         self.engines.close()
         self.store.wake()
-        self._stack.close()
+        self._opened.close()
 
 
 def _check_is_text(path: Path) -> None:

@@ -6,8 +6,7 @@ The first line of the function's docstring is what `turngate --help` shows; it i
 import logging
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -68,7 +67,7 @@ to, 2 it could not start."""
 )
 @click.option(
     "--verify",
-    type=click.Choice([each.value for each in Verify]),
+    type=click.Choice([moment.value for moment in Verify]),
     default=Verify.BACKGROUND.value,
     show_default=True,
     help="Run two turns of each engine against a stub model to see that it resumes, unless that is known: "
@@ -107,7 +106,7 @@ def serve(  # noqa: PLR0913 - as it has options
         data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify)
     )
     # bound first: a server that finds its port taken must not have begun to work on the queue
-    with bound(family, address) as listening, _running(settings) as core:
+    with bound(family, address) as listening, closing(Server(settings)) as core:
         listener = WebListener(create_app(core, guarding, open_streams, metrics), listening, open_streams)
 
         def end(*_: object) -> None:
@@ -124,29 +123,22 @@ def serve(  # noqa: PLR0913 - as it has options
     return 0
 
 
-@contextmanager
-def _running(settings: ServerSettings) -> Iterator[Server]:
-    core = Server(settings)
-    try:
-        yield core
-    finally:
-        core.close()
-
-
 def _started(core: Server, at: str, settings: ServerSettings) -> str:
     engines = core.engines.every(patience=0)
-    found = [each["engine"] + " (simulated)" * each["simulated"] for each in engines if each["executable"]]
+    names = [engine["engine"] + " (simulated)" * engine["simulated"] for engine in engines if engine["executable"]]
     slots = f"{settings.slots} slot{'s' if settings.slots > 1 else ''}"
-    here = f"turngate serves {at} (data: {settings.data.root}; {slots}; engines: {', '.join(found) or 'none on PATH'})"
-    return here if found else f"{here}\n{_no_engines()}"
+    here = f"turngate serves {at} (data: {settings.data.root}; {slots}; engines: {', '.join(names) or 'none on PATH'})"
+    return here if names else f"{here}\n{_no_engines()}"
 
 
 def _no_engines() -> str:
     """Return what was looked for, and how to get an engine."""
-    known = [load.contract(engine).at() for engine in load.engines()]
-    names = ", ".join(each.executable for each in known)
-    published = [each for each in known if each.npm and each.lifecycle.status == "active"]
-    installs = "".join(f"    npm install --global {each.npm.package}\n" for each in published if each.npm)
+    contracts = [load.contract(engine).at() for engine in load.engines()]
+    names = ", ".join(contract.executable for contract in contracts)
+    packages = [
+        contract.npm.package for contract in contracts if contract.npm and contract.lifecycle.status == "active"
+    ]
+    installs = "".join(f"    npm install --global {package}\n" for package in packages)
     return (
         f"No engine is on PATH: looked for {names}. Install one that you have an account for:\n{installs}"
         "Or try a simulated one, which needs no account and no network, and start this server again:\n"

@@ -42,7 +42,7 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
 
 
 def address_of(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
-    """Look a host up; gives the family and the address to bind, EnvironmentFailed if there is none."""
+    """Return the family and the address of a host to bind; EnvironmentFailed if there is none."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
@@ -52,18 +52,11 @@ def address_of(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
 
 def bound(family: socket.AddressFamily, address: Any) -> socket.socket:
     """Bind an address, so that nobody else can; EnvironmentFailed if somebody has."""
-    listening = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family is socket.AF_INET6:
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listening.bind(address)
-        listening.listen()
-    except (OSError, OverflowError) as error:
-        listening.close()
+        return socket.create_server(address, family=family)
+    except OSError as error:
         hint = "choose another --port (0 takes a free one)"
         raise EnvironmentFailed(f"can't listen on {address[0]} port {address[1]}: {error}", hint) from error
-    return listening
 
 
 def url(listening: socket.socket) -> str:
