@@ -144,7 +144,7 @@ def _sticky_options(
     """Return the options of the mode, and those of the caller with the model."""
     sticky = contract.sticky
     if sticky.transport == "none":
-        raise RefusedError(f"{contract.engine} can't be kept over several turns", "its contract names no transport")
+        raise RefusedError(f"{contract.engine} can't be sticky", "its contract names no transport")
     chosen = _chosen(contract, mode, options, model if sticky.model == "argument" else None, ())
     for placed in read_options(contract, options):
         if placed.option.flag not in sticky.options:

@@ -147,7 +147,7 @@ class Conversations(Struct, frozen=True):
 
 @contextmanager
 def _naming(handle: str) -> Iterator[None]:
-    """Have what fails from here on say the handle, by which the conversation that there is now can be found."""
+    """Add to what fails from here on the handle, by which the new conversation can be found."""
     try:
         yield
     except EnvironmentFailed as failed:

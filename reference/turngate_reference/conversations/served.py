@@ -1,4 +1,4 @@
-"""Runs of `turngate serve` at a terminal: the store decides who continues one, as it does between HTTP replies."""
+"""Runs of `turngate serve` at a terminal: the store decides which reply continues one, as between HTTP replies."""
 
 import os
 import sqlite3
@@ -22,7 +22,7 @@ from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator import headless, transitions
 from turngate_reference.server.orchestrator.decide import failed
 from turngate_reference.server.orchestrator.documents import links
-from turngate_reference.server.orchestrator.headless import HeadlessTurn, TextEvents, TurnFailed
+from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, text_events
 from turngate_reference.server.orchestrator.recovery import settle_terminal_turn
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
 from turngate_reference.server.states import ENDED, RunErrorCode, State
@@ -71,11 +71,11 @@ class ServedRun:
         if claimed is None:
             raise EnvironmentFailed(f"the question of {self.run.handle} is closed: somebody else was first", _SEE)
         self.records.keep(claimed, State.RUNNING, claimed.session)
-        events = TextEvents(self.store, claimed)
+        add_event = text_events(self.store, claimed)
 
         def on_text_and_event(text: str) -> None:
             on_text(text)
-            events(text)
+            add_event(text)
 
         return self._play(changed(turn, run=claimed, on_text=on_text_and_event), built, session, stop)
 
@@ -92,7 +92,7 @@ class ServedRun:
             decision, came = headless.failure(run, error), transitions.TurnResult(time.monotonic() - start)
         # before the state is told, as on the server: the next turn can't have begun
         self.records.keep(run, decision.state, run.session)
-        headless.write_end(self.store, run, decision, came, _waited_or(stop))
+        transitions.end_turn_eventually(self.store, run, decision, came, _waited_or(stop))
         ended = runs.find(self.store, run.run_id) or run
         if done is None:
             raise EnvironmentFailed(_news(ended), _SEE)
@@ -142,8 +142,8 @@ def _reason_against(store: Store, run: Run) -> str:
         return "turngate serve is running its turn, or was killed in it"
     if run.is_sticky:
         if run.state is State.WAITING_USER:
-            return f"turngate serve keeps its process (sticky_process); POST the reply to {links(run.run_id)['reply']}"
-        return "its session ended with its process (sticky_process)"
+            return f"its sticky process belongs to turngate serve; POST the reply to {links(run.run_id)['reply']}"
+        return "its session ended with its sticky process"
     if run.state in ENDED and run.workspace and (other := runs.unfinished_in(store, run.workspace)):
         return f"the unfinished run {other} works in {run.workspace}"
     return lost_workspace(run) or ""

@@ -1,4 +1,4 @@
-"""One attempt at a turn: an engine's process from its start to its end, with its traces kept on disk."""
+"""One attempt at a turn: an engine's process from its start to its end, with its traces on disk."""
 
 import json
 import logging
@@ -23,7 +23,7 @@ MAX_TRACE = 64 * 2**20
 
 
 class NoRoom(EnvironmentFailed):
-    """The traces of an attempt can't be kept."""
+    """The traces of an attempt can't be written."""
 
 
 class Attempt(Struct, frozen=True):
@@ -78,7 +78,7 @@ class RunOptions(Struct, frozen=True):
 def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, terms: RunOptions) -> Attempt:
     """Run the engine to its end, read by `reader`; EnvironmentFailed if it can't be started.
 
-    Command, stdout and stderr are kept in `folder`; NoRoom if they can't be.
+    Command, stdout and stderr are written to `folder`; NoRoom if they can't be.
     """
     argv = (str(engine.executable), *built.arguments)
     stdin = Stdin.CLOSED if built.stdin is None else built.stdin
@@ -93,11 +93,11 @@ def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, fold
         tag=terms.tag,
     )
     with ExitStack() as files:
-        kept = _keep(folder, argv, engine, files)
+        opened = _opened(folder, argv, engine, files)
 
         def on_output(stream: str, chunk: bytes) -> bool:
             name: Stream = "stdout" if stream == "stdout" else "stderr"
-            trace = kept[name]
+            trace = opened[name]
             try:
                 trace.write(chunk[: max(0, MAX_TRACE - trace.tell())])
             except OSError as error:
@@ -122,7 +122,7 @@ def write_command(folder: Path, argv: Sequence[str], version: str | None) -> Non
     (folder / "command.json").write_text(json.dumps({"argv": argv, "version": version}, indent=2) + "\n", "utf-8")
 
 
-def _keep(folder: Path, argv: tuple[str, ...], engine: InstalledEngine, files: ExitStack) -> dict[Stream, FileIO]:
+def _opened(folder: Path, argv: tuple[str, ...], engine: InstalledEngine, files: ExitStack) -> dict[Stream, FileIO]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_command(folder, argv, engine.version)

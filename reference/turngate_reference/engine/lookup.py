@@ -1,13 +1,12 @@
 """Finds an engine on this machine and the claims that hold for its release."""
 
-import json
 import os
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from msgspec import Struct
+from msgspec import Struct, json
 
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
@@ -44,45 +43,41 @@ def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
 
 def locate(newest: EngineContract) -> Path:
     """Find an engine's executable on PATH; EnvironmentFailed if there is none."""
-    found = shutil.which(newest.executable)
-    if found is None:
+    path = shutil.which(newest.executable)
+    if path is None:
         hint = f"install it: npm install --global {newest.npm.package}" if newest.npm else "put it on PATH"
         raise EnvironmentFailed(f"{newest.title} is not installed: no {newest.executable} on PATH", hint)
-    return Path(found).absolute()
+    return Path(path).absolute()
 
 
 def version_of(
     newest: EngineContract, executable: Path, data: DataDir, env: Mapping[str, str], stop: Stop
 ) -> str | None:
-    """Return the release that an executable says to be, by memory if the file has not changed; None: it says none."""
+    """Return the version that an executable says, from the cache if the file has not changed; None: it says none."""
     now = identity(executable)
-    known = _known(data)
+    known = _known_versions(data)
     # by the name on PATH, since version managers lead the names of many engines to one program of theirs
     seen, version = known.get(str(executable), ("", ""))
     if seen != now:
         version = version_said(executable, newest.version_query, env, stop) or ""
-        if version:
-            _keep(data, known | {str(executable): [now, version]})
+        # a cache that can't be written only costs time
+        with suppress(OSError):
+            if version:
+                data.make()
+                text = json.format(json.encode(known | {str(executable): (now, version)})).decode()
+                write_atomically(data.versions, text + "\n")
     return version or None
 
 
 def covering(contract: load.Contract, newest: EngineContract, version: str | None) -> EngineContract:
-    """Resolve the claims for a release, those of the newest one where nothing else is said of it."""
+    """Resolve the claims for a release, or for the newest one where the contract does not cover it."""
     with suppress(ValueError, NotCoveredError):
         return contract.at(version)
     return newest
 
 
-def _known(data: DataDir) -> dict[str, list[str]]:
+def _known_versions(data: DataDir) -> dict[str, tuple[str, str]]:
+    """Read the identity and version of each executable that was asked; empty if that can't be read."""
     with suppress(OSError, ValueError):
-        known = json.loads(data.versions.read_text("utf-8"))
-        if isinstance(known, dict) and all(isinstance(each, list) and len(each) == 2 for each in known.values()):  # noqa: PLR2004
-            return known
+        return json.decode(data.versions.read_bytes(), type=dict[str, tuple[str, str]])
     return {}
-
-
-def _keep(data: DataDir, known: dict[str, list[str]]) -> None:
-    """Remember versions; a cache that can't be written only costs time."""
-    with suppress(OSError):
-        data.make()
-        write_atomically(data.versions, json.dumps(known, indent=2) + "\n")

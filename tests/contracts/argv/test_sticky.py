@@ -61,10 +61,10 @@ def test_an_option_that_a_kept_engine_can_not_take_is_refused(mode: Mode, option
         sticky(load.contract("codex").at(), mode, options=options)
 
 
-def test_an_engine_without_transport_is_not_kept() -> None:
+def test_an_engine_without_transport_is_not_sticky() -> None:
     """It is refused with the reason."""
     codex = replace(load.contract("codex").at(), sticky=Sticky("none"))
-    with pytest.raises(RefusedError, match="can't be kept"):
+    with pytest.raises(RefusedError, match="can't be sticky"):
         sticky(codex, Mode.AUTO)
 
 

@@ -147,8 +147,8 @@ def test_no_auto_flag_is_passed_on_any_path(house: House) -> None:
     [
         (State.QUEUED, None, "it is queued for its next turn in turngate serve"),
         (State.RUNNING, None, "turngate serve is running its turn, or was killed in it"),
-        (State.WAITING_USER, STICKY, "turngate serve keeps its process (sticky_process); POST the reply to /v1/runs/"),
-        (State.SUCCEEDED, STICKY, "its session ended with its process (sticky_process)"),
+        (State.WAITING_USER, STICKY, "its sticky process belongs to turngate serve; POST the reply to /v1/runs/"),
+        (State.SUCCEEDED, STICKY, "its session ended with its sticky process"),
     ],
 )
 def test_what_can_not_be_continued_is_refused_with_the_reason(

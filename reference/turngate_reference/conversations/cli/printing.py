@@ -13,7 +13,7 @@ from turngate_reference.conversations.conversation import Done
 from turngate_reference.engine.attempt import traces
 from turngate_reference.handle_record import HandleRecord
 
-# beside newlines and tabs what joins emoji and letters: it has no shape of its own, but gives it to others
+# apart from newlines and tabs what joins emoji and letters: it has no shape of its own, but gives it to others
 _KEPT = "\n\t\u200c\u200d"
 _STDERR_LINES = 10
 

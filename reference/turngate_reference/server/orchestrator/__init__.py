@@ -1,1 +1,1 @@
-"""What happens to a run from its creation to its end, whoever asks for it."""
+"""What happens to a run from its creation to its end."""

@@ -1,7 +1,6 @@
 """Slots and the queue: starts the turns of queued runs, first in, first out, as slots become free."""
 
 import logging
-import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Collection
@@ -29,7 +28,7 @@ class Runner(Protocol):
 
 
 class Dispatcher:
-    """Gives each turn a slot and a thread of its own, for as long as it runs."""
+    """Runs each turn in a slot and on a thread of its own."""
 
     def __init__(self, store: Store, records: Records, slots: int) -> None:
         self.slots = slots
@@ -37,7 +36,6 @@ class Dispatcher:
         # by the tag of the claim: a run may be claimed anew while the thread of its last turn is still ending
         self._held: dict[str, tuple[str, Stop]] = {}
         self._threads: set[threading.Thread] = set()
-        self._unstarted: list[tuple[Run, str]] = []
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._released = threading.Condition(self._lock)
@@ -114,7 +112,6 @@ class Dispatcher:
             if self._closing.is_set():
                 return
             try:
-                self._settle_unstarted()
                 while not self._closing.is_set() and self.held < self.slots:
                     held_back = self._unsettled(transitions.first_turns(self._store))
                     if not transitions.is_queued(self._store, held_back):
@@ -142,8 +139,12 @@ class Dispatcher:
         try:
             self._start(run, tag, stop)
         except Exception as error:
-            self._unstarted.append((run, f"its turn was not started: {type(error).__name__}: {error}"))
             self._release(tag)
+            why = f"its turn was not started: {type(error).__name__}: {error}"
+            decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, why)
+            self._records.keep(run, decision.state, run.session)
+            came = transitions.TurnResult(0.0)
+            transitions.end_turn_eventually(self._store, run, decision, came, self._closing.wait)
             raise
         # a cancel that came between the claim and this found nothing to stop
         current = runs.find(self._store, run.run_id)
@@ -159,18 +160,6 @@ class Dispatcher:
                 thread.start()
             except BaseException:
                 self._threads.discard(thread)
-                raise
-
-    def _settle_unstarted(self) -> None:
-        """Fail the runs that were claimed and whose turn has got no thread."""
-        while self._unstarted:
-            run, why = self._unstarted.pop()
-            decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, why)
-            self._records.keep(run, decision.state, run.session)
-            try:
-                transitions.end_turn(self._store, run, decision, transitions.TurnResult(0.0))
-            except sqlite3.Error:
-                self._unstarted.append((run, why))
                 raise
 
     def _work(self, run: Run, stop: Stop) -> None:

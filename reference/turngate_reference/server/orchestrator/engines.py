@@ -206,12 +206,12 @@ def _described(
 
 
 def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:
-    """Describe by its contract how one process of an engine can be kept over several turns."""
+    """Describe the sticky process of an engine by its contract."""
     sticky, transport = contract.sticky, contract.sticky.transport
     asks, verified = sticky.interactive is not None, "sticky" not in contract.unverified and not simulated
     supported = transport != "none" and asks
     if transport == "none":
-        detail = "the contract names no way to keep a process"
+        detail = "the contract names no transport of a sticky process"
     elif not supported:
         detail = f"the contract does not say how it asks before it acts over {transport}"
     elif simulated:

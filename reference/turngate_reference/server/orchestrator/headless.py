@@ -1,4 +1,4 @@
-"""One turn of a run in a process of its own, whoever runs it: the server, or `turngate resume` for a waiting run."""
+"""One turn of a run in a process of its own, run by the server, or by `turngate resume` for a waiting run."""
 
 import logging
 import re
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 
 MAX_TEXTS = 1000
 MAX_TEXT = 64 * 2**10
-RETRY_SECONDS = 1.0
 
 
 class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a fault of ours
@@ -136,20 +135,19 @@ class HeadlessTurn:
         return session_exists(self.engine.contract.store, session["handle_value"], run.locations, run.cwd) is True
 
 
-class TextEvents:
-    """Passes the agent's texts on as events, within bounds; what can't be written is left out."""
+def text_events(store: Store, run: Run) -> Callable[[str], None]:
+    """Return what passes the agent's texts on as events, within bounds; what can't be written is left out."""
+    left = MAX_TEXTS
 
-    def __init__(self, store: Store, run: Run) -> None:
-        self._store, self._run, self._left = store, run, MAX_TEXTS
+    def add(text: str) -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            with suppress(sqlite3.Error), store.writing() as connection:
+                data = {"turn_index": run.turn_index, "text": text[:MAX_TEXT]}
+                runs.add_event(connection, run.run_id, "text", data)
 
-    def __call__(self, text: str) -> None:
-        """Write an event."""
-        if self._left <= 0:
-            return
-        self._left -= 1
-        with suppress(sqlite3.Error), self._store.writing() as connection:
-            told = {"turn_index": self._run.turn_index, "text": text[:MAX_TEXT]}
-            runs.add_event(connection, self._run.run_id, "text", told)
+    return add
 
 
 def failure(run: Run, error: Exception) -> Decision:
@@ -158,19 +156,6 @@ def failure(run: Run, error: Exception) -> Decision:
         return error.decision
     log.error("turn %s of %s failed in turngate itself", run.turn_index, run.run_id, exc_info=error)
     return failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}")
-
-
-def write_end(store: Store, run: Run, decision: Decision, came: TurnResult, wait: Callable[[float], bool]) -> None:
-    """End the turn in the store as soon as it can be written; `wait` waits for seconds, and says whether to give up."""
-    while True:
-        try:
-            transitions.end_turn(store, run, decision, came)
-        except sqlite3.Error:
-            log.exception("the end of turn %s of %s can't be written yet", run.turn_index, run.run_id)
-            if wait(RETRY_SECONDS):
-                return
-        else:
-            return
 
 
 def _resume_failed(detail: str) -> TurnFailed:

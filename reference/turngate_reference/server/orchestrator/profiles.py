@@ -101,8 +101,8 @@ class Profiles:
         if on_wire.status is Status.PROVEN:
             detail = f"{_ON_THE_WIRE}: {on_wire.detail}{dated}"
             return EngineResumeCapability(supported=True, probe_method="command", detail=detail)
-        kept = f"session store: sessions can be kept in {directory}"
-        shown = kept if wanted else "help: it names what a resume needs"
+        stored = f"session store: sessions can be kept in {directory}"
+        shown = stored if wanted else "help: it names what a resume needs"
         return EngineResumeCapability(
             supported=True, probe_method="filesystem" if wanted else "command",
             detail=f"{shown}; not {_ON_THE_WIRE}: {on_wire.detail}",
@@ -135,7 +135,7 @@ def _unwritable(directory: Path | None) -> str:
     """Return why a directory can neither be written nor made; empty if it can."""
     if directory is None or not directory.is_absolute():
         return "nothing says where" if directory is None else f"{directory} is no absolute path"
-    at = next(each for each in (directory, *directory.parents) if os.path.lexists(each))
+    at = next(path for path in (directory, *directory.parents) if os.path.lexists(path))
     if not at.is_dir():
         return f"{at} is no directory"
     return "" if os.access(at, os.W_OK | os.X_OK) else f"{at} can't be written"

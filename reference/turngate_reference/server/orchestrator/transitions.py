@@ -1,12 +1,13 @@
 """The transactions that move runs and their turns: claims, replies, questions, and how turns and runs end.
 
-Each is one compare-and-set of the run's state in the store: whoever comes second finds another state.
+Each is one compare-and-set of the run's state in the store: what comes second finds another state.
 """
 
 import json
+import logging
 import secrets
 import sqlite3
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -18,6 +19,9 @@ from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import Run
 from turngate_reference.server.store.runs import add_event, now
 
+log = logging.getLogger(__name__)
+
+RETRY_SECONDS = 1.0
 MAX_CONTEXT = 64 * 2**10
 _MAY_BEGIN = """
     SELECT run_id, turn_index, started_at FROM runs
@@ -146,6 +150,21 @@ def end_turn(store: Store, run: Run, decision: Decision, came: TurnResult, **col
         if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **({"process": None} | columns)):
             raise RuntimeError(f"{run.run_id} does not run any more")
     return decision.state
+
+
+def end_turn_eventually(
+    store: Store, run: Run, decision: Decision, came: TurnResult, wait: Callable[[float], bool]
+) -> None:
+    """End the turn as soon as the store can be written; `wait` waits for seconds, and returns whether to give up."""
+    while True:
+        try:
+            end_turn(store, run, decision, came)
+        except sqlite3.Error:
+            log.exception("the end of turn %s of %s can't be written yet", run.turn_index, run.run_id)
+            if wait(RETRY_SECONDS):
+                return
+        else:
+            return
 
 
 def ask_permission(store: Store, run: Run, interaction: Interaction, request_id: str, **columns: Any) -> bool:

@@ -12,10 +12,10 @@ from turngate.model import Mode
 from turngate.process import Stop
 from turngate_reference.engine.attempt import traces
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator import headless
+from turngate_reference.server.orchestrator import headless, transitions
 from turngate_reference.server.orchestrator.decide import Decision, failed
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.headless import HeadlessTurn, TextEvents, TurnFailed
+from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, text_events
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.prompts import first_prompt
 from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
@@ -57,9 +57,9 @@ class TurnRunner:
             decision, came = self._turn(run, engine, stop, start)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code and frees its slot
             decision, came = headless.failure(run, error), TurnResult(time.monotonic() - start)
-        # before the state is written: who sees it finds the record, and the next turn can't have begun
+        # before the state is written: a reader of it finds the record, and the next turn can't have begun
         self.records.keep(run, decision.state, came.session or run.session)
-        headless.write_end(self.store, run, decision, came, self.closing.wait)
+        transitions.end_turn_eventually(self.store, run, decision, came, self.closing.wait)
         self.observe(run.engine, came.outcome, came.seconds)
         return True
 
@@ -79,10 +79,10 @@ class TurnRunner:
             tuple(run.request["engine_options"]),
         )  # fmt: skip
         prompt = first_prompt(run.request, run.artifacts)
-        self.sticky.begin(StickyRun(run, engine, prompt, TextEvents(self.store, run)), request)
+        self.sticky.begin(StickyRun(run, engine, prompt, text_events(self.store, run)), request)
 
     def _turn(self, run: Run, engine: InstalledEngine, stop: Stop, start: float) -> tuple[Decision, TurnResult]:
-        turn = HeadlessTurn(self.store, run, engine, self._env(engine, run.locations), TextEvents(self.store, run))
+        turn = HeadlessTurn(self.store, run, engine, self._env(engine, run.locations), text_events(self.store, run))
         resumed = turn.session() if run.turn_index > 1 else None
         reply = runs.last_answer(self.store, run.run_id, run.turn_index) if resumed else None
         built = turn.command(resumed, reply or "")

@@ -90,16 +90,16 @@ class Verifier:
             # another server may have done it meanwhile
             if self._stop.is_set() or self._known(engine):
                 return
-            found = self._run(engine)
+            verified = self._run(engine)
             if _is_unchanged(engine) and not self._stop.is_set():
-                self._here[_key(engine)] = found
+                self._here[_key(engine)] = verified
 
     def _known(self, engine: InstalledEngine) -> Verified | None:
-        found = _saved(engine) or self._here.get(_key(engine))
-        if found and found.status is Status.PROVEN and is_simulated(engine.executable):
+        known = _saved(engine) or self._here.get(_key(engine))
+        if known and known.status is Status.PROVEN and is_simulated(engine.executable):
             detail = "a simulated engine resumes, which shows nothing of the real one"
-            return Verified(Status.UNPROVEN, detail, found.at)
-        return found
+            return Verified(Status.UNPROVEN, detail, known.at)
+        return known
 
     def _run(self, engine: InstalledEngine) -> Verified:
         options = ("--contracts", str(folder)) if (folder := overlay()) else ()
@@ -112,14 +112,14 @@ class Verifier:
         at = datetime.now(UTC)
         try:
             outcome = run(request, stop=self._stop)
-            found = _PRINTED.decode(outcome.stdout)
+            printed = _PRINTED.decode(outcome.stdout)
         except EnvironmentFailed as failed:
             return Verified(Status.UNPROVEN, str(failed), at)
         except ValueError:
             how = f"exit code {outcome.exit_code}" if outcome.ended is Ended.EXIT else f"ended after {DEADLINE:.0f} s"
             said = visible(bounded(outcome.stderr.decode("utf-8", "replace").strip(), _LONGEST_REASON), "\n")
             return Verified(Status.UNPROVEN, f"turngate verify: {how}" + (f": {said}" if said else ""), at)
-        return Verified(Status(found.status), found.detail, at)
+        return Verified(Status(printed.status), printed.detail, at)
 
 
 def _saved(engine: InstalledEngine) -> Verified | None:
@@ -129,11 +129,11 @@ def _saved(engine: InstalledEngine) -> Verified | None:
     if (probed := last_result(name, engine.executable, cache)) and probed.version == engine.version:
         status = Status.PROVEN if probed.capability.supported else Status.REFUTED
         return Verified(status, f"turngate probe: {probed.capability.detail}", probed.at)
-    found = last_verification(name, engine.executable, cache)
+    saved = last_verification(name, engine.executable, cache)
     about = (engine.version, engine.contract.contract_version)
-    if found is None or (found.version, found.contract_version) != about:
+    if saved is None or (saved.version, saved.contract_version) != about:
         return None
-    return Verified(Status(found.status), found.detail, found.at)
+    return Verified(Status(saved.status), saved.detail, saved.at)
 
 
 def _is_unchanged(engine: InstalledEngine) -> bool:

@@ -1,1 +1,1 @@
-"""Sticky engine processes, kept over several turns on the protocols that the engines speak."""
+"""Sticky engine processes, which run several turns, over the protocols that the engines speak."""

@@ -11,7 +11,7 @@ from turngate.model import Mode
 
 @dataclass(frozen=True, slots=True)
 class StickyRequest:
-    """A process to keep: `env` is complete, `tag` marks its whole tree, `traces` is the folder of its traces.
+    """A sticky process to start: `env` is complete, `tag` marks its whole tree, `traces` is the folder of its traces.
 
     No two processes may have the same `tag`, since all that carry it are ended together. `options` are the caller's,
     as for a headless turn; those that the contract does not name for a sticky process are refused. `traces`

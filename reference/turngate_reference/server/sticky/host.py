@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from turngate_reference.server.sticky.events import Gone, StickyEvent, StickyRequest
 from turngate_reference.server.sticky.session import StickySession
 
-# threads that start and end processes, however many of these there are; more would keep the others from running
+# threads that start and end processes, however many of these there are; more would hinder the others
 WORKERS = 2
 
 Listener = Callable[[StickyEvent], None]

@@ -27,7 +27,7 @@ _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[]PX^_][^\x07\x1b]*(?:\x07|
 class ProcessPipes:
     """Lines to and from a process, traced; `lost` is done, with the reason, once it can't be talked to any more.
 
-    It is lost when the started process exits, whoever else holds its pipes, when a pipe ends, and when it can't
+    It is lost when the started process exits, even if others hold its pipes, when a pipe ends, and when it can't
     be written to. `on_line` gets what it prints; a line of more than 8 MiB is dropped.
     """
 

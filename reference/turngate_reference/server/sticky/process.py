@@ -44,12 +44,12 @@ class Started:
 def start(request: StickyRequest) -> Started:
     """Start the process, once its configuration has been seen to ask where the contract says how.
 
-    The command is kept among the traces.
+    The command is written among the traces.
 
     Raises:
         RefusedError: an option can't be passed.
         EnvironmentFailed: it could not be started.
-        OSError: the command can't be kept.
+        OSError: the command can't be written.
         TransportError: the configuration in force lets it act without asking.
     """
     arguments = argv.sticky(request.contract, request.mode, options=request.options, model=request.model)

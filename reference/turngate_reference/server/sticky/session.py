@@ -75,7 +75,7 @@ class StickySession:
         self._ended.set()
 
     async def run(self) -> None:
-        """Keep the process until it is ended or lost, and leave nothing of it behind."""
+        """Run the process until it is ended or lost, and leave nothing of it behind."""
         try:
             started = await self._off_loop(self._start)
             try:
@@ -186,7 +186,7 @@ def transport_of(contract: EngineContract) -> type[Transport]:
         case "stream_json":
             return StreamJsonTransport
         case _:
-            raise TransportError(f"{contract.engine} can't be kept over several turns")
+            raise TransportError(f"{contract.engine} can't be sticky: its contract names no transport")
 
 
 def _why(talk: "asyncio.Task[None]") -> str:
