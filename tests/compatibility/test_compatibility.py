@@ -150,7 +150,7 @@ def test_a_release_that_was_asked_single_clauses_shows_nothing_of_other_claims(
 ) -> None:
     """It is a neighbour of those claims alone whose evidence is a clause that it was asked."""
     contract = deepcopy(load.contract("codex"))
-    contract.document.data["help"][0]["until"] = "0.117.0"
+    contract.document.data["help"]["until"] = "0.117.0"
     monkeypatch.setattr(load, "contract", lambda _: contract)
     engine = after(report(release("0.9.0"), asked=asked or ()), report(release("0.117.0")))
     found = {each.claim: each.before for each in boundaries("codex", engine) if each.version == "0.117.0"}

@@ -338,8 +338,7 @@ def test_slots_in_values_are_not_filled() -> None:
 def test_template_that_widens_is_never_filled_in_interactive(build: Literal["start", "resume"]) -> None:
     """A contract whose own template holds an auto-approve flag is wrong: nothing is built but in mode auto."""
     document = deepcopy(load.contract("codex").document)
-    for launch in document.data["launch"]:
-        launch[build].insert(1, "--yolo")
+    document.data["launch"][build].insert(1, "--yolo")
     contract = load.Contract(document).at()
     given_ = (CODEX.handle.nonexistent_id,) if build == "resume" else ()
     made = resume if build == "resume" else start

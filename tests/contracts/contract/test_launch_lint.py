@@ -16,8 +16,9 @@ from turngate.model import Mode
 def launched(engine: str, key: str, template: Sequence[str]) -> load.Contract:
     """Return a packaged contract of which every release has another template."""
     document = deepcopy(load.contract(engine).document)
-    for launch in document.data["launch"]:
-        launch[key] = list(template)
+    launch = document.data["launch"]
+    for claim in (launch, *(change["set"] for change in launch.get("changes", ()))):
+        claim[key] = list(template)
     return load.Contract(document)
 
 

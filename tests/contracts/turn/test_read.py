@@ -527,7 +527,7 @@ def test_block_on_the_wrong_stream_is_told_by_both() -> None:
 
 def test_block_that_strayed_stands_alone_where_there_is_but_one() -> None:
     """An id that is wanted in the only record there is is misplaced on the other stream, and never handed out."""
-    only = altered("iflow", lambda data: data["handle"][-1].update(record="only"))
+    only = altered("iflow", lambda data: data["handle"].update(record="only"))
     _, stderr = transcript(IFLOW, IDS["iflow"], SAID)
     handle = read_turn(only, INTERACTIVE, stderr, b"", 0).handle
     assert (handle.value, handle.problem) == (None, HandleProblem.PLACE)
@@ -559,10 +559,10 @@ def test_id_in_a_record_of_another_kind_is_not_taken() -> None:
     """The field counts in the record that the contract names, on the right stream and on the other one."""
     stdout = transcript(CODEX, IDS["codex"], SAID)[0].replace(b'"thread.started"', b'"thread.named"')
     assert read_turn(CODEX, INTERACTIVE, stdout, b"", 0).handle.problem is HandleProblem.MISSING
-    matching = altered("iflow", lambda data: data["handle"][-1].update(match={"kind": "session"}))
+    matching = altered("iflow", lambda data: data["handle"].update(match={"kind": "session"}))
     _, block = transcript(IFLOW, IDS["iflow"], SAID)
     assert read_turn(matching, INTERACTIVE, block, b"", 0).handle.problem is HandleProblem.MISSING
-    telling = altered("opencode", lambda data: data["handle"][-1].update(match={"type": "text"}))
+    telling = altered("opencode", lambda data: data["handle"].update(match={"type": "text"}))
     assert read_turn(telling, INTERACTIVE, *transcript(OPENCODE, IDS["opencode"], SAID), 0).handle.detail == (
         "1 records lack sessionID"
     )
@@ -570,7 +570,7 @@ def test_id_in_a_record_of_another_kind_is_not_taken() -> None:
 
 def test_records_of_the_other_stream_are_no_answer_no_end_and_no_failure() -> None:
     """Where both streams hold records each claim is looked for on its own."""
-    both = altered("codex", lambda data: data["streams"][-1]["stderr"].update(framing="ndjson"))
+    both = altered("codex", lambda data: data["streams"]["stderr"].update(framing="ndjson"))
     failed = lines({"type": "turn.failed", "error": {"message": "no quota"}}).encode()
     reading = read_turn(both, AUTO, b"", transcript(CODEX, IDS["codex"], SAID)[0] + failed, 0)
     assert (reading.final_text, reading.ended, reading.failures, reading.census) == (None, False, (), {})

@@ -47,7 +47,7 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
         f"{kind}/{name}.yaml" for kind in ("engines", "simulations") for name in load.engines()
     ]
     assert "engines/iflow.yaml: valid\n" in clean
-    assert "engines/codex.yaml: valid, unverified: $.sticky[0]" in clean
+    assert "engines/codex.yaml: valid, unverified: $.sticky" in clean
 
 
 def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -57,7 +57,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.Captur
     assert code == 2
     assert len(wrong) == 2
     assert "$.lifecycle.status: 'asleep' is not one of" in wrong[0]
-    assert "$.help[0].evidence[0]: there is no clause 'no.such' (see clauses.yaml)" in wrong[1]
+    assert "$.help.evidence[0]: there is no clause 'no.such' (see clauses.yaml)" in wrong[1]
 
 
 def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -78,7 +78,7 @@ def test_a_range_that_a_recording_contradicts_is_found(
     """At the claim that says otherwise, with what was recorded."""
     file = changed(tmp_path, ("field: thread_id", "field: session_id"))
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
-    line = 1 + file.read_text().partition("  - handle_type")[0].count("\n")
+    line = 1 + file.read_text().partition("  handle_type")[0].count("\n")
     assert code == 2
     first = next(each for each in wrong if "contradict" in each)
     assert first.startswith(f"{file}:{line}:")
@@ -101,7 +101,7 @@ def test_a_release_that_no_range_covers_is_found(
     tmp_path: Path, recorded: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Somebody recorded it, so something must be said of it."""
-    file = changed(tmp_path, ("launch:\n  - start", "launch:\n  - since: 0.44.0\n    start"))
+    file = changed(tmp_path, ("launch:\n  start", "launch:\n  since: 0.44.0\n  start"))
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded)
     assert code == 2
     assert any("nothing is said of codex 0.42.0" in each and "but there are recordings" in each for each in wrong)

@@ -59,10 +59,10 @@ def test_a_result_stands_at_the_claim_of_the_contract() -> None:
     place = run_of(samples.mixed())["results"][0]["locations"][0]["physicalLocation"]
     lines = (ROOT / place["artifactLocation"]["uri"]).read_text().splitlines()
     document = load.contract("codex").document
-    ((section, number),) = {path for path in document.marks if document.marks[path][0] == place["region"]["startLine"]
-                            and len(path) == 2 and isinstance(path[1], int)}  # fmt: skip
-    assert {"clause": "resume.accepted"} in document.data[section][number]["evidence"]
-    assert lines[place["region"]["startLine"] - 1].lstrip().startswith("- ")
+    line = place["region"]["startLine"]
+    (claim,) = (claim for claim in document.claims() if document.marks[claim.path][0] == line)
+    assert {"clause": "resume.accepted"} in claim.evidence
+    assert lines[line - 1].startswith("  start: ")
 
 
 def test_the_same_failure_has_the_same_fingerprint_and_another_has_another() -> None:

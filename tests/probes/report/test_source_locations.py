@@ -45,7 +45,7 @@ def test_a_contract_of_ones_own_is_named_where_it_lies(root: Path, monkeypatch: 
     assert found is not None
     assert found[0] == "turngate/engines/codex.yaml"
     line = (own / "codex.yaml").read_text("utf-8").splitlines()[found[1] - 1]
-    assert line.lstrip().startswith("- ")
+    assert line.startswith("  start: ")
     monkeypatch.chdir(root)
     use_overlay(Path("turngate"))
     assert place_of(RELEASE, "resume.accepted") == found
