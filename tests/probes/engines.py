@@ -1,9 +1,9 @@
 """The fake engine as an executable, and cases played on it (or on a real engine) without the rest of a probe."""
 
-import sys
 import threading
 from pathlib import Path
 
+from tests.fakes.executables import headless
 from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.structs import EngineContract
@@ -17,8 +17,6 @@ from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.releases.npm import pinned_version
 from turngate_probes.releases.source import ReleaseSource, Target
 
-SOURCE = Path(__file__).with_name("fake_engine.py")
-
 
 def pinned_release(engine: str) -> tuple[EngineContract, Path]:
     """Return the contract and the executable of an engine's pinned release, from the cache or from npm."""
@@ -29,11 +27,7 @@ def pinned_release(engine: str) -> tuple[EngineContract, Path]:
 
 def install(folder: Path, *lies: str) -> Path:
     """Make the fake engine an executable named codex in `folder`, with these lies beside it."""
-    executable = folder / "codex"
-    executable.parent.mkdir(parents=True, exist_ok=True)
-    # isolated and without site packages, since it is started many times
-    executable.write_text(f"#!{sys.executable} -IS\n{SOURCE.read_text()}")
-    executable.chmod(0o755)
+    executable = headless(folder / "codex")
     (folder / "lies").write_text(" ".join(lies))
     return executable
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from ast import literal_eval
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,11 +13,11 @@ from typing import Any, NamedTuple
 import jsonschema
 import pytest
 
+from tests.fakes.executables import headless
 from turngate import cli
 from turngate.contract import load
 
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
-PLAYER = Path(__file__).with_name("scripted_engine.py")
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 OTHER = "01a20033-ee25-73a3-a8df-000000000000"
 OPENCODE_SESSION = "ses_0123456789abAAAAAAAAAAAAAA"
@@ -53,19 +54,16 @@ class Desk:
 
     def engine(self, name: str, *plays: Play, version: str | None = None, help_page: str | None = None) -> Path:
         """Put an engine on PATH, or give it other plays."""
-        self.path.mkdir(exist_ok=True)
         executable = self.path / name
         if not executable.exists():
-            # isolated and without site packages, since it is started many times
-            executable.write_text(f"#!{sys.executable} -IS\n{PLAYER.read_text()}")
-            executable.chmod(0o755)
+            headless(executable)
         named = [word for page in load.contract(name).at().help.pages for word in page.names]
         script = {
             "version": VERSIONS[name] if version is None else version,
             "help": " ".join(named) if help_page is None else help_page,
             "plays": plays,
         }
-        executable.with_suffix(".json").write_text(json.dumps(script))
+        executable.with_suffix(".plays").write_text(ascii(script))
         return executable
 
     def type(self, *words: str) -> Said:
@@ -123,7 +121,7 @@ class Desk:
     def calls(self, engine: str = "codex") -> list[dict[str, Any]]:
         """Return the calls of an engine, without those that asked for its version."""
         file = self.path / f"{engine}.calls"
-        calls = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        calls = [literal_eval(line) for line in file.read_text().splitlines()] if file.exists() else []
         return [call for call in calls if not {"--version", "--help"} & set(call["argv"])]
 
 

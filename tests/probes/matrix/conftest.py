@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.probes import engines, fake_npm
+from tests.fakes.executables import HEADLESS
+from tests.probes import fake_npm
 from turngate import cli
 
 VERSIONS = ("0.160.0", "0.161.0", "0.162.0-beta", "0.162.0", "0.163.0")
@@ -73,7 +74,7 @@ def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable} -IS\n{Path(fake_npm.__file__).read_text()}")
     program.chmod(0o755)
-    (tmp_path / "engine").write_text(f"#!{sys.executable} -IS\n{engines.SOURCE.read_text()}")
+    (tmp_path / "engine").write_text(HEADLESS)
     (tmp_path / "without").write_text("")
     (tmp_path / "calls").write_text("")
     monkeypatch.setenv("PATH", str(program.parent))

@@ -22,7 +22,7 @@ def meeting_in(shop: Shop) -> Path:
     meeting = shop.folder / "meeting"
     os.mkfifo(meeting)
     engine = shop.folder / "engine"
-    engine.write_text(engine.read_text().replace('(ME.parent / "meeting")', f"Path({str(meeting)!r})"))
+    engine.write_text(engine.read_text().replace('"meeting"', repr(str(meeting))))
     return meeting
 
 

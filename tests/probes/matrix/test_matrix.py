@@ -269,7 +269,7 @@ def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest
     meeting = shop.folder / "meeting"
     os.mkfifo(meeting)
     engine = shop.folder / "engine"
-    engine.write_text(engine.read_text().replace('(ME.parent / "meeting")', f"Path({str(meeting)!r})"))
+    engine.write_text(engine.read_text().replace('"meeting"', repr(str(meeting))))
 
     def interrupt() -> None:
         meeting.read_text()

@@ -1,16 +1,11 @@
-"""Kept processes: the whole way on a small engine through the real server, and the checks on visits made by hand."""
-
-import sys
-from pathlib import Path
+"""Kept processes: the checks on visits made by hand; the whole way is played by test_played and by the drifts."""
 
 import pytest
 from msgspec.structs import replace
 
-from tests.probes import engines
 from tests.probes import turns as t
 from tests.probes.server_level import server_runs as v
 from turngate.contract import load
-from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.process import Leftover
 from turngate_probes.clauses.registry import SkippedError
@@ -18,23 +13,11 @@ from turngate_probes.harness.cases import ANSWER, QUESTION
 from turngate_probes.harness.observations import Observation, Turn
 from turngate_probes.server_level.sticky_cases import STICKY_CASES
 
-SOURCE = Path(__file__).with_name("sticky_codex.py")
 CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
 KEPT, ENDS = STICKY_CASES
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)
 STICKY = {"kind": "sticky_process", "reason": "the run asked for it", "session_timeout_sec": 120}
 LOST, LATE = "INTERACTION_PROCESS_LOST", "INTERACTION_WAIT_TIMEOUT"
-
-
-def install(folder: Path, *lies: str) -> Path:
-    """Make the kept codex an executable with these lies."""
-    folder.mkdir()
-    words = " ".join(word for page in load.contract("codex").at().help.pages for word in page.names)
-    executable = folder / "codex"
-    executable.write_text(f"#!{sys.executable} -IS\n{SOURCE.read_text()}".replace('"HELP"', repr(words)))
-    executable.chmod(0o755)
-    (folder / "lies").write_text(" ".join(lies))
-    return executable
 
 
 def turn(name: str, *carries: str, runs: bool = True, text: str = QUESTION, **changes: object) -> Turn:
@@ -95,40 +78,6 @@ SPOILT: dict[str, tuple[str, Observation]] = {
     "it waits after the restart": ("restart", v.asked("sticky-ends/orphan-ended")),
     "the orphan lives on": ("restart", v.turn("sticky-ends/orphan", leftovers=(PROCESS,))),
 }
-
-
-@pytest.mark.long
-def test_every_clause_passes_through_the_server(tmp_path: Path) -> None:
-    """Three turns, a declined action, and three ends come out well."""
-    played = engines.play(install(tmp_path / "engine"), tmp_path, KEPT, ENDS)
-    assert played.seen.stopped == {}
-    results = played.judged()
-    assert {name: found.result.value for name, found in results.items()} == dict.fromkeys(CLAUSES, "pass")
-    left = {name for name, seen in played.seen.turns.items() if seen.leftovers}
-    assert left == {"sticky/turn-1", "sticky/turn-2"}
-
-
-@pytest.mark.long
-def test_a_process_that_does_not_obey_is_ended_all_the_same(tmp_path: Path) -> None:
-    """It must be killed, which its clause tells; each of its ends comes out well."""
-    played = engines.play(install(tmp_path / "engine", "stays"), tmp_path, KEPT, ENDS)
-    results = played.judged()
-    assert engines.failing(results) == {"sticky.ends-when-told"}
-    assert {name for name, found in results.items() if found.result is Result.PASS} == CLAUSES - engines.failing(
-        results
-    )
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "lie, caught", [
-        ("forgets", {"context-carried"}), ("acts", {"permission-asked"}), ("starts-anew", {"one-process"}),
-    ],
-)  # fmt: skip
-def test_an_engine_that_lies_is_caught(tmp_path: Path, lie: str, caught: set[str]) -> None:
-    """Through the whole server, each lie fails the clause that is there for it."""
-    results = engines.play(install(tmp_path / "engine", lie), tmp_path, KEPT).judged()
-    assert engines.failing(results) == {f"sticky.{name}" for name in caught}
 
 
 @pytest.mark.parametrize("clause", sorted(CLAUSES))

@@ -12,7 +12,7 @@ from turngate_reference.engine.lookup import find_engine
 
 
 def _versions_asked(desk: Desk, engine: str = "codex") -> int:
-    return (desk.path / f"{engine}.calls").read_text().count('"argv": ["--version"]')
+    return (desk.path / f"{engine}.calls").read_text().count("'argv': ['--version']")
 
 
 def test_the_version_is_asked_for_once(desk: Desk) -> None:

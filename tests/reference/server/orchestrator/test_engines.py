@@ -61,7 +61,7 @@ def _engines(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ite
 def asked(desk: Desk, word: str, engine: str = "codex") -> int:
     """Count the calls of an engine that hold a word."""
     calls = desk.path / f"{engine}.calls"
-    return calls.read_text().count(f'"{word}"') if calls.exists() else 0
+    return calls.read_text().count(f"'{word}'") if calls.exists() else 0
 
 
 def row(engines: Engines, engine: str = "codex", patience: float = 30) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,10 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
+from tests.fakes.executables import sticky
+from tests.fakes.sticky_engine import SESSION
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
-from tests.reference.server.sticky.fake_prompts import SESSION
 from tests.reference.server_env import ASK, PATIENCE, House, final
 from turngate.contract import load
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
@@ -36,12 +36,7 @@ DECIDED = '{"outcome": "final", "final_data": {"decided": "DECISION"}}'
 def put_engine(house: House) -> None:
     """Put the sticky codex on PATH."""
     words = " ".join(word for page in load.contract("codex").at().help.pages for word in page.names)
-    source = (HERE / "sticky_engine.py").read_text()
-    source = source.replace("FOLDER", str(ROOT)).replace('"HELP"', repr(words))
-    house.desk.path.mkdir(exist_ok=True)
-    executable = house.desk.path / "codex"
-    executable.write_text(f"#!{sys.executable} -IS\n{source}")
-    executable.chmod(0o755)
+    sticky(house.desk.path / "codex", "codex-cli 0.169.0", words)
 
 
 @pytest.fixture(name="house")

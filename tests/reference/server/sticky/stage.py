@@ -2,7 +2,6 @@
 
 import os
 import queue
-import sys
 import time
 import uuid
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from tests.fakes.executables import sticky
 from turngate.contract import load
 from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract
@@ -20,7 +20,6 @@ from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent, S
 from turngate_reference.server.sticky.host import StickyHost
 
 PATIENCE = 30
-FAKE = Path(__file__).with_name("fake_engine.py")
 ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude"}
 Kind = TypeVar("Kind", bound=StickyEvent)
 
@@ -64,10 +63,7 @@ class Stage:
     def executable(self) -> Path:
         """Return the fake as an executable file."""
         path = self.folder / "fake"
-        if not path.exists():
-            path.write_text(f'#!/bin/sh\nPYTHONPATH="{FAKE.parents[4]}" exec "{sys.executable}" "{FAKE}" "$@"\n')
-            path.chmod(0o755)
-        return path
+        return path if path.exists() else sticky(path)
 
     def request(self, known: EngineContract, run: str, mode: Mode, env: Mapping[str, str]) -> StickyRequest:
         """Ask for a process."""

@@ -6,7 +6,7 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from tests.reference.server.sticky.fake_prompts import SESSION
+from tests.fakes.sticky_engine import SESSION
 from tests.reference.server.sticky.stage import Heard, Stage, contract
 from turngate.model import Mode
 from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opened

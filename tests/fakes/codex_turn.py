@@ -1,7 +1,7 @@
 # ruff: noqa: T201 - engines print
-"""A small engine on the surface of codex: it asks the model backend by HTTP, keeps sessions, and lies when told to.
+"""Turns of the headless engine on the surface of codex: it asks its model by HTTP, keeps sessions, and lies if told to.
 
-Installed as an executable by `engines.install`, with a file `lies` beside it that holds words of this list:
+A file `lies` beside the executable holds words of this list:
 
 - about the id: `renames-id`, `id-on-stderr`, `id-late`, `id-is-a-flag`, `second-id`
 - about resuming: `forgets` (fresh, but says the id it was asked for), `new-id` (remembers, says another one),
@@ -31,22 +31,27 @@ import uuid
 from pathlib import Path
 from typing import TextIO
 
-ME = Path(__file__).resolve()
+ME = Path(sys.argv[0]).resolve()
 LIES = set((ME.parent / "lies").read_text().split())
 HOME = Path(os.environ.get("CODEX_HOME", "."))
 HELP = "resume --json --skip-git-repo-check --model --sandbox --config --cd SESSION_ID PROMPT"
 WITH_VALUE = ("--model", "--sandbox", "--config", "--cd")
 
 
-def main(argv: list[str]) -> int:
-    """Play one call of the engine."""
+meeting = ME.parent / "meeting"
+
+
+def main(argv: list[str], own_version: str, meeting_place: str) -> int:
+    """Play one call of the engine of this version, which meets the tester at a fifo."""
+    global meeting  # noqa: PLW0603 - of the whole process
+    meeting = ME.parent / meeting_place
     if argv == ["--version"]:
         if "hangs-at-version" in LIES:
             meet_tester()
         if "asks-at-version" in LIES:
             send("GET", "/brand-new", None)
         version = {"no-version": "who knows", "other-version": "codex-cli 0.168.0", "odd-version": "codex-cli v1"}
-        print(next((version[lie] for lie in LIES & version.keys()), "codex-cli 0.169.0"))
+        print(next((version[lie] for lie in LIES & version.keys()), own_version))
         return 0
     if "--help" in argv[: argv.index("--") if "--" in argv else None]:
         if "hangs-at-help" in LIES:
@@ -155,8 +160,7 @@ def misbehave_before_the_answer() -> None:
 
 def meet_tester() -> None:
     """Say the own process id, and wait to be ended."""
-    with (ME.parent / "meeting").open("w") as meeting:
-        meeting.write(f"{os.getpid()}\n")
+    meeting.write_text(f"{os.getpid()}\n")
     signal.pause()
 
 
@@ -240,7 +244,3 @@ def store(session: str) -> Path:
 def event(document: object = None, to: TextIO | None = None, **fields: object) -> None:
     """Print one event."""
     print(json.dumps(document or fields), file=to or sys.stdout, flush=True)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

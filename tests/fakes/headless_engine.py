@@ -1,0 +1,74 @@
+# ruff: noqa: PLC0415, PTH109, PTH110, PTH120, PTH123 - it starts a thousand times, and imports would take longest
+"""An engine that plays what a test wrote: any engine's output, under any engine's name.
+
+`<engine>.plays` beside it, a Python literal, holds its version, its help and its plays, one a call (the last one again
+when they run out); a play is a list of steps:
+
+- `["stdout", text]`, `["stderr", text]`: print
+- `["meet"]`: say the pid through the fifo `meeting`, then wait until something comes through the fifo `go`
+- `["env", name]`: print that environment variable's value on stderr
+- `["hang"]`: wait for a signal
+- `["signal", number]`, `["exit", code]`: end so (without either: exit code 0)
+
+Every call is noted in `<engine>.calls`: argv, working directory, standard input. Without plays it is a codex that asks
+its model backend, see `codex_turn`.
+"""
+
+import os
+import sys
+from typing import Any
+
+ASKING = {"--version", "--help"}
+
+
+def main(version: str, meeting: str) -> int:
+    """Play one call of the executable; `version` and the fifo `meeting` are those of a codex without plays."""
+    me = sys.argv[0]
+    if not os.path.exists(f"{me}.plays"):
+        from tests.fakes import codex_turn
+
+        return codex_turn.main(sys.argv[1:], version, meeting)
+    script = literal_in(f"{me}.plays")
+    argv = sys.argv[1:]
+    call = {"argv": argv, "cwd": os.getcwd(), "pwd": os.environ.get("PWD"), "stdin": sys.stdin.read()}
+    with open(f"{me}.calls", "a+") as calls:
+        calls.seek(0)
+        past = [line for line in calls if not ASKING & {*eval(line)["argv"]}]
+        calls.write(f"{call!a}\n")
+    if argv == ["--version"] or "--help" in argv:
+        sys.stdout.write(f"{script['help' if '--help' in argv else 'version']}\n")
+        return 0
+    plays = script["plays"]
+    return play(plays[min(len(past), len(plays) - 1)], os.path.dirname(me))
+
+
+def play(steps: list[Any], folder: str) -> int:
+    """Do what the steps say; return the exit code."""
+    for step, *what in steps:
+        match step:
+            case "stdout" | "stderr":
+                stream = getattr(sys, step)
+                stream.write(what[0])
+                stream.flush()
+            case "env":
+                sys.stderr.write(f"{what[0]}={os.environ.get(what[0])}\n")
+            case "meet":
+                with open(f"{folder}/meeting", "w") as meeting:
+                    meeting.write(f"{os.getpid()}\n")
+                with open(f"{folder}/go") as go:
+                    go.read()
+            case "hang":
+                import signal
+
+                signal.pause()
+            case "signal":
+                os.kill(os.getpid(), what[0])
+            case "exit":
+                return int(what[0])
+    return 0
+
+
+def literal_in(file: str) -> Any:
+    """Read a Python literal."""
+    with open(file) as text:
+        return eval(text.read())

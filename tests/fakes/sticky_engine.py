@@ -1,0 +1,337 @@
+"""An engine whose process is kept: it does what each prompt says, on the transport that its first argument names.
+
+A prompt with a line `do: …` is that line, and is noted in `prompts` beside the executable, one JSON text a line.
+
+`FAKE_FLAWS` holds, separated by blanks, what it does wrong from the start: `banner`, `deaf-to-mode`, `widened`,
+`no-session`, `config-allows`, `no-options` (modes are set, and told, without them), `mute` (they are not told),
+`contrary` (another one is told), `answers` (the answer to a request says what is in force), `one-model` (no request
+sets another model).
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+Message = dict[str, Any]
+
+FLAWS = os.environ.get("FAKE_FLAWS", "").split()
+SESSION = "01a20100-15f2-7892-83a8-645205010f39"
+OPTIONS = [
+    {"optionId": "a", "name": "Always", "kind": "allow_always"},
+    {"optionId": "y", "name": "Yes", "kind": "allow_once"},
+    {"optionId": "n", "name": "No", "kind": "reject_once"},
+]
+
+
+def put(message: Message) -> None:
+    """Print one message."""
+    sys.stdout.write(json.dumps(message) + "\n")
+    sys.stdout.flush()
+
+
+def get() -> Any:
+    """Read the next message; the end of input is the end."""
+    line = sys.stdin.readline()
+    if not line:
+        sys.exit(0)
+    return json.loads(line)
+
+
+class Engine:
+    """What both JSON-RPC transports share: the prompts and what comes of them."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+        self.asked = 0
+        self.late: list[str] = []
+
+    def play(self, prompt: str) -> str | None:
+        """Do what the prompt says; gives the text to answer with, or None for a failure."""
+        self.turns += 1
+        if orders := re.findall(r"^do: (.*)$", prompt, re.MULTILINE):
+            with Path(sys.argv[0]).with_name("prompts").open("a") as file:
+                file.write(json.dumps(prompt) + "\n")
+            (prompt,) = orders
+        word, _, rest = prompt.partition(" ")
+        told = self.act(word, rest)
+        if word in ("ask", "unknown"):
+            return told
+        answers = {"say": rest, "abandon": rest, "recall": " ".join(self.late), "fail": None}
+        answers |= dict.fromkeys(("allow", "twice"), rest.replace("DECISION", told or ""))
+        return answers.get(word, f"turn {self.turns} of {os.getpid()}")
+
+    def act(self, word: str, rest: str) -> str | None:
+        """Ask for permission, or do what an engine should not; gives the answers of the client."""
+        match word:
+            case "allow" | "twice":
+                return "+".join(self.ask(1 if word == "allow" else 2))
+            case "ask":
+                return " ".join(self.ask(int(rest or 1)))
+            case "unknown":
+                return json.dumps(self.request("files/grant_everything", {}))
+            case "hang":
+                Path(sys.argv[0]).with_name("meeting").write_text("hangs\n")
+                get()
+            case "flood":
+                sys.stdout.write("x" * (9 * 2**20) + "\n")
+            case "abandon":
+                self.send_ask("write 0")
+            case "exit" | "close" | "deaf":
+                self.die(word, rest)
+            case "drift":
+                self.drift()
+        return None
+
+    def die(self, word: str, code: str) -> None:
+        """Exit, or stop to speak or to hear."""
+        if word == "exit":
+            sys.stderr.write("\x1b]0;fake\x07\x1b[1;31mout of ideas\x1b[0m\x1b[K\a\n")
+            sys.exit(int(code))
+        if word == "close":
+            sys.stdout.flush()
+            os.close(1)
+        else:
+            os.close(0)
+            self.say("can't hear you")
+            self.end("can't hear you")
+        time.sleep(60)
+
+    def ask(self, count: int) -> list[str]:
+        """Ask for so many permissions at once, and give the answers in the order of the questions."""
+        ids: list[int | str] = [self.send_ask(f"write {number}") for number in range(count)]
+        answers: dict[int | str, str] = {}
+        while len(answers) < count:
+            message = get()
+            answers[self.id_of(message)] = self.read_answer(message)
+        return [answers[each] for each in ids]
+
+    def hear(self, message: Any) -> None:
+        """Take one message of the client; the answer to a question of an earlier turn is kept."""
+        if isinstance(message, dict) and (("method" not in message and "id" in message) or "response" in message):
+            self.late.append(self.read_answer(message))
+            return
+        self.answer(message)
+
+    def answer(self, message: Any) -> None:
+        """Answer one message of the client."""
+        raise NotImplementedError
+
+    def say(self, text: str) -> None:
+        """Say a piece of the answer, where texts come in pieces."""
+
+    def end(self, text: str | None) -> None:
+        """End the turn, where something else than an answer ends it."""
+
+    def drift(self) -> None:
+        """Leave the mode, where there is one."""
+
+    def send_ask(self, title: str) -> int | str:
+        """Ask for permission; gives the id of the request."""
+        raise NotImplementedError
+
+    def read_answer(self, message: Message) -> str:
+        """Return what was answered."""
+        raise NotImplementedError
+
+    def id_of(self, message: Message) -> int | str:
+        """Return the id of the request that a message answers."""
+        return message.get("id") or str(message["response"]["request_id"])
+
+    def request(self, method: str, params: Message) -> Any:
+        """Send a request and give the whole response."""
+        self.asked += 1
+        put({"jsonrpc": "2.0", "id": f"r{self.asked}", "method": method, "params": params})
+        return get()
+
+    def send(self, method: str, params: Message) -> int:
+        """Send a request and give its id."""
+        self.asked += 1
+        put({"jsonrpc": "2.0", "id": self.asked, "method": method, "params": params})
+        return self.asked
+
+
+class Acp(Engine):
+    """The Agent Client Protocol."""
+
+    mode = "yolo"
+
+    def answer(self, message: Any) -> None:
+        """Answer one request of the client."""
+        params = message.get("params") or {}
+        result: Message = {}
+        match message["method"]:
+            case "initialize":
+                result = {"protocolVersion": 1}
+            case "session/new":
+                result = {} if "no-session" in FLAWS else self.session()
+            case "session/set_mode":
+                self.set_mode(params["modeId"])
+                result = {"success": True, "currentModeId": self.mode} if "answers" in FLAWS else {}
+            case "session/set_model" if "one-model" not in FLAWS:
+                result = {"currentModelId": params["modelId"]} if "answers" in FLAWS else {}
+            case "session/set_config_option":
+                self.set_mode(params["value"])
+                result = {"configOptions": [{"id": "m", "category": "mode", "currentValue": self.mode}]}
+            case "session/prompt":
+                said = self.play(params["prompt"][0]["text"])
+                if said is None:
+                    put({"jsonrpc": "2.0", "id": message["id"], "error": {"code": 401, "message": "key refused"}})
+                    return
+                self.say(said[:3])
+                self.say(said[3:])
+                result = {"stopReason": "end_turn"}
+            case "session/set_model":
+                put({"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "unknown"}})
+                return
+        put({"jsonrpc": "2.0", "id": message["id"], "result": result})
+
+    def session(self) -> Message:
+        """Describe the session."""
+        modes = {"currentModeId": self.mode, "availableModes": [{"id": "default"}, {"id": "yolo"}]}
+        option = {"id": "m", "category": "mode", "currentValue": self.mode}
+        return {"sessionId": "s-1", "modes": modes} | ({} if "no-options" in FLAWS else {"configOptions": [option]})
+
+    def set_mode(self, mode: str) -> None:
+        """Set the mode, and tell of it."""
+        self.mode = self.mode if "deaf-to-mode" in FLAWS else mode
+        if "no-options" in FLAWS and not {"mute", "answers"} & set(FLAWS):
+            self.update({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
+        if "contrary" in FLAWS:
+            self.drift()
+
+    def say(self, text: str) -> None:
+        """Say a piece of the answer."""
+        self.update({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+
+    def drift(self) -> None:
+        """Leave the mode."""
+        self.update({"sessionUpdate": "current_mode_update", "currentModeId": "yolo"})
+
+    def update(self, update: Message) -> None:
+        """Send an update of the session."""
+        put({"jsonrpc": "2.0", "method": "session/update", "params": {"sessionId": "s-1", "update": update}})
+
+    def send_ask(self, title: str) -> int | str:
+        """Ask for permission."""
+        call = {"toolCallId": title, "title": title, "kind": "edit", "rawInput": {"path": "x"}}
+        return self.send("session/request_permission", {"sessionId": "s-1", "toolCall": call, "options": OPTIONS})
+
+    def read_answer(self, message: Message) -> str:
+        """Return the option that was selected, or how it was refused."""
+        outcome = message["result"]["outcome"]
+        return str(outcome.get("optionId") or outcome["outcome"])
+
+
+class AppServer(Engine):
+    """The app server's protocol."""
+
+    def answer(self, message: Any) -> None:
+        """Answer one request of the client."""
+        params = message.get("params") or {}
+        if "id" not in message:
+            return
+        result: Message = {}
+        if message["method"] == "thread/start":
+            policy = "never" if "widened" in FLAWS else params["approvalPolicy"]
+            sandbox = {"read-only": "readOnly", "workspace-write": "workspaceWrite"}[params["sandbox"]]
+            result = {"thread": {"id": SESSION}, "approvalPolicy": policy, "approvalsReviewer": "user"}
+            result["sandbox"] = {"type": sandbox}
+        if message["method"] == "turn/start" and "news" in FLAWS:
+            put({"method": "account/rateLimits/updated", "params": {"rateLimits": {}}})
+        put({"id": message["id"], "result": result})
+        if message["method"] == "turn/start":
+            self.end(self.play(params["input"][0]["text"]))
+
+    def end(self, text: str | None) -> None:
+        """Tell the text, and the end of the turn."""
+        if text is None:
+            turn = {"status": "failed", "error": {"message": "key refused"}}
+        else:
+            item = {"type": "agentMessage", "id": str(self.turns), "text": text}
+            self.tell("item/completed", {"item": item})
+            turn = {"status": "completed"}
+        self.tell("turn/completed", {"turn": turn})
+
+    def tell(self, method: str, params: Message) -> None:
+        """Send a notification of the thread."""
+        put({"method": method, "params": {"threadId": SESSION, **params}})
+
+    def send_ask(self, title: str) -> int | str:
+        """Ask for permission."""
+        params = {"threadId": SESSION, "command": title, "availableDecisions": ["accept", "acceptForSession"]}
+        return self.send("item/commandExecution/requestApproval", params)
+
+    def read_answer(self, message: Message) -> str:
+        """Return the decision, or that there was none."""
+        return str(message["result"]["decision"]) if "result" in message else "error"
+
+
+class StreamJson(Engine):
+    """Messages and control requests as JSON objects."""
+
+    def answer(self, message: Any) -> None:
+        """Answer a prompt or a control request."""
+        if message["type"] == "control_request":
+            mode = "yolo" if "deaf-to-mode" in FLAWS else message["request"]["mode"]
+            done = {"subtype": "success", "request_id": message["request_id"], "response": {"mode": mode}}
+            put({"type": "control_response", "response": done})
+            return
+        put({"type": "system", "subtype": "init", "session_id": SESSION})
+        said = self.play(message["message"]["content"])
+        ended = {"subtype": "success", "is_error": said is None, "result": said or "key refused"}
+        put({"type": "result", "session_id": SESSION, **ended})
+
+    def send_ask(self, title: str) -> int | str:
+        """Ask for permission."""
+        return self.control({"subtype": "can_use_tool", "tool_name": title, "input": {"path": "x"}})
+
+    def read_answer(self, message: Message) -> str:
+        """Return the behaviour."""
+        return str(message["response"]["response"]["behavior"])
+
+    def request(self, method: str, params: Message) -> Any:
+        """Send a control request and give the whole response."""
+        self.control({"subtype": method, **params})
+        return get()["response"]
+
+    def control(self, request: Message) -> str:
+        """Send a control request and give its id."""
+        self.asked += 1
+        put({"type": "control_request", "request_id": str(self.asked), "request": request})
+        return str(self.asked)
+
+
+SPEAKERS: dict[str, type[Engine]] = {
+    "acp": Acp, "app_server": AppServer, "app-server": AppServer, "stream_json": StreamJson,
+}  # fmt: skip
+
+
+def main(version: str, help_page: str) -> None:
+    """Say version or help, or speak until the input ends."""
+    transport, *rest = sys.argv[1:]
+    if transport == "launcher":
+        # the engine inherits the pipes, as behind many launchers
+        sys.exit(subprocess.call([sys.argv[0], *rest]))
+    if transport == "--version" or "--help" in rest:
+        sys.stdout.write(f"{version if transport == '--version' else help_page}\n")
+        return
+    if rest[:1] == ["config"]:
+        action = "allow" if "config-allows" in FLAWS else "ask"
+        put({"permission": {"*": "ask", "bash": {"git *": action}}, "other": "allow"})
+        return
+    if "banner" in FLAWS:
+        sys.stdout.write("Welcome! {not json\n[]\n7\n\n")
+    engine = SPEAKERS[transport]()
+    # outside of a turn
+    signal.signal(signal.SIGUSR1, lambda *_: engine.send_ask("late"))
+    while True:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
+        message = get()
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+        engine.hear(message)
