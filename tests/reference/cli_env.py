@@ -61,7 +61,7 @@ class Desk:
         script = {
             "version": VERSIONS[name] if version is None else version,
             "help": " ".join(named) if help_page is None else help_page,
-            "plays": plays,
+            "plays": json.loads(json.dumps(plays)),
         }
         executable.with_suffix(".plays").write_text(ascii(script))
         return executable

@@ -180,12 +180,13 @@ def test_a_directory_whose_name_is_no_text_is_kept(desk: Desk) -> None:
 
 def test_the_engine_gets_the_environment_of_the_person(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     """The engine runs with the person's login and configuration: their environment, and PWD as a shell sets it."""
-    executable = desk.engine("codex", d.codex("hi"))
-    executable.write_text(executable.read_text().replace('"stdin": ', '"mine": os.environ["MINE"], "stdin": '))
+    desk.engine("codex", [["env", "MINE"], *d.codex("hi")])
     monkeypatch.setenv("MINE", "my login")
     desk.begin()
+    (kept,) = desk.root.rglob("attempt-001/stderr")
+    assert kept.read_text() == "MINE=my login\n"
     (call,) = desk.calls()
-    assert (call["mine"], call["pwd"]) == ("my login", call["cwd"])
+    assert call["pwd"] == call["cwd"]
 
 
 def test_the_traces_of_each_attempt_are_kept(desk: Desk) -> None:

@@ -322,10 +322,11 @@ def test_the_real_command_verifies_with_low_priority(
     """An engine that resumes is proven, one that starts a fresh session is refuted, and both know it is low."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     path = probes.install(tmp_path / "bin", lie)
-    source = path.read_text().replace("def main(", "(ME.parent / 'nice').write_text(str(os.nice(0)))\n\n\ndef main(", 1)
-    path.write_text(source)
+    nice = path.with_name("nice")
+    noting = f"import os, pathlib, sys\npathlib.Path({str(nice)!r}).write_text(str(os.nice(0)))"
+    path.write_text(path.read_text().replace("import sys", noting, 1))
     engine = InstalledEngine(path, "0.169.0", load.contract("codex").at("0.169.0"), identity(path))
     assert ruled(tmp_path, engine).status.value == status
-    assert int((tmp_path / "bin" / "nice").read_text()) >= verification.NICENESS
+    assert int(nice.read_text()) >= verification.NICENESS
     # another server finds it saved
     assert Verifier(Verify.OFF, tmp_path, Stop()).status(engine).status.value == status
