@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
 
 
 class Mode(StrEnum):
@@ -51,31 +53,33 @@ class Repair(StrEnum):
     EMBEDDED_OBJECT = "embedded_object"
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSessionHandle:
+HandleType: TypeAlias = Literal["session_id", "session_file", "opaque"]
+ProbeMethod: TypeAlias = Literal["command", "api", "filesystem"]
+ProfileKind: TypeAlias = Literal["resumable", "sticky_process"]
+
+
+class EngineSessionHandle(Struct, frozen=True, forbid_unknown_fields=True):
     """An engine's own session id; `handle_value` is opaque, `created_at_turn` counts from 1."""
 
     engine: str
-    handle_type: str
+    handle_type: HandleType
     handle_value: str
     created_at_turn: int
 
 
-@dataclass(frozen=True, slots=True)
-class EngineInteractiveProfile:
-    """How a run waits for its user: `kind` is `resumable` or `sticky_process`."""
+class EngineInteractiveProfile(Struct, frozen=True, forbid_unknown_fields=True):
+    """How a run waits for its user."""
 
-    kind: str
+    kind: ProfileKind
     reason: str
     session_timeout_sec: int = 1200
 
 
-@dataclass(frozen=True, slots=True)
-class EngineResumeCapability:
-    """Whether resume works; `probe_method` is `command`, `api` or `filesystem`."""
+class EngineResumeCapability(Struct, frozen=True, forbid_unknown_fields=True):
+    """Whether resume works, and how that was found out."""
 
     supported: bool
-    probe_method: str
+    probe_method: ProbeMethod
     detail: str
 
 

@@ -6,13 +6,13 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
 from turngate.contract import load
-from turngate.contract.clauses import Reason
+from turngate.contract.clauses import Level, Reason
 from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.files import default_cache
@@ -27,9 +27,17 @@ from turngate_probes.harness.observations import Call, CaseEnd, Observation, Obs
 from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, save_streams
-from turngate_probes.journal.events import clause_event, sight_event
-from turngate_probes.journal.journal import SCHEMA, Journal
-from turngate_probes.journal.surface import surface
+from turngate_probes.journal.events import (
+    ClauseEvent,
+    InstallProgress,
+    ProbeFinished,
+    ProbeStarted,
+    ReleaseFailed,
+    ReleaseFinished,
+    ReleasePlanned,
+)
+from turngate_probes.journal.journal import Journal
+from turngate_probes.journal.seen import seen_event
 from turngate_probes.record import replay
 from turngate_probes.releases.source import Release, ReleaseSource, Target
 from turngate_probes.server_level.sticky_cases import SERVED
@@ -44,7 +52,7 @@ class ProbeSettings:
     `clauses` are the only ones to ask, with what they need; none of them means all. `more` are cases beside ours.
     """
 
-    level: str
+    level: Level
     jobs: int
     sandboxes: Path
     keep: bool = False
@@ -89,16 +97,19 @@ class Probe:
         """
         started = time.monotonic()
         self.journal.add(
-            "probe.started", schema=SCHEMA, turngate=metadata.version("turngate"), machine=machine(),
-            level=self.settings.level, strict=self.settings.strict, cores=os.cpu_count() or 1,
-            clauses=sorted(self.settings.asked() or ()),
+            ProbeStarted(
+                turngate=metadata.version("turngate"), machine=machine(), level=self.settings.level,
+                strict=self.settings.strict, cores=os.cpu_count() or 1,
+                clauses=tuple(sorted(self.settings.asked() or ())),
+            )
         )  # fmt: skip
         with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="release") as pool:
             cpu_seconds = sum(pool.map(self._probe, targets))
-        seconds = time.monotonic() - started
+        seconds = round(time.monotonic() - started, 3)
         self.journal.add(
-            "probe.finished", seconds=round(seconds, 3), engine_seconds=round(cpu_seconds, 3),
-            interrupted=self.interrupt.is_set(),
+            ProbeFinished(
+                seconds=seconds, engine_seconds=round(cpu_seconds, 3), interrupted=self.interrupt.is_set()
+            )
         )  # fmt: skip
 
     def _probe(self, target: Target | Release) -> float:
@@ -106,7 +117,7 @@ class Probe:
             return ReleaseProbe(self, target).run()
 
         def say(text: str) -> None:
-            self.journal.add("install.progress", release=str(target), text=text)
+            self.journal.add(InstallProgress(release=str(target), text=text))
 
         with ExitStack() as holding:
             try:
@@ -125,11 +136,14 @@ class Probe:
     def _unanswered(self, target: Target, reason: Reason, what: str, hint: str) -> None:
         """Journal a release that can't be asked anything."""
         self.journal.add(
-            "release.planned", release=str(target), engine=target.engine, version=target.version,
-            executable=target.path and str(target.path), source="path" if target.path else self._source.name,
-            contract_version=load.contract(target.engine).at().contract_version, turns=0, note="",
+            ReleasePlanned(
+                release=str(target), engine=target.engine, version=target.version,
+                executable=str(target.path) if target.path else None,
+                source="path" if target.path else self._source.name,
+                contract_version=load.contract(target.engine).at().contract_version, turns=0, note="",
+            )
         )  # fmt: skip
-        self.journal.add("release.failed", release=str(target), reason=reason.value, what=what, hint=hint)
+        self.journal.add(ReleaseFailed(release=str(target), reason=reason, what=what, hint=hint))
 
 
 @dataclass
@@ -154,10 +168,12 @@ class ReleaseProbe:
         executable = self.release.executable
         cases = self.probe.settings.cases() if executable else []
         known = identity(executable) if executable else ""
-        self._journal(
-            "release.planned", engine=self.release.engine, version=self.release.version,
-            executable=executable and str(executable), source=self.release.source, note=self.release.note,
-            contract_version=self.release.contract.contract_version, turns=sum(case.steps for case in cases),
+        self.probe.journal.add(
+            ReleasePlanned(
+                release=self.release.name, engine=self.release.engine, version=self.release.version,
+                executable=str(executable) if executable else None, source=self.release.source, note=self.release.note,
+                contract_version=self.release.contract.contract_version, turns=sum(case.steps for case in cases),
+            )
         )  # fmt: skip
         if executable is None:
             self._replay()
@@ -180,8 +196,7 @@ class ReleaseProbe:
         if self.probe.settings.keep:
             save_streams(item, box.root)
         places = {**box.places(), str(self.release.executable): self.release.contract.executable}
-        kind, told = sight_event(item, places)
-        self._journal(kind, **told, **surface(item, self.release.contract))
+        self.probe.journal.add(seen_event(self.release.name, item, places, self.release.contract))
 
     def ended(self, end: CaseEnd) -> None:
         """Judge what can be judged now that a case has ended."""
@@ -221,28 +236,25 @@ class ReleaseProbe:
         self.seen = replay.replay(self.release.contract)
         seen: list[Observation] = [*self.seen.pages.values(), *self.seen.turns.values()]
         for item in seen:
-            kind, told = sight_event(item, {})
-            self._journal(kind, **told)
+            self.probe.journal.add(seen_event(self.release.name, item, {}))
 
     def _judge(self, done: set[str]) -> None:
         levels = LEVELS[self.probe.settings.level]
         for result in judge_all(self.seen, self.results, levels, done, self.probe.settings.asked()):
-            self._journal("clause", **clause_event(result))
+            self.probe.journal.add(ClauseEvent.about(self.release.name, result))
 
     def _finish(self, seconds: float) -> None:
         results = tuple(self.results.values())
-        found = capability(results)
+        able = capability(results)
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
-        self._journal(
-            "release.finished",
-            verdict=verdict(results, recordings_only=self.release.executable is None).value,
-            profile=asdict(profile(found)), capability=asdict(found), handle=session and asdict(session),
-            seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3),
-            turns=len(self.seen.turns), unverified=list(self.release.contract.unverified),
+        self.probe.journal.add(
+            ReleaseFinished(
+                release=self.release.name, profile=profile(able), capability=able, handle=session,
+                verdict=verdict(results, recordings_only=self.release.executable is None),
+                seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3), turns=len(self.seen.turns),
+                unverified=tuple(self.release.contract.unverified),
+            )
         )  # fmt: skip
-
-    def _journal(self, kind: str, **fields: object) -> None:
-        self.probe.journal.add(kind, release=self.release.name, **fields)
 
 
 def default_jobs() -> int:

@@ -9,8 +9,9 @@ from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.probes.gate import views
 from tests.probes.report import samples
 from turngate_probes.gate.page import page as gate_page
-from turngate_probes.report.build import Report
+from turngate_probes.gate.presentation import GateReport
 from turngate_probes.report.page import page
+from turngate_probes.report.structs import ProbeReport
 
 CELL = "a.cell[aria-label='codex 0.169.0, resume.accepted: fail']"
 NEXT_FRAME = "requestAnimationFrame(() => requestAnimationFrame(done));"
@@ -34,8 +35,10 @@ Opened = Callable[..., Browser]
 def _opened(tab: Browser, tmp_path: Path) -> Opened:
     """Open the page of a report, in a window of a size."""
 
-    def opened(report: Report, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True) -> Browser:
-        rendered = gate_page(report) if "outcome" in report else page(report)
+    def opened(
+        report: ProbeReport | GateReport, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True
+    ) -> Browser:
+        rendered = page(report) if isinstance(report, ProbeReport) else gate_page(report)
         (tmp_path / "page.html").write_text(rendered, "utf-8")
         tab.open(tmp_path / "page.html", size, dark=dark, script=script)
         return tab
@@ -46,7 +49,7 @@ def _opened(tab: Browser, tmp_path: Path) -> Opened:
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of, views.green_by_baseline, views.hostile])
 def test_the_page_needs_nothing_and_complains_of_nothing(
-    opened: Opened, make: Callable[[], Report], size: tuple[int, int]
+    opened: Opened, make: Callable[[], ProbeReport], size: tuple[int, int]
 ) -> None:
     """It asks for no other address, its policy refuses nothing of its own, and its script does not fail."""
     tab = opened(make(), size)
@@ -151,7 +154,7 @@ def test_it_works_without_script(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, lambda: samples.many(30)])
-def test_on_a_phone_the_matrix_alone_scrolls_sideways(opened: Opened, make: Callable[[], Report]) -> None:
+def test_on_a_phone_the_matrix_alone_scrolls_sideways(opened: Opened, make: Callable[[], ProbeReport]) -> None:
     """Its first column stays; the page and what is opened are as wide as the screen."""
     tab = opened(make(), PHONE)
     assert tab.ask("document.documentElement.scrollWidth") == PHONE[0]
@@ -167,7 +170,7 @@ def test_on_a_phone_the_matrix_alone_scrolls_sideways(opened: Opened, make: Call
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_the_table_of_prices_has_lines_one_can_read(opened: Opened, size: tuple[int, int]) -> None:
     """It scrolls rather than break words, and leads to its release."""
-    report = samples.mixed()
+    report = samples.plain(samples.mixed())
     ways = {"interactive": "denied", "auto": "executed"}
     report["releases"][0]["price"] = {
         mode: {
@@ -176,7 +179,7 @@ def test_the_table_of_prices_has_lines_one_can_read(opened: Opened, size: tuple[
         }
         for mode, outcome in ways.items()
     }
-    tab = opened(report, size)
+    tab = opened(samples.read(report), size)
     assert tab.ask("Math.max(...[...document.querySelectorAll('.price tr')].map(e => e.clientHeight))") < 60
     tab.click(".price a")
     assert tab.ask(OPEN).startswith("Close\n\nbroken")
@@ -211,7 +214,7 @@ def test_a_result_is_told_by_more_than_its_colour(opened: Opened) -> None:
 @pytest.mark.parametrize("make", [views.green_by_baseline, views.red_by_a_tool])
 def test_the_page_of_a_gate_can_be_read(
     opened: Opened,
-    make: Callable[[], Report],
+    make: Callable[[], GateReport],
     size: tuple[int, int],
     dark: bool,  # noqa: FBT001
 ) -> None:
@@ -227,7 +230,7 @@ def test_the_page_of_a_gate_can_be_read(
 
 
 @pytest.mark.parametrize("make", [samples.mixed, lambda: samples.many(30)])
-def test_nothing_shows_through_the_header_that_stays(opened: Opened, make: Callable[[], Report]) -> None:
+def test_nothing_shows_through_the_header_that_stays(opened: Opened, make: Callable[[], ProbeReport]) -> None:
     """Whatever rows lie beneath it, the header looks the same, and its ground is opaque."""
     tab = opened(make())
     box = tab.ask(

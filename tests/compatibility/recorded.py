@@ -44,7 +44,7 @@ def _judged(engine: str, version: str) -> Recorded:
     judge_all(seen, results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
     judged = tuple(results.values())
     kind = profile(capability(judged)).kind
-    found = {each.clause.id: _told(each) for each in judged if each.result is not Result.PASS}
+    found = {each.id: _told(each) for each in judged if each.result is not Result.PASS}
     return Recorded(engine, version, verdict(judged, recordings_only=True).value, kind, found)
 
 

@@ -34,8 +34,8 @@ class Judged:
     def __str__(self) -> str:
         """Return what the named clause came to, and which failed instead."""
         named = self.results[self.drift.caught_by]
-        others = [f"{each.clause.id} ({each.detail})" for each in failures(self.results)]
-        return f"{self.drift.name}: {named.clause.id} is {named.result}: {named.detail}; failed: " + (
+        others = [f"{each.id} ({each.detail})" for each in failures(self.results)]
+        return f"{self.drift.name}: {named.id} is {named.result}: {named.detail}; failed: " + (
             ", ".join(others) or "nothing"
         )
 

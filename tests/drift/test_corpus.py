@@ -67,5 +67,5 @@ def test_no_clause_fails_on_an_executable_that_does_not_drift() -> None:
     still = Drift(name="none", what="", why="", changes=(), caught_by="", executable="codex@0.169.0", cases=cases)
     with without_waiting():
         results = judge(play(still))
-    assert [f"{each.clause.id}: {each.detail}" for each in failures(results)] == []
+    assert [f"{each.id}: {each.detail}" for each in failures(results)] == []
     assert len(results) == len(load.catalogue().at_level(*LEVELS))

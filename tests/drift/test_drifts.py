@@ -35,4 +35,4 @@ def test_drift_is_caught(drift: Drift, judging: Judging) -> None:
     judged = judging[drift.name].result()
     assert judged.caught, str(judged)
     if drift.name in STAYING:
-        assert [each.clause.id for each in failures(judged.results)] == [drift.caught_by], str(judged)
+        assert [each.id for each in failures(judged.results)] == [drift.caught_by], str(judged)

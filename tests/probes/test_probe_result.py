@@ -10,7 +10,7 @@ import pytest
 
 from tests.probes import engines
 from turngate.contract import load
-from turngate.contract.clauses import Result
+from turngate.contract.clauses import Level, Result
 from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.files import default_cache
 from turngate.process.probe_results import ProbeResult, last_result
@@ -37,7 +37,7 @@ def judging(**other: Result) -> Play:
     def play(_stage: CaseRunner, _contract: Any, _executable: Path, _cases: Any, watcher: ReleaseProbe) -> None:
         for clause in load.catalogue().at_level("static", "hermetic"):
             result = told.get(clause.id, Result.PASS)
-            watcher.results[clause.id] = ClauseResult(clause, result, "as seen")
+            watcher.results[clause.id] = ClauseResult.of(clause, result, "as seen")
 
     return play
 
@@ -47,7 +47,7 @@ def left(
     monkeypatch: pytest.MonkeyPatch,
     play: Play,
     *,
-    level: str = "hermetic",
+    level: Level = "hermetic",
     clauses: tuple[str, ...] = (),
 ) -> ProbeResult | None:
     """Probe the executable, and read what that left."""

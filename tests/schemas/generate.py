@@ -12,17 +12,25 @@ from typing import Any
 
 import msgspec
 
+from turngate.contract.evidence import schema_hook
+
 Schema = dict[str, Any]
 WIDTH = 120
 
 
-def schema(struct: type[msgspec.Struct], **head: str) -> Schema:
-    """Return the JSON Schema of a struct, with `id` and `title` and the like at its head."""
+def schema(kind: Any, *more: Any, **head: str) -> Schema:
+    """Return the JSON Schema of a struct or a union of structs, with `id` and `title` and the like at its head.
+
+    `more` are structs that it refers to, unknown to msgspec.
+    """
     names = {cls.__name__: cls for cls in _below(msgspec.Struct)}
-    _, components = msgspec.json.schema_components([struct], ref_template="#/$defs/{name}")
+    (root, *_), components = msgspec.json.schema_components(
+        [kind, *more], schema_hook=schema_hook, ref_template="#/$defs/{name}"
+    )
     defs = {name: _tidied(component, names.get(name)) for name, component in sorted(components.items())}
     head = {"$id" if key == "id" else key: text for key, text in head.items()}
-    root = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | head | defs.pop(struct.__name__)
+    about = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | head
+    root = about | (defs.pop(kind.__name__) if "$ref" in root else root)
     return root | {"$defs": defs} if defs else root
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.schemas import contracts
+from tests.schemas import contracts, reports
 from tests.schemas.generate import Schema, text
 from turngate.contract import load
 
@@ -11,6 +11,8 @@ FOLDER = Path(load.__file__).parents[1] / "schema"
 SCHEMAS: Mapping[str, Callable[[], Schema]] = {
     "engine": contracts.engine,
     "simulation": contracts.simulation,
+    "probe-events": reports.probe_events,
+    "probe-report": reports.probe_report,
 }
 
 

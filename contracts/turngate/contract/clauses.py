@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, TypeAlias
 
 
 class Severity(StrEnum):
@@ -39,6 +39,9 @@ class Reason(StrEnum):
     NOT_ASKED = "not_asked"
 
 
+Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
+
+
 @dataclass(frozen=True, slots=True)
 class Clause:
     """One promise: what it says, why an orchestrator needs it, and what must hold for it to be checked.
@@ -49,7 +52,7 @@ class Clause:
     id: str
     sentence: str
     why: str
-    level: Literal["static", "hermetic", "live", "server", "gate"]
+    level: Level
     severity: Severity
     needs: tuple[str, ...] = ()
     baseline: bool = False

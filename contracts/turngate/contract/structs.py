@@ -12,6 +12,7 @@ from turngate.contract.launch import ApprovalSign, AutoFlag, Launch, LostTools, 
 from turngate.contract.sticky import Sticky
 from turngate.contract.storage import Environment, ResumeProbe, SessionStore
 from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Regex, Rule, Strings, Text, Texts, either, has, matching
+from turngate.model import HandleType
 
 Stream = Literal["stdout", "stderr"]
 # a file must list some, of which none need hold for a release
@@ -125,7 +126,7 @@ class HandlePlace(Struct, frozen=True):
     nonexistent_id: A value of the right shape that belongs to no session.
     """
 
-    handle_type: Literal["session_id", "session_file", "opaque"]
+    handle_type: HandleType
     stream: Stream
     record: Literal["first", "every", "only"]
     field: Text

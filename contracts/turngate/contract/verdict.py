@@ -1,10 +1,13 @@
 """From the results of clauses to what a release is worth."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, Literal, Self
 
-from turngate.contract.clauses import Clause, Reason, Result, Severity
+from msgspec import Meta, Struct
+
+from turngate.contract.clauses import Clause, Level, Reason, Result, Severity
+from turngate.contract.evidence import Evidence
 from turngate.contract.structs import EngineContract
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 
@@ -20,8 +23,7 @@ class Verdict(StrEnum):
     BROKEN = "broken"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """What one check saw: a pass, or a failure and its symptoms; `evidence` are names of turns."""
 
     ok: bool
@@ -30,20 +32,30 @@ class Finding:
     evidence: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ClauseResult:
+class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
     """The result of one clause for one release; `stale` marks a declared deviation that did not occur.
 
     A clause that was not run says why: by the clauses that it `needs`, or by a `reason` in the environment.
     """
 
-    clause: Clause
+    id: Annotated[str, Meta(pattern=r"^[a-z-]+\.[a-z-]+$")]
+    level: Level
+    severity: Severity
     result: Result
     detail: str
-    evidence: tuple[str, ...] = ()
-    stale: bool = False
-    needs: tuple[str, ...] = ()
-    reason: Reason | None = None
+    stale: bool
+    needs: tuple[str, ...]
+    reason: Reason | None
+    evidence: tuple[Evidence, ...]
+
+    @classmethod
+    def of(
+        cls, clause: Clause, result: Result, detail: str, evidence: Sequence[str] = (), *,
+        stale: bool = False, needs: Sequence[str] = (), reason: Reason | None = None,
+    ) -> Self:  # fmt: skip
+        """Make the result of a clause of the catalogue."""
+        about = (clause.id, clause.level, clause.severity)
+        return cls(*about, result, detail, stale, tuple(needs), reason, tuple(evidence))
 
 
 def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
@@ -52,14 +64,14 @@ def judged(clause: Clause, finding: Finding, contract: EngineContract) -> Clause
     gone = sorted({symptom for symptom, each in declared.items() if not each.flaky} - set(finding.symptoms))
     stale = "".join(f"; stale: the declared deviation {symptom} did not occur" for symptom in gone)
     if finding.ok:
-        return ClauseResult(clause, Result.PASS, finding.detail + stale, finding.evidence, bool(gone))
+        return ClauseResult.of(clause, Result.PASS, finding.detail + stale, finding.evidence, stale=bool(gone))
     if finding.symptoms and declared.keys() >= set(finding.symptoms):
         must = "; ".join(dict.fromkeys(declared[symptom].compensation for symptom in finding.symptoms))
         detail = f"{finding.detail}; an orchestrator must {must}{stale}"
-        return ClauseResult(clause, Result.DEVIATES, detail, finding.evidence, bool(gone))
+        return ClauseResult.of(clause, Result.DEVIATES, detail, finding.evidence, stale=bool(gone))
     unexcused = ", ".join(symptom for symptom in finding.symptoms if symptom not in declared)
     named = f" [{unexcused}]" if unexcused else ""
-    return ClauseResult(clause, Result.FAIL, finding.detail + named, finding.evidence)
+    return ClauseResult.of(clause, Result.FAIL, finding.detail + named, finding.evidence)
 
 
 def unmet(clause: Clause, results: Mapping[str, ClauseResult]) -> ClauseResult | None:
@@ -73,7 +85,7 @@ def fallen(clause: Clause, others: Iterable[str], results: Mapping[str, ClauseRe
         found = results.get(need)
         if found is None or found.result in (Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED):
             state = found.result.value if found else "absent"
-            return ClauseResult(clause, Result.NOT_RUN, f"needs {need}, which is {state}", needs=(need,))
+            return ClauseResult.of(clause, Result.NOT_RUN, f"needs {need}, which is {state}", needs=(need,))
     return None
 
 
@@ -83,13 +95,13 @@ def unexplained(results: Iterable[ClauseResult]) -> list[ClauseResult]:
     A reason is one in the environment, or that what the clause needs failed, deviates or is unsupported, or was not
     run for such a reason itself.
     """
-    found = {each.clause.id: each for each in results}
+    found = {each.id: each for each in results}
 
     def is_explained(each: ClauseResult, below: frozenset[str] = frozenset()) -> bool:
         if each.result is not Result.NOT_RUN or each.reason is not None:
             return each.result is not Result.PASS
         needs = (found[need] for need in each.needs if need in found and need not in below)
-        return any(is_explained(need, below | {each.clause.id}) for need in needs)
+        return any(is_explained(need, below | {each.id}) for need in needs)
 
     return [each for each in found.values() if each.result is Result.NOT_RUN and not is_explained(each)]
 
@@ -97,8 +109,8 @@ def unexplained(results: Iterable[ClauseResult]) -> list[ClauseResult]:
 def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -> Verdict:
     """Weigh the results of one release; from recordings alone only the clauses that they can answer count."""
     counted = [r for r in results if r.result is not Result.NOT_RUN or not recordings_only]
-    breaking = {r.result for r in counted if r.clause.severity is Severity.BREAKING}
-    degraded = {r.result for r in counted if r.clause.severity is Severity.DEGRADED}
+    breaking = {r.result for r in counted if r.severity is Severity.BREAKING}
+    degraded = {r.result for r in counted if r.severity is Severity.DEGRADED}
     if Result.FAIL in breaking:
         return Verdict.BROKEN
     if Result.NOT_RUN in breaking or not counted:
@@ -108,7 +120,7 @@ def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -
     return Verdict.COMPATIBLE
 
 
-def exit_code(verdicts: Sequence[Verdict], *, strict: bool = False, stale: bool = False) -> int:
+def exit_code(verdicts: Sequence[Verdict], *, strict: bool = False, stale: bool = False) -> Literal[0, 1, 2]:
     """1: broken; else 2: unanswered, or nothing asked; else 0, or if strict 1 for what is degraded or stale."""
     found = set(verdicts)
     if Verdict.BROKEN in found:
@@ -120,15 +132,15 @@ def exit_code(verdicts: Sequence[Verdict], *, strict: bool = False, stale: bool 
 
 def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability:
     """Return whether resume can be relied on: no `handle.*` or `resume.*` clause failed or went unasked."""
-    deciding = [r for r in results if r.clause.id.startswith(RESUMABLE_NEEDS)]
+    deciding = [r for r in results if r.id.startswith(RESUMABLE_NEEDS)]
     wrong = [r for r in deciding if r.result is Result.FAIL]
-    open_ = [r for r in deciding if r.result is Result.NOT_RUN and r.clause.severity is Severity.BREAKING]
+    open_ = [r for r in deciding if r.result is Result.NOT_RUN and r.severity is Severity.BREAKING]
     if wrong:
         return EngineResumeCapability(
-            supported=False, probe_method="command", detail=f"{wrong[0].clause.id}: {wrong[0].detail}"
+            supported=False, probe_method="command", detail=f"{wrong[0].id}: {wrong[0].detail}"
         )
     if open_ or not deciding:
-        asked = open_[0].clause.id if open_ else "no clause about resuming"
+        asked = open_[0].id if open_ else "no clause about resuming"
         return EngineResumeCapability(supported=False, probe_method="command", detail=f"{asked} was not answered")
     return EngineResumeCapability(
         supported=True, probe_method="command", detail="resumed by handle with the context on the wire"
@@ -137,5 +149,4 @@ def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability:
 
 def profile(found: EngineResumeCapability) -> EngineInteractiveProfile:
     """Choose how runs on this release wait for their user; never a refusal."""
-    kind = "resumable" if found.supported else "sticky_process"
-    return EngineInteractiveProfile(kind, found.detail)
+    return EngineInteractiveProfile("resumable" if found.supported else "sticky_process", found.detail)

@@ -38,7 +38,7 @@ class Capability(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @classmethod
     def of(cls, found: EngineResumeCapability) -> "Capability":
         """Take over what a probe found."""
-        return cls(found.supported, found.probe_method, bounded(found.detail, _MAX_DETAIL))  # type: ignore[arg-type]
+        return cls(found.supported, found.probe_method, bounded(found.detail, _MAX_DETAIL))
 
 
 class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

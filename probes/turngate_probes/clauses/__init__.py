@@ -4,7 +4,8 @@ A check reads turns by name and never runs anything, so that it serves recording
 """
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec import structs
 
 from turngate.contract import load
 from turngate.contract.clauses import Clause, Result
@@ -80,7 +81,7 @@ def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, C
     except NotSeenError as unseen:
         return _not_seen(clause, check, seen, unseen.obstacle, results)
     except SkippedError as reason:
-        return ClauseResult(clause, Result.UNSUPPORTED, str(reason))
+        return ClauseResult.of(clause, Result.UNSUPPORTED, str(reason))
 
 
 def _not_seen(
@@ -89,8 +90,8 @@ def _not_seen(
     """Judge a clause of which something was not seen: what the engine did fails it, unless another clause names it."""
     named = fallen(clause, (each for each in check.blames if each in results), results)
     if named:
-        return replace(named, detail=f"{obstacle.text}; {named.detail}")
+        return structs.replace(named, detail=f"{obstacle.text}; {named.detail}")
     if obstacle.by_engine:
         evidence = [name for name in (*seen.calls, *seen.turns) if name.partition("/")[0] in check.cases]
         return judged(clause, Finding(ok=False, detail=obstacle.text, evidence=tuple(evidence[-SHOWN:])), seen.contract)
-    return ClauseResult(clause, Result.NOT_RUN, obstacle.text, reason=obstacle.reason)
+    return ClauseResult.of(clause, Result.NOT_RUN, obstacle.text, reason=obstacle.reason)

@@ -67,10 +67,10 @@ def _contradicted(document: Document, beside: ContractRecordings, broken: Collec
                 yield document.error((), f"{name} is not broken by its recordings", "no longer excuse it")
             continue
         for each in wrong:
-            paths = about(document, each.clause.id, version)
+            paths = about(document, each.id, version)
             # what is stale is the deviation, wherever else the clause is named
             path = min(paths, key=lambda found: each.stale and found[0] != "deviations", default=())
-            yield document.error(path, f"recordings of {name} contradict it: {each.clause.id}: {each.detail}", RANGE)
+            yield document.error(path, f"recordings of {name} contradict it: {each.id}: {each.detail}", RANGE)
     for name in sorted(each for each in broken if each.partition("@")[0] == engine):
         if name.partition("@")[2] not in found_there:
             yield document.error((), f"{name} is excused, but there are no recordings of it", "no longer excuse it")

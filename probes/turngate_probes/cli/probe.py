@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from turngate.contract.clauses import Level
 from turngate_probes.cli.report import report_option
 
 
@@ -33,7 +34,7 @@ from turngate_probes.cli.report import report_option
 @click.option("--yes", is_flag=True, help="Consent to a live probe beforehand.")
 def probe(  # noqa: PLR0913 - as it has options
     targets: tuple[str, ...],
-    level: str,
+    level: Level,
     jobs: int | None,
     json_to: str | None,
     strict: bool,

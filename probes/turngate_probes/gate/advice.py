@@ -1,12 +1,12 @@
 """One paragraph: what an orchestrator must change before it takes the newer release."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
 from turngate.contract.structs import EngineContract
 from turngate_probes.gate.classify import Difference, Impact
+from turngate_probes.report.structs import ReleaseReport
 
 NOTHING = "An orchestrator has to change nothing."
 UNKNOWN = "What an orchestrator must change is not known, since not everything could be asked."
@@ -17,7 +17,7 @@ SEVERITIES = [severity.value for severity in Severity]
 
 
 def advice(
-    new: Mapping[str, Any], found: Sequence[Difference], was: EngineContract | None, now: EngineContract | None
+    new: ReleaseReport, found: Sequence[Difference], was: EngineContract | None, now: EngineContract | None
 ) -> str:
     """Write the paragraph; `was` and `now` are the contracts of the two releases, None if unknown."""
     said = list(dict.fromkeys([*_failing(new), *_compensations(was, now), *_claims(found), *_surface(found)]))
@@ -27,12 +27,12 @@ def advice(
     return " ".join([*said[:MOST], *more])
 
 
-def _failing(new: Mapping[str, Any]) -> Iterator[str]:
+def _failing(new: ReleaseReport) -> Iterator[str]:
     """Return what a clause that fails costs; that of an informative one is nothing."""
-    for each in sorted(new["clauses"], key=lambda clause: SEVERITIES.index(clause["severity"])):
-        known = next((clause for clause in catalogue().clauses if clause.id == each["id"]), None)
-        if each["result"] == "fail" and each["severity"] != "informative" and known:
-            yield f"{each['id']} fails, and {known.why[0].lower()}{known.why[1:]}"
+    for each in sorted(new.clauses, key=lambda clause: SEVERITIES.index(clause.severity)):
+        known = next((clause for clause in catalogue().clauses if clause.id == each.id), None)
+        if each.result == "fail" and each.severity != "informative" and known:
+            yield f"{each.id} fails, and {known.why[0].lower()}{known.why[1:]}"
 
 
 def _compensations(was: EngineContract | None, now: EngineContract | None) -> Iterator[str]:

@@ -1,17 +1,17 @@
 """The report of a gate as JUnit XML and as SARIF 2.1.0."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 from xml.etree import ElementTree as ET
 
 from turngate.contract.clauses import Result
+from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
 from turngate_probes.gate.presentation import GateReport, costs, excuse, new_of, ruling_of, where
 from turngate_probes.gate.ruling import Reason, Ruling
-from turngate_probes.report.build import Report
 from turngate_probes.report.junit import case_of, failure, properties_of, suite_of, text_of, usual_case, written
 from turngate_probes.report.sarif import LONGEST_MESSAGE, notification, result, result_of
 from turngate_probes.report.sarif import written as written_sarif
+from turngate_probes.report.structs import ReleaseReport
 
 OPEN = ("unanswered", "interrupted")
 
@@ -26,13 +26,13 @@ def junit(report: GateReport) -> str:
     )
 
 
-def _cases(new: Report, ruling: Ruling) -> Iterator[ET.Element]:
+def _cases(new: ReleaseReport, ruling: Ruling) -> Iterator[ET.Element]:
     reasons = {each.about: each for each in ruling.reasons}
     excused = {reason.about: excuse(reason, entry) for reason, entry in ruling.excused}
-    for clause in new["clauses"]:
-        name = clause["id"]
+    for clause in new.clauses:
+        name = clause.id
         # by either name, as a clause that failed or that was not answered
-        reason = reasons.pop(name, None) or reasons.pop(f"{new['release']}: {name}", None)
+        reason = reasons.pop(name, None) or reasons.pop(f"{new.release}: {name}", None)
         yield _clause(new, clause, reason, excused.pop(name, None))
     for name, reason in reasons.items():
         yield _red(case_of(new, name), reason)
@@ -40,15 +40,15 @@ def _cases(new: Report, ruling: Ruling) -> Iterator[ET.Element]:
         yield _skipped(case_of(new, name), why)
 
 
-def _clause(new: Report, clause: Mapping[str, Any], reason: Reason | None, excused: str | None) -> ET.Element:
+def _clause(new: ReleaseReport, clause: ClauseResult, reason: Reason | None, excused: str | None) -> ET.Element:
     if reason:
-        return _red(case_of(new, clause["id"]), reason, text_of(clause))
+        return _red(case_of(new, clause.id), reason, text_of(clause))
     if excused:
-        return _skipped(case_of(new, clause["id"]), excused)
-    if clause["result"] != Result.FAIL:
+        return _skipped(case_of(new, clause.id), excused)
+    if clause.result is not Result.FAIL:
         return usual_case(new, clause, strict=False)
-    case = case_of(new, clause["id"])
-    ET.SubElement(case, "system-out").text = visible(f"fails, which is {clause['severity']} alone: {clause['detail']}")
+    case = case_of(new, clause.id)
+    ET.SubElement(case, "system-out").text = visible(f"fails, which is {clause.severity} alone: {clause.detail}")
     return case
 
 

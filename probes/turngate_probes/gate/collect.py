@@ -8,19 +8,23 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from msgspec import structs
+
 from turngate.errors import EnvironmentFailed
 from turngate_probes.gate.cross_resume import cross_resume
 from turngate_probes.gate.sources import located
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.journal.journal import Event, Journal, read
+from turngate_probes.journal.events import Event, MatrixPlanned, ProbeFinished, ProbeStarted
+from turngate_probes.journal.journal import Journal, read
 from turngate_probes.matrix.results import Plan
 from turngate_probes.matrix.run import Matrix, MatrixSettings
 from turngate_probes.probe import Probe, ProbeSettings
 from turngate_probes.releases.npm import pinned_version
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.source import Release, ReleaseSource, Target
-from turngate_probes.report.build import Report, build
+from turngate_probes.report.build import build
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
 
 Listener = Callable[[Event], None]
 
@@ -41,7 +45,7 @@ class ReleaseQuestion:
 class ReleaseAnswer:
     """A release of a report with all that its probe has seen, and the release itself (None: it can't be had)."""
 
-    release: Report
+    release: ReleaseReport
     events: list[Event]
 
 
@@ -51,8 +55,8 @@ class Collected:
 
     old: ReleaseAnswer
     new: ReleaseAnswer
-    crossing: Report | None
-    frame: Report
+    crossing: ProbeReport | None
+    frame: ProbeReport
 
 
 class Collecting:
@@ -72,7 +76,7 @@ class Collecting:
         versions = tuple(dict.fromkeys(str(each.version) for each in (old, new) if each.version))
         own = [(name, each) for name, each in (("old", old), ("new", new)) if each.path]
         self._parts = len(versions) + len(own) + bool(self.question.crossed)
-        self._tell({"event": "matrix.planned", "at": "", "releases": self._parts, "kept": 0})
+        self._tell(MatrixPlanned(releases=self._parts, kept=0))
         with ThreadPoolExecutor(2, thread_name_prefix="gate") as pool:
             waiting = [pool.submit(self._probed, *each) for each in own]
             found = self._kept(self._registry, versions) if self._registry else {}
@@ -81,28 +85,29 @@ class Collecting:
         crossed = self._crossed(old, new) if self._can_cross((before, after)) else None
         return Collected(before, after, crossed, frame)
 
-    def _kept(self, registry: Registry, versions: tuple[str, ...]) -> dict[str, tuple[Report, ReleaseAnswer]]:
+    def _kept(self, registry: Registry, versions: tuple[str, ...]) -> dict[str, tuple[ProbeReport, ReleaseAnswer]]:
         """Return the answers of published releases as a matrix does: what is known is not asked again."""
         asked = self.question
         settings = MatrixSettings(asked.settings, asked.folder, asked.limit)
         running = Matrix(registry, versions, settings, self._tell, self.interrupt)
         frame, plan = running.run(), running.plan
         return {
-            str(Target(plan.engine, each["version"])): (
-                frame, ReleaseAnswer(each, _events(plan, asked.folder, each["version"])),
+            str(Target(plan.engine, str(each.version))): (
+                frame, ReleaseAnswer(each, _events(plan, asked.folder, str(each.version))),
             )
-            for each in frame["releases"]
+            for each in frame.releases
         }  # fmt: skip
 
-    def _probed(self, name: str, target: Target) -> tuple[str, tuple[Report, ReleaseAnswer]]:
+    def _probed(self, name: str, target: Target) -> tuple[str, tuple[ProbeReport, ReleaseAnswer]]:
         """Probe an executable of one's own; nothing tells whether it is the one of an earlier answer."""
         report, events = self._journalled(name, self.question.settings, target, self._tell)
-        return str(target), (report, ReleaseAnswer(report["releases"][0], events))
+        return str(target), (report, ReleaseAnswer(report.releases[0], events))
 
-    def _crossed(self, old: Target, new: Target) -> Report:
+    def _crossed(self, old: Target, new: Target) -> ProbeReport:
         def told(event: Event) -> None:
             # a part of its own: both releases were told to have ended
-            self._tell({**event, "release": f"{old} and {new} on one home"} if "release" in event else event)
+            named = not isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned)
+            self._tell(structs.replace(event, release=f"{old} and {new} on one home") if named else event)
 
         with ExitStack() as holding:
             with self.interrupt.covering() as stop:
@@ -115,19 +120,19 @@ class Collecting:
             return report
 
     def _can_cross(self, answers: Sequence[ReleaseAnswer]) -> bool:
-        both = all(each.release["failed"] is None and each.release["executable"] for each in answers)
+        both = all(each.release.failed is None and each.release.executable for each in answers)
         return both and bool(self.question.crossed) and not self.interrupt.is_set()
 
     def _tell(self, event: Event) -> None:
         """Pass on an event; what a matrix plans is only a part of this."""
-        if event["event"] == "matrix.planned":
-            event = {**event, "releases": self._parts, "unit": "parts"}
+        if isinstance(event, MatrixPlanned):
+            event = structs.replace(event, releases=self._parts, unit="parts")
         with self._telling:
             self._listener(event)
 
     def _journalled(
         self, name: str, settings: ProbeSettings, target: Target | Release, listener: Listener
-    ) -> tuple[Report, list[Event]]:
+    ) -> tuple[ProbeReport, list[Event]]:
         path = self.question.folder / f"gate-{name}-{os.getpid()}.ndjson"
         stage = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt)
         try:

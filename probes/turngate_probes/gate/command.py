@@ -14,6 +14,7 @@ from turngate_probes import report as reporting
 from turngate_probes.gate.baseline import Entry, read
 from turngate_probes.gate.collect import Collecting, ReleaseQuestion, default_old
 from turngate_probes.gate.cross_resume import CLAUSES
+from turngate_probes.gate.presentation import GateReport
 from turngate_probes.gate.publish import publish
 from turngate_probes.gate.report import gate_report
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
@@ -21,7 +22,7 @@ from turngate_probes.matrix.run import matrix_settings
 from turngate_probes.releases.npm import LATEST
 from turngate_probes.releases.selection import known_clauses
 from turngate_probes.releases.source import Target, parse_target
-from turngate_probes.report.build import INTERRUPTED_CODE, Report
+from turngate_probes.report.build import INTERRUPTED_CODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ def _target(text: str) -> Target:
     return target
 
 
-def run(order: GateCommand, console: Console, interrupt: Interrupt) -> tuple[int, Report | None]:
+def run(order: GateCommand, console: Console, interrupt: Interrupt) -> tuple[int, GateReport | None]:
     """Have the question answered and publish the report; gives the exit code, and the report if there is one."""
     started = time.monotonic()
     load.prepare()

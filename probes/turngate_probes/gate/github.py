@@ -55,6 +55,6 @@ def told_of(report: GateReport) -> Iterator[Told]:
     for reason in ruling.reasons:
         yield "error", titled(f"{name} {reason.about.removeprefix(f'{name}: ')}", where(reason, new)), reason.text
     for clause in costs(report, ruling):
-        yield KINDS[clause["severity"]], titled(f"{name} {clause['id']}", place_of(new, clause["id"])), clause["detail"]
+        yield KINDS[clause.severity], titled(f"{name} {clause.id}", place_of(new, clause.id)), clause.detail
     for reason, entry in ruling.excused:
         yield "notice", titled(f"{name} {reason.about}", where(reason, new)), excuse(reason, entry)

@@ -2,16 +2,19 @@
 
 from pathlib import Path
 
+import msgspec
+
+from turngate.contract.evidence import decode_hook
 from turngate.contract.load import first_error
 from turngate.errors import EnvironmentFailed
-from turngate_probes.gate.presentation import ruling_of
+from turngate_probes.gate.presentation import GateReport, ruling_of
 from turngate_probes.gate.publish import SCHEMA
 from turngate_probes.gate.report import SCHEMA as NAME
-from turngate_probes.report.build import Report
 from turngate_probes.report.load import read_json, told_otherwise
+from turngate_probes.report.structs import ProbeReport
 
 
-def load_gate(path: Path) -> Report | None:
+def load_gate(path: Path) -> GateReport | None:
     """Read the report of a gate; None if it is something else, EnvironmentFailed says why it is not believed."""
     if path.suffix.lower() != ".json":
         return None
@@ -19,7 +22,8 @@ def load_gate(path: Path) -> Report | None:
     if not isinstance(found, dict) or found.get("schema") != NAME:
         return None
     try:
-        wrong = first_error(SCHEMA, found) or first_error("probe-report", found["probe"])
+        wrong = first_error(SCHEMA, found)
+        found["probe"] = msgspec.convert(found["probe"], ProbeReport, dec_hook=decode_hook)
         wrong = wrong or told_otherwise(found["probe"]) or _ruled_otherwise(found)
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         wrong = str(error)[:200] or type(error).__name__
@@ -28,7 +32,7 @@ def load_gate(path: Path) -> Report | None:
     return found
 
 
-def _ruled_otherwise(report: Report) -> str | None:
+def _ruled_otherwise(report: GateReport) -> str | None:
     """Find an outcome, an exit code or reasons that do not follow from what is reported."""
     ruling = ruling_of(report)
     if (report["outcome"], report["exit_code"]) != (ruling.outcome, ruling.code):
@@ -36,6 +40,6 @@ def _ruled_otherwise(report: Report) -> str | None:
     if report["reasons"] != ruling.sentences:
         return "its reasons do not follow from what it holds"
     shown = [(report[side]["release"], report[side]["verdict"]) for side in ("old", "new")]
-    if shown != [(each["release"], each["verdict"]) for each in report["probe"]["releases"]]:
+    if shown != [(release.release, release.verdict) for release in report["probe"].releases]:
         return "its releases are others than those of its probe"
     return None

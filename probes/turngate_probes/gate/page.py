@@ -3,12 +3,14 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from msgspec import structs
+
 from turngate.sanitize import visible
 from turngate_probes.gate.presentation import GateReport, excuse, ruling_of
 from turngate_probes.gate.ruling import Ruling
 from turngate_probes.gate.text import OUTCOMES, apart
-from turngate_probes.report.build import Report
 from turngate_probes.report.page import STATES, Head, rendered
+from turngate_probes.report.structs import ProbeReport
 
 MOST = 500
 SIGNS = {"breaking": "fail", "degraded": "deviates", "additive": "pass", "none": "unsupported"}
@@ -58,12 +60,12 @@ def _rest(report: GateReport, listed: list[Mapping[str, Any]], fallen: list[str]
         yield f"{unweighed} of no consequence are in the JSON report alone."
 
 
-def _shown(probe: Report, ruling: Ruling) -> Report:
+def _shown(probe: ProbeReport, ruling: Ruling) -> ProbeReport:
     """Mark what is excused in the newer release."""
     whys = {reason.about: excuse(reason, entry) for reason, entry in ruling.excused}
-    old, new = probe["releases"]
-    clauses = [
-        {**clause, "result": "excused", "detail": whys[clause["id"]]} if clause["id"] in whys else clause
-        for clause in new["clauses"]
-    ]
-    return {**probe, "releases": [old, {**new, "clauses": clauses}]}
+    old, new = probe.releases
+    clauses = tuple(
+        structs.replace(clause, result="excused", detail=whys[clause.id]) if clause.id in whys else clause
+        for clause in new.clauses
+    )
+    return structs.replace(probe, releases=(old, structs.replace(new, clauses=clauses)))

@@ -12,7 +12,6 @@ from turngate_probes.gate.github import markdown, told_of
 from turngate_probes.gate.presentation import GateReport
 from turngate_probes.gate.text import print_gate
 from turngate_probes.report import github
-from turngate_probes.report.build import Report
 from turngate_probes.report.files import wrong_suffix
 from turngate_probes.report.output import checked, write_json
 
@@ -27,7 +26,7 @@ FORMATS = {
 }
 
 
-def publish(report: Report, console: Console, json_to: str | None, reports: Iterable[Path]) -> int:
+def publish(report: GateReport, console: Console, json_to: str | None, reports: Iterable[Path]) -> int:
     """Write the report wherever it was asked for, and print it; gives the exit code.
 
     Raises ValueError if it breaks its schema, EnvironmentFailed if a file can't be written.

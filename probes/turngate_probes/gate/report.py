@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec import UNSET, structs
 
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
@@ -17,7 +18,8 @@ from turngate_probes.gate.collect import Collected, ReleaseAnswer
 from turngate_probes.gate.compare import WORST_FIRST, differences, unasked
 from turngate_probes.gate.ruling import FAIL, PASS, Ruling, rule
 from turngate_probes.gate.survey import Side, survey
-from turngate_probes.report.build import Report, code_of, result_of
+from turngate_probes.report.build import code_of
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
 
 SCHEMA = "turngate.gate-report/1"
 NAMED = ("release", "version", "source", "executable", "verdict", "note", "failed")
@@ -30,72 +32,80 @@ def gate_report(
     seconds: float,
     interrupted: bool = False,
     baseline: str | None = None,
-) -> Report:
+) -> dict[str, Any]:
     """Compare and judge what was gathered."""
     old, new = found.old.release, _with_crossing(found.new.release, found.crossing)
-    if new["release"] == old["release"]:
-        new["release"] += " (new)"  # two builds that say the same version
-    engine = str(new["engine"])
+    if new.release == old.release:
+        new = structs.replace(new, release=f"{new.release} (new)")  # two builds that say the same version
+    engine = new.engine
     was, now = (_contract(engine, each) for each in (old, new))
     compared = _compared(found, old, new, was, now)
-    chosen = concerning(entries, engine, new["version"])
+    chosen = concerning(entries, engine, new.version)
     ruling = rule(old, new, compared, chosen, interrupted=interrupted)
     probe = _probe(found.frame, old, new, seconds, interrupted=interrupted)
     return {
-        "schema": SCHEMA, "turngate": probe["turngate"], "started_at": probe["started_at"], "engine": engine,
-        "old": {key: old[key] for key in NAMED}, "new": {key: new[key] for key in NAMED},
+        "schema": SCHEMA, "turngate": probe.turngate, "started_at": probe.started_at, "engine": engine,
+        "old": _named(old), "new": _named(new),
         "outcome": ruling.outcome, "exit_code": ruling.code, "reasons": ruling.sentences,
         "must": _must(ruling, old, new, advice(new, compared, was, now)),
         "counts": {impact.value: sum(each.impact is impact for each in compared) for impact in WORST_FIRST},
         "differences": [msgspec.to_builtins(each) for each in compared],
         "baseline": {"file": baseline, "entries": _entries(ruling)},
-        "seconds": round(seconds, 3), "clauses": list(probe["clauses"]), "probe": probe,
+        "seconds": round(seconds, 3), "clauses": list(probe.clauses), "probe": probe,
     }  # fmt: skip
 
 
-def _must(ruling: Ruling, old: Report, new: Report, told: str) -> str:
+def _must(ruling: Ruling, old: ReleaseReport, new: ReleaseReport, told: str) -> str:
     """Return the advice, unless something that was not asked might add to it."""
-    open_ = ruling.outcome not in (PASS, FAIL) or (told == NOTHING and (old["failed"] or new["failed"]))
+    open_ = ruling.outcome not in (PASS, FAIL) or (told == NOTHING and (old.failed or new.failed))
     return UNKNOWN if open_ else told
 
 
 def _compared(
-    found: Collected, old: Report, new: Report, was: EngineContract | None, now: EngineContract | None
+    found: Collected, old: ReleaseReport, new: ReleaseReport, was: EngineContract | None, now: EngineContract | None
 ) -> list[Difference]:
-    if was is None or now is None or old["failed"] or new["failed"]:
+    if was is None or now is None or old.failed or new.failed:
         return unasked(new)
     both = [*differences(_side(found.old, old), _side(found.new, new), was), *claim_differences(was, now)]
     return sorted(both, key=lambda each: WORST_FIRST.index(each.impact))
 
 
-def _side(answer: ReleaseAnswer, release: Report) -> Side:
-    return Side(release, survey(answer.events, answer.release["release"]))
+def _side(answer: ReleaseAnswer, release: ReleaseReport) -> Side:
+    return Side(release, survey(answer.events, answer.release.release))
 
 
-def _with_crossing(release: Report, crossing: Report | None) -> Report:
+def _with_crossing(release: ReleaseReport, crossing: ProbeReport | None) -> ReleaseReport:
     """Add the clauses that were asked of both releases, and weigh the newer one anew."""
     if crossing is None:
-        return dict(release)
-    clauses = [*release["clauses"], *crossing["releases"][0]["clauses"]]
-    counted = {key: release[key] + crossing["releases"][0][key] for key in ("turns", "engine_seconds")}
-    worth = verdict(map(result_of, clauses)).value
-    return {**release, **counted, "clauses": clauses, "verdict": worth}
+        return release
+    (crossed,) = crossing.releases
+    clauses = (*release.clauses, *crossed.clauses)
+    return structs.replace(
+        release, clauses=clauses, verdict=verdict(clauses), turns=release.turns + crossed.turns,
+        engine_seconds=release.engine_seconds + crossed.engine_seconds,
+    )  # fmt: skip
 
 
-def _probe(frame: Report, old: Report, new: Report, seconds: float, *, interrupted: bool) -> Report:
+def _probe(
+    frame: ProbeReport, old: ReleaseReport, new: ReleaseReport, seconds: float, *, interrupted: bool
+) -> ProbeReport:
     """Put both releases into one report of a probe."""
-    releases = [old, new]
-    asked = [each["id"] for each in new["clauses"]] if frame["clauses"] else []
-    return {key: value for key, value in frame.items() if key != "peaks"} | {
-        "level": "hermetic", "strict": False, "interrupted": interrupted, "seconds": round(seconds, 3),
-        "engine_seconds": round(sum(each["engine_seconds"] for each in releases), 3), "clauses": asked,
-        "exit_code": code_of(releases, strict=False, interrupted=interrupted), "releases": releases,
-    }  # fmt: skip
+    releases = (old, new)
+    return structs.replace(
+        frame, level="hermetic", strict=False, interrupted=interrupted, seconds=round(seconds, 3), peak_usage=UNSET,
+        engine_seconds=round(sum(release.engine_seconds for release in releases), 3),
+        clauses=tuple(clause.id for clause in new.clauses) if frame.clauses else (),
+        exit_code=code_of(releases, strict=False, interrupted=interrupted), releases=releases,
+    )  # fmt: skip
 
 
-def _contract(engine: str, release: Report) -> EngineContract | None:
+def _named(release: ReleaseReport) -> dict[str, Any]:
+    return {key: msgspec.to_builtins(getattr(release, key)) for key in NAMED}
+
+
+def _contract(engine: str, release: ReleaseReport) -> EngineContract | None:
     try:
-        return load.contract(engine).at(release["version"])
+        return load.contract(engine).at(release.version)
     except (NotCoveredError, ValueError):
         return None
 

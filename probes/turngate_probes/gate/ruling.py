@@ -1,7 +1,6 @@
 """May the newer release take the older one's place: the exit code, and the reasons for it."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -12,6 +11,7 @@ from turngate_probes.gate.baseline import UNASKED, Entry
 from turngate_probes.gate.classify import Difference, Impact
 from turngate_probes.gate.compare import Results
 from turngate_probes.report.build import BUG, CRASHED_CODE, INTERRUPTED_CODE, bugs
+from turngate_probes.report.structs import ReleaseReport
 
 PASS, FAIL, UNANSWERED, CRASHED, INTERRUPTED = "pass", "fail", "unanswered", "crashed", "interrupted"
 CODES = {PASS: 0, FAIL: 1, UNANSWERED: 2, CRASHED: CRASHED_CODE, INTERRUPTED: INTERRUPTED_CODE}
@@ -51,7 +51,7 @@ class Ruling(Struct, frozen=True):
 
 
 def rule(
-    old: Mapping[str, Any], new: Mapping[str, Any], found: Sequence[Difference], entries: Sequence[Entry],
+    old: ReleaseReport, new: ReleaseReport, found: Sequence[Difference], entries: Sequence[Entry],
     *, interrupted: bool = False,
 ) -> Ruling:  # fmt: skip
     """Judge two releases (of a report) and what they differ in; `entries` are those that concern the newer one."""
@@ -73,12 +73,12 @@ def rule(
     return Ruling(outcome, tuple(dict.fromkeys((*standing, *open_))), states, excused)
 
 
-def _result(name: str, results: Results, new: Mapping[str, Any]) -> Result:
+def _result(name: str, results: Results, new: ReleaseReport) -> Result:
     """Return the result of what an entry of a baseline names."""
     if name != UNASKED:
         return results.of(name)
-    seen = ((new.get("price") or {}).get("interactive") or {}).get("call")
-    return Result.PASS if seen else Result.NOT_RUN
+    access = new.tool_access and new.tool_access.interactive
+    return Result.PASS if access and access.call else Result.NOT_RUN
 
 
 def _breaking(found: Sequence[Difference]) -> list[Reason]:
@@ -90,12 +90,12 @@ def _breaking(found: Sequence[Difference]) -> list[Reason]:
     ]
 
 
-def _failing(new: Mapping[str, Any]) -> list[Reason]:
+def _failing(new: ReleaseReport) -> list[Reason]:
     """Tell of breaking clauses that fail, whether or not they failed before."""
     return [
-        Reason("clause", each["id"], f"{each['id']} fails: {each['detail']}", each["id"])
-        for each in new["clauses"]
-        if (each["severity"], each["result"]) == (Severity.BREAKING, Result.FAIL)
+        Reason("clause", each.id, f"{each.id} fails: {each.detail}", each.id)
+        for each in new.clauses
+        if (each.severity, each.result) == (Severity.BREAKING, Result.FAIL)
     ]
 
 
@@ -104,19 +104,19 @@ def _passing(entry: Entry) -> Reason:
     return Reason("baseline", f"baseline {entry.clause}", text, entry.clause, entry.at)
 
 
-def _unanswered(release: Mapping[str, Any], results: Results) -> list[Reason]:
-    name = release["release"]
-    if release["failed"]:
-        return [Reason("unanswered", name, f"{name} could not be asked: {release['failed']['what']}")]
+def _unanswered(release: ReleaseReport, results: Results) -> list[Reason]:
+    name = release.release
+    if release.failed:
+        return [Reason("unanswered", name, f"{name} could not be asked: {release.failed.what}")]
     found = [
-        Reason("unanswered", f"{name}: {each['id']}", f"{name}: {each['id']} was not answered: {each['detail']}")
-        for each in release["clauses"]
-        if (each["severity"], each["result"]) == (Severity.BREAKING, Result.NOT_RUN) and not results.fallen(each["id"])
+        Reason("unanswered", f"{name}: {each.id}", f"{name}: {each.id} was not answered: {each.detail}")
+        for each in release.clauses
+        if (each.severity, each.result) == (Severity.BREAKING, Result.NOT_RUN) and not results.fallen(each.id)
     ]
-    if not found and release["verdict"] == Verdict.UNANSWERED and not _fell(release):
+    if not found and release.verdict == Verdict.UNANSWERED and not _fell(release):
         found = [Reason("unanswered", name, f"{name} is unanswered")]
     return found
 
 
-def _fell(release: Mapping[str, Any]) -> bool:
-    return any(each["result"] in (Result.FAIL, Result.UNSUPPORTED) for each in release["clauses"])
+def _fell(release: ReleaseReport) -> bool:
+    return any(each.result in (Result.FAIL, Result.UNSUPPORTED) for each in release.clauses)

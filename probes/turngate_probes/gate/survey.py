@@ -1,13 +1,12 @@
 """What a release showed of its surface, read from the journal of its probe."""
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from turngate_probes.journal.journal import Event
-
-EXIT = "exit"
+from turngate.process import Ended
+from turngate_probes.journal.events import Event, PageEvent, TurnEvent
+from turngate_probes.report.structs import ReleaseReport
 
 
 class Survey(Struct, frozen=True):
@@ -16,35 +15,31 @@ class Survey(Struct, frozen=True):
     A key is written as `kind: path`. Turns that did not end by themselves are left out.
     """
 
-    names: dict[str, list[str]]
-    kinds: dict[str, list[str]]
-    keys: dict[str, list[str]]
+    names: dict[str, tuple[str, ...]]
+    kinds: dict[str, tuple[str, ...]]
+    keys: dict[str, tuple[str, ...]]
 
 
 class Side(Struct, frozen=True):
     """One of the two releases: what the report says of it, and what it showed."""
 
-    release: Mapping[str, Any]
+    release: ReleaseReport
     survey: Survey
 
 
-def survey(events: Iterable[Event], release: str) -> Survey:
+def survey(events: Sequence[Event], release: str) -> Survey:
     """Read what the events of a release show."""
-    mine = [each for each in events if each.get("release") == release]
-    pages = [each for each in mine if each["event"] == "page" and "names" in each]
-    turns = [each for each in mine if each["event"] == "turn" and each["ended"] == EXIT and "kinds" in each]
+    turns = [event for event in events if isinstance(event, TurnEvent) and event.release == release]
+    read = [turn for turn in turns if turn.ended is Ended.EXIT and turn.kinds is not None]
+    pages = [event for event in events if isinstance(event, PageEvent) and event.release == release]
     return Survey(
-        names={each["step"]: each["names"] for each in pages},
-        kinds={_name(each): each["kinds"] for each in turns},
-        keys={_name(each): each["paths"] for each in turns},
+        names={page.step: page.names for page in pages if page.names is not None},
+        kinds={turn.name: turn.kinds or () for turn in read},
+        keys={turn.name: turn.paths or () for turn in read},
     )
 
 
-def shared(old: Mapping[str, list[str]], new: Mapping[str, list[str]]) -> tuple[set[str], set[str]]:
+def shared(old: Mapping[str, tuple[str, ...]], new: Mapping[str, tuple[str, ...]]) -> tuple[set[str], set[str]]:
     """Join what both have of the same turns: of each side all that stands in any of them."""
     both = old.keys() & new.keys()
     return {each for name in both for each in old[name]}, {each for name in both for each in new[name]}
-
-
-def _name(turn: Event) -> str:
-    return f"{turn['case']}/{turn['step']}"

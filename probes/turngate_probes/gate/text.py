@@ -78,20 +78,20 @@ def _difference(each: Mapping[str, Any]) -> str:
 
 def _failing(report: Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
     """Show what failed in the newer release, with its evidence."""
-    for clause in report["probe"]["releases"][-1]["clauses"]:
-        if clause["result"] != "fail":
+    for clause in report["probe"].releases[-1].clauses:
+        if clause.result != "fail":
             continue
         yield 0, Text()
-        yield 0, Text.assemble(("fail", style_of("fail")), visible(f" {clause['id']}: {clause['detail']}"))
-        for item in clause["evidence"]:
+        yield 0, Text.assemble(("fail", style_of("fail")), visible(f" {clause.id}: {clause.detail}"))
+        for item in clause.evidence:
             yield from evidence_lines(item)
 
 
 def _price(report: Mapping[str, Any]) -> Iterator[tuple[int, Text]]:
-    for release in report["probe"]["releases"]:
-        listed = list(rows(release.get("price")))
+    for release in report["probe"].releases:
+        listed = list(rows(release.tool_access))
         if listed:
             yield 0, Text()
-            yield 0, Text(visible(f"the price of not acting unasked, {release['release']}"))
+            yield 0, Text(visible(f"the price of not acting unasked, {release.release}"))
         for row in listed:
             yield 1, Text(visible(f"mode {row.mode}: {offered(row)}; a call of {row.call}{ended(row)}"))

@@ -6,9 +6,10 @@ import shutil
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Self
 
 import psutil
+from msgspec import Meta, Struct
 
 from turngate.errors import EnvironmentFailed
 from turngate.process import ProcessRequest, run
@@ -75,17 +76,23 @@ def waiting_for(cores: int) -> int:
     return max(1, min(WAITING_PER_CORE * cores, psutil.virtual_memory().available // WAITING_MEMORY))
 
 
-def machine() -> dict[str, Any]:
-    """Give system, architecture, cores, memory in GB, and versions of Python and Node (None: there is none)."""
-    return {
-        "system": platform.system(),
-        "release": platform.release(),
-        "arch": platform.machine(),
-        "cores": os.cpu_count() or 1,
-        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
-        "python": platform.python_version(),
-        "node": _node_version(),
-    }
+class Machine(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a probe ran on: `memory_gb` null: unknown; `node` null: there is none."""
+
+    system: str
+    release: str
+    arch: str
+    cores: Annotated[int, Meta(ge=1)] | None
+    memory_gb: Annotated[float, Meta(ge=0)] | None
+    python: str
+    node: str | None
+
+
+def machine() -> Machine:
+    """Describe this machine."""
+    memory_gb = round(psutil.virtual_memory().total / 2**30, 1)
+    about = (platform.system(), platform.release(), platform.machine(), os.cpu_count() or 1, memory_gb)
+    return Machine(*about, platform.python_version(), _node_version())
 
 
 def _node_version() -> str | None:

@@ -1,128 +1,173 @@
-"""Turns what was seen and judged into journal events: plain data, bounded, without paths of this machine."""
+"""The events of a probe, one struct per kind: what was planned, seen and judged.
 
-import json
-from collections.abc import Mapping
-from typing import Any
+`event` names the kind on disk. `at` (ISO 8601, UTC, milliseconds) is set by the journal.
+"""
 
-from turngate.contract.verdict import ClauseResult
-from turngate.sanitize import bounded, redact
-from turngate_probes.harness.observations import Call, CommandOutput, Observation, Turn
-from turngate_probes.journal.tool_access import told
-from turngate_probes.stub_model import Exchange
+from typing import Literal, TypeAlias
 
-MAX_EXCERPT = 4000
-MAX_ARGUMENT = 300
-MAX_REQUESTS = 12
+from msgspec import Struct, structs
 
+from turngate.contract.clauses import Level, Reason
+from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
+from turngate.contract.verdict import ClauseResult, Verdict
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability, EngineSessionHandle, Outcome
+from turngate.process import Ended
+from turngate_probes.harness.resource_usage import Machine
 
-def sight_event(item: Observation, places: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """Return the kind of the event that tells of what was seen, and its fields."""
-    match item:
-        case Turn():
-            return "turn", turn_event(item, places)
-        case CommandOutput():
-            return "page", page_event(item, places)
-        case Call():
-            return "call", call_event(item, places)
+SCHEMA = "turngate.probe-events/1"
+
+Origin: TypeAlias = Literal["path", "npm", "pypi", "recordings"]
 
 
-def turn_event(turn: Turn, places: Mapping[str, str]) -> dict[str, Any]:
-    """Describe a turn."""
-    requests = None
-    if turn.requests is not None:
-        requests = [_request(each, places) for each in turn.requests[:MAX_REQUESTS]]
-    return (
-        _command(turn, turn.argv, places)
-        | {
-            "cwd": redact(turn.cwd, places),
-            "seconds": round(turn.seconds, 3),
-            "requests": requests,
-            "request_count": len(turn.requests or ()),
-            "handle": turn.session,
-            "outcome": turn.reading.result.outcome.value,
-            "failure_reason": turn.reading.result.failure_reason and redact(turn.reading.result.failure_reason, places),
-            "leftovers": [" ".join(each.argv)[:MAX_ARGUMENT] for each in turn.leftovers],
-        }
-        | _acted(turn, places)
-    )
+class _Event(Struct, frozen=True, kw_only=True, tag_field="event"):
+    at: str = ""
 
 
-def page_event(page: CommandOutput, places: Mapping[str, str]) -> dict[str, Any]:
-    """Describe a plain command."""
-    return _command(page, page.argv, places)
+class ProbeStarted(_Event, frozen=True, tag="probe.started"):
+    """A probe begins; `clauses` are those that are asked (none: all of the level)."""
+
+    turngate: str
+    machine: Machine
+    level: Level
+    strict: bool
+    cores: int
+    clauses: tuple[str, ...] = ()
+    schema: str = SCHEMA
 
 
-def call_event(call: Call, places: Mapping[str, str]) -> dict[str, Any]:
-    """Describe a request to the reference server."""
-    case, _, step = call.name.partition("/")
-    return {
-        "case": case,
-        "step": step,
-        "method": call.method,
-        "path": call.path,
-        "status": call.status,
-        "sent": None if call.sent is None else _json(call.sent, places),
-        "answer": _json(call.answer, places),
-    }
+class ProbeFinished(_Event, frozen=True, tag="probe.finished"):
+    """A probe came to its end."""
+
+    seconds: float
+    engine_seconds: float
+    interrupted: bool
 
 
-def clause_event(found: ClauseResult) -> dict[str, Any]:
-    """Describe the result of a clause."""
-    return {
-        "id": found.clause.id,
-        "level": found.clause.level,
-        "severity": found.clause.severity.value,
-        "result": found.result.value,
-        "detail": found.detail,
-        "stale": found.stale,
-        "evidence": list(found.evidence),
-        "needs": list(found.needs),
-        "reason": found.reason and found.reason.value,
-    }
+class MatrixPlanned(_Event, frozen=True, tag="matrix.planned"):
+    """What many probes together are to do, for whoever follows them: in no journal."""
+
+    releases: int
+    kept: int
+    unit: str = "releases"
 
 
-def _acted(turn: Turn, places: Mapping[str, str]) -> dict[str, Any]:
-    """Describe what became of the tool that the model asked for, if it asked for one."""
-    if turn.acted is None:
-        return {}
-    said = told(turn.requests or ())
-    return {"acted": turn.acted, "told": said and redact(said, places)}
+class _ReleaseEvent(_Event, frozen=True):
+    release: str
 
 
-def _command(item: Turn | CommandOutput, argv: tuple[str, ...], places: Mapping[str, str]) -> dict[str, Any]:
-    case, _, step = item.name.partition("/")
-    shown = [redact(token, places) for token in argv]
-    return {
-        "case": case,
-        "step": step,
-        "argv": [t if len(t) <= MAX_ARGUMENT else f"{t[:MAX_ARGUMENT]}… ({len(t)} characters)" for t in shown],
-        "exit_code": item.exit_code,
-        "ended": item.ended.value,
-        "cpu_seconds": round(item.cpu_seconds, 3),
-        "stdout": _stream(item.stdout, places),
-        "stderr": _stream(item.stderr, places),
-    }
+class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
+    """A release is to be asked; `release` is the key that later events name, `turns` are those that are expected."""
+
+    engine: str
+    version: str | None
+    executable: str | None
+    source: Origin
+    contract_version: str
+    turns: int
+    note: str | None
 
 
-def _stream(data: bytes, places: Mapping[str, str]) -> dict[str, Any]:
-    kept = data if len(data) <= MAX_EXCERPT else data[: MAX_EXCERPT // 2] + b"\n[...]\n" + data[-MAX_EXCERPT // 2 :]
-    return {"bytes": len(data), "excerpt": redact(kept.decode("utf-8", "backslashreplace"), places)}
+class InstallProgress(_ReleaseEvent, frozen=True, tag="install.progress"):
+    """How far the installation is."""
+
+    text: str
 
 
-def _json(value: Any, places: Mapping[str, str]) -> str:
-    return bounded(redact(json.dumps(value, ensure_ascii=False), places), MAX_EXCERPT)
+class ReleaseFailed(_ReleaseEvent, frozen=True, tag="release.failed"):
+    """The question could not be asked."""
+
+    reason: Reason
+    what: str
+    hint: str
 
 
-def _request(exchange: Exchange, places: Mapping[str, str]) -> dict[str, Any]:
-    last = exchange.user_texts[-1] if exchange.user_texts else ""
-    return {
-        "method": exchange.method,
-        "path": redact(exchange.path, places)[:MAX_ARGUMENT],
-        "protocol": exchange.protocol,
-        "model": exchange.model,
-        "nonces": list(exchange.nonces[:20]),
-        "tools": list(exchange.tools[:100]),
-        "last_user_text": redact(last[-MAX_ARGUMENT:], places),
-        "bytes": exchange.size,
-        "reply": exchange.reply,
-    }
+class ReleaseFinished(_ReleaseEvent, frozen=True, tag="release.finished"):
+    """A release was asked to the end."""
+
+    verdict: Verdict
+    profile: EngineInteractiveProfile
+    capability: EngineResumeCapability
+    handle: EngineSessionHandle | None
+    seconds: float
+    engine_seconds: float
+    turns: int
+    unverified: tuple[str, ...]
+
+
+class _StepEvent(_ReleaseEvent, frozen=True, omit_defaults=True):
+    case: str
+    step: str
+
+    @property
+    def name(self) -> str:
+        """The name by which evidence points here."""
+        return f"{self.case}/{self.step}"
+
+
+class _CommandEvent(_StepEvent, frozen=True):
+    argv: tuple[str, ...]
+    exit_code: int | None
+    ended: Ended
+    cpu_seconds: float
+    stdout: OutputExcerpt
+    stderr: OutputExcerpt
+
+
+class PageEvent(_CommandEvent, frozen=True, tag="page"):
+    """What a plain command printed; `names` are those that a help page names."""
+
+    names: tuple[str, ...] | None = None
+
+
+class TurnEvent(_CommandEvent, frozen=True, tag="turn"):
+    """A turn that was seen.
+
+    `kinds` are those of its records, `paths` the key paths in them (None: nobody looked). `acted` says whether the
+    tool that the model asked for did its work, `told` what the model was told of it.
+    """
+
+    cwd: str
+    seconds: float
+    requests: tuple[RequestExcerpt, ...] | None
+    handle: str | None
+    outcome: Outcome
+    failure_reason: str | None
+    leftovers: tuple[str, ...]
+    request_count: int = 0
+    acted: bool | None = None
+    told: str | None = None
+    kinds: tuple[str, ...] | None = None
+    paths: tuple[str, ...] | None = None
+
+
+class CallEvent(_StepEvent, frozen=True, tag="call"):
+    """A request to the reference server and its answer, both as JSON."""
+
+    method: str
+    path: str
+    status: int
+    sent: str | None
+    answer: str
+
+
+class ClauseEvent(
+    ClauseResult, frozen=True, kw_only=True, forbid_unknown_fields=False, tag_field="event", tag="clause"
+):
+    """A clause was judged."""
+
+    release: str
+    at: str = ""
+
+    @classmethod
+    def about(cls, release: str, result: ClauseResult) -> "ClauseEvent":
+        """Describe a result."""
+        return cls(release=release, **structs.asdict(result))
+
+    def judged(self) -> ClauseResult:
+        """Return the result alone."""
+        return ClauseResult(*(getattr(self, name) for name in ClauseResult.__struct_fields__))
+
+
+SeenEvent: TypeAlias = TurnEvent | PageEvent | CallEvent
+ReleaseEvent: TypeAlias = ReleasePlanned | InstallProgress | SeenEvent | ClauseEvent | ReleaseFinished | ReleaseFailed
+Event: TypeAlias = ProbeStarted | ReleaseEvent | ProbeFinished | MatrixPlanned

@@ -8,7 +8,7 @@ from turngate.contract.help_page import missing
 from turngate.contract.structs import EngineContract
 from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at
-from turngate_probes.harness.observations import CommandOutput, Observation, Turn
+from turngate_probes.harness.observations import CommandOutput, Turn
 
 MOST = 400
 LONGEST = 160
@@ -20,28 +20,24 @@ _SHORT = re.compile(
 )
 
 
-def surface(item: Observation, contract: EngineContract) -> dict[str, Any]:
-    """Return the fields that the journal adds to a turn or a page; nothing for anything else."""
-    if isinstance(item, Turn):
-        kinds = list(item.reading.census)
-        # a process that is kept prints a protocol, of which the contract's framing knows nothing
-        records = _records(item, contract) if kinds else []
-        return {"kinds": kinds[:MOST], "paths": sorted(set(_paths(records, contract.events.field)))[:MOST]}
-    if isinstance(item, CommandOutput):
-        return {"names": names(item, contract)}
-    return {}
+def keys_of(turn: Turn, contract: EngineContract) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """List the kinds of a turn's records, and the key paths in them."""
+    kinds = tuple(turn.reading.census)
+    # a sticky process prints a protocol, of which the contract's framing knows nothing
+    records = _records(turn, contract) if kinds else []
+    return kinds[:MOST], tuple(sorted(set(_paths(records, contract.events.field)))[:MOST])
 
 
-def names(page: CommandOutput, contract: EngineContract) -> list[str]:
+def names(page: CommandOutput, contract: EngineContract) -> tuple[str, ...]:
     """List the options that a help page names, and the other words that the contract looks for there."""
     number = page.name.rpartition("-")[2]
     if not page.name.startswith("static/help-") or not number.isdigit():
-        return []
+        return ()
     wanted = contract.help.pages[int(number) - 1]
     text = (page.stdout if wanted.stream == "stdout" else page.stderr).decode("utf-8", "replace")
-    found = set(_LONG.findall(text)) | {next(filter(None, each)) for each in _SHORT.findall(text)}
-    found |= set(wanted.names) - set(missing(wanted, text))
-    return sorted(each[:LONGEST] for each in found)[:MOST]
+    named = set(_LONG.findall(text)) | {next(filter(None, groups)) for groups in _SHORT.findall(text)}
+    named |= set(wanted.names) - set(missing(wanted, text))
+    return tuple(sorted(name[:LONGEST] for name in named)[:MOST])
 
 
 def _records(turn: Turn, contract: EngineContract) -> list[Record]:
@@ -62,9 +58,9 @@ def _below(value: Any, above: str, depth: int) -> Iterator[str]:
     if depth > DEEPEST:
         return
     if isinstance(value, dict):
-        for key, each in value.items():
+        for key, item in value.items():
             yield f"{above}{key}"
-            yield from _below(each, f"{above}{key}.", depth + 1)
+            yield from _below(item, f"{above}{key}.", depth + 1)
     elif isinstance(value, list):
-        for each in value:
-            yield from _below(each, f"{above.removesuffix('.')}[].", depth)
+        for item in value:
+            yield from _below(item, f"{above.removesuffix('.')}[].", depth)

@@ -1,10 +1,15 @@
-"""The price of not acting unasked: the tools that the model is offered in each mode, and what becomes of a call."""
+"""Tool access: the tools that the model is offered in each mode, and what becomes of a call."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
 
+from msgspec import Struct
+
+from turngate.contract.evidence import Seconds
+from turngate.model import HUNG
 from turngate.sanitize import bounded
+from turngate_probes.journal.events import TurnEvent
 from turngate_probes.stub_model import Exchange
 
 CASE = "tool-call"
@@ -17,8 +22,35 @@ LONGEST = 400
 MOST_NAMED = 8
 LONGEST_NAME = 60
 
-Event = Mapping[str, Any]
-ToolAccess = dict[str, Any]
+CallOutcome: TypeAlias = Literal["executed", "denied", "hangs", "failed", "dropped"]
+
+
+class ToolCallResult(Struct, frozen=True, forbid_unknown_fields=True):
+    """What became of a tool call: `denied`: the model was told no, `dropped`: nothing, and the turn ended well."""
+
+    tool: str
+    outcome: CallOutcome
+    exit_code: int | None
+    seconds: Seconds
+    told: str | None
+
+
+class ModeToolAccess(Struct, frozen=True, forbid_unknown_fields=True):
+    """The names of the tools that the model is offered in a mode, and what became of a call of one."""
+
+    tools: tuple[str, ...] | None
+    call: ToolCallResult | None
+
+
+class ToolAccess(Struct, frozen=True, forbid_unknown_fields=True):
+    """The tools of each mode (None: nobody looked)."""
+
+    interactive: ModeToolAccess | None
+    auto: ModeToolAccess | None
+
+    def modes(self) -> Iterator[tuple[str, ModeToolAccess]]:
+        """Return the modes that were seen, by name."""
+        return ((mode, access) for mode in TURNS if (access := getattr(self, mode)))
 
 
 def told(requests: Iterable[Exchange]) -> str | None:
@@ -31,11 +63,11 @@ def told(requests: Iterable[Exchange]) -> str | None:
     return None
 
 
-def tool_access(events: Iterable[Event]) -> ToolAccess | None:
-    """Read the price from the turns in a release's journal; None if none of them shows it."""
-    turns = {(each["case"], each["step"]): each for each in events if each["event"] == "turn"}
-    found = {mode: _mode(*(turns.get(name) for name in names)) for mode, names in TURNS.items()}
-    return found if any(found.values()) else None
+def tool_access(turns: Iterable[TurnEvent]) -> ToolAccess | None:
+    """Read from a release's turns how tools can be used; None if none of them shows it."""
+    by_step = {(turn.case, turn.step): turn for turn in turns}
+    seen = {mode: _mode(*(by_step.get(step) for step in steps)) for mode, steps in TURNS.items()}
+    return ToolAccess(**seen) if any(seen.values()) else None
 
 
 class ToolAccessRow(NamedTuple):
@@ -48,28 +80,28 @@ class ToolAccessRow(NamedTuple):
     code: str
 
 
-def rows(price: ToolAccess | None) -> Iterator[ToolAccessRow]:
+def rows(access: ToolAccess | None) -> Iterator[ToolAccessRow]:
     """Return the lines of a table; there are none where no call was seen."""
-    seen = [found for found in (price or {}).values() if found and found["call"]]
-    acting, held = difference(price)
-    alone = {"auto": _named("only with auto-approve", acting), "interactive": _named("only without", held)}
-    for mode, found in (price or {}).items() if seen else ():
-        if found:
-            call = found["call"]
-            count = "?" if found["tools"] is None else str(len(found["tools"]))
-            code = "" if not call else "none" if call["exit_code"] is None else str(call["exit_code"])
-            became = f"{call['tool']}: {call['outcome']}" if call else "not seen"
-            yield ToolAccessRow(mode, count, alone.get(mode, ""), became, code)
+    if access is None or not any(mode.call for _, mode in access.modes()):
+        return
+    acting, waiting = difference(access)
+    alone = {"auto": _named("only with auto-approve", acting), "interactive": _named("only without", waiting)}
+    for name, mode in access.modes():
+        call = mode.call
+        count = "?" if mode.tools is None else str(len(mode.tools))
+        code = "" if not call else "none" if call.exit_code is None else str(call.exit_code)
+        yield ToolAccessRow(name, count, alone[name], f"{call.tool}: {call.outcome}" if call else "not seen", code)
 
 
-def difference(price: ToolAccess | None) -> tuple[list[str], list[str]]:
-    """Return the tools that only an engine is offered that acts unasked, and those that only one is that does not.
+def difference(access: ToolAccess | None) -> tuple[list[str], list[str]]:
+    """Return the tools offered only in mode auto, and those offered only in mode interactive.
 
     There are none where the tools of one mode were not seen.
     """
-    found = [((price or {}).get(mode) or {}).get("tools") for mode in TURNS]
-    held = [set(tools) for tools in found if tools is not None]
-    return (sorted(held[1] - held[0]), sorted(held[0] - held[1])) if len(held) == len(TURNS) else ([], [])
+    tools = {name: set(mode.tools) for name, mode in (access.modes() if access else ()) if mode.tools is not None}
+    if len(tools) < len(TURNS):
+        return [], []
+    return sorted(tools["auto"] - tools["interactive"]), sorted(tools["interactive"] - tools["auto"])
 
 
 def _named(what: str, tools: Sequence[str]) -> str:
@@ -78,39 +110,37 @@ def _named(what: str, tools: Sequence[str]) -> str:
     return f"{what}: {', '.join([*shown, *more])}" if tools else ""
 
 
-def _mode(shows: Event | None, calls: Event | None) -> ToolAccess | None:
+def _mode(shows: TurnEvent | None, calls: TurnEvent | None) -> ModeToolAccess | None:
     tools, call = _offered(shows or calls), _call(calls)
-    return None if tools is None and call is None else {"tools": tools, "call": call}
+    return None if tools is None and call is None else ModeToolAccess(tools, call)
 
 
-def _offered(turn: Event | None) -> list[str] | None:
-    """Return the tools of the request that offers most; others are of small tasks beside the agent's own."""
-    requests = (turn or {}).get("requests")
-    most: list[str] = max((each["tools"] for each in requests or ()), key=len, default=[])
-    return sorted(most) if requests else None
-
-
-def _call(turn: Event | None) -> ToolAccess | None:
-    requests = (turn or {}).get("requests")
-    asked = [each["reply"].partition(" ")[2] for each in requests or () if each["reply"].startswith("tool_call ")]
-    # of a recording nobody knows whether the tool has acted
-    if turn is None or not asked or "acted" not in turn:
+def _offered(turn: TurnEvent | None) -> tuple[str, ...] | None:
+    """Return the tools of the request that offers most; the engine makes others for small tasks of its own."""
+    if turn is None or not turn.requests:
         return None
-    return {
-        "tool": asked[0], "outcome": _outcome(turn), "exit_code": turn["exit_code"], "seconds": turn["seconds"],
-        "told": turn.get("told"),
-    }  # fmt: skip
+    offers: list[tuple[str, ...]] = [request.tools for request in turn.requests]
+    widest = max(offers, key=len)
+    return tuple(sorted(widest))
 
 
-def _outcome(turn: Event) -> str:
-    """Return what became of a tool call: executed, hangs, failed, denied, or nothing."""
-    if turn.get("acted"):
+def _call(turn: TurnEvent | None) -> ToolCallResult | None:
+    # of a recording nobody knows whether the tool has acted
+    if turn is None or turn.acted is None:
+        return None
+    replies = (request.reply for request in turn.requests or ())
+    tool = next((reply.partition(" ")[2] for reply in replies if reply.startswith("tool_call ")), None)
+    return ToolCallResult(tool, _outcome(turn), turn.exit_code, turn.seconds, turn.told) if tool is not None else None
+
+
+def _outcome(turn: TurnEvent) -> CallOutcome:
+    if turn.acted:
         return "executed"
-    if turn["ended"] not in ("exit", "lingered"):
+    if turn.ended in HUNG:
         return "hangs"
-    if turn.get("told") is not None:
+    if turn.told is not None:
         return "denied"
-    return "failed" if turn["exit_code"] != 0 else "dropped"
+    return "failed" if turn.exit_code != 0 else "dropped"
 
 
 def _last_words(body: bytes) -> str | None:

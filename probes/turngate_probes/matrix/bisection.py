@@ -2,16 +2,19 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 from rich.console import Console
 from rich.text import Text
 
 from turngate.contract.clauses import Result
+from turngate.contract.evidence import Evidence
+from turngate.contract.verdict import ClauseResult
 from turngate.errors import EnvironmentFailed
 from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
+from turngate_probes.report.structs import ReleaseReport
 from turngate_probes.report.text import evidence_lines, print_line, style_of
 
 FAILED = (Result.FAIL, Result.UNSUPPORTED)
@@ -23,7 +26,7 @@ class ClauseAnswer(Struct, frozen=True):
     version: str
     result: Result | None
     detail: str
-    evidence: list[Any] = []
+    evidence: Sequence[Evidence] = ()
 
 
 class BisectReport(Struct, frozen=True, tag_field="schema", tag="turngate.bisect-report/1"):
@@ -151,19 +154,18 @@ class Bisection:
         return f"none of {len(self.asked)} releases answers; {first.version}: {first.detail}"
 
 
-def answer_of(release: Mapping[str, Any], clause_id: str) -> ClauseAnswer:
+def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:
     """Read a release of a report; `not_run` is no answer, and its detail names the prerequisite that failed."""
-    version = str(release["version"])
-    if release["failed"]:
-        return ClauseAnswer(version, None, release["failed"]["what"])
-    clauses = {clause["id"]: clause for clause in release["clauses"]}
+    version = str(release.version)
+    if release.failed:
+        return ClauseAnswer(version, None, release.failed.what)
+    clauses = {clause.id: clause for clause in release.clauses}
     clause = clauses[clause_id]
-    result = Result(clause["result"])
-    if result is not Result.NOT_RUN:
-        return ClauseAnswer(version, result, clause["detail"], clause["evidence"])
-    failed = (clauses[need] for need in _needs(clauses, clause_id) if clauses[need]["result"] in FAILED)
-    details = (f"needs {need['id']}, which is {need['result']}: {need['detail']}" for need in failed)
-    return ClauseAnswer(version, None, next(details, clause["detail"]))
+    if clause.result is not Result.NOT_RUN:
+        return ClauseAnswer(version, clause.result, clause.detail, clause.evidence)
+    failed = (clauses[need] for need in _needs(clauses, clause_id) if clauses[need].result in FAILED)
+    details = (f"needs {need.id}, which is {need.result}: {need.detail}" for need in failed)
+    return ClauseAnswer(version, None, next(details, clause.detail))
 
 
 def describe(engine: str, clause_id: str, search: Bisection, change: ResultChange | None) -> BisectReport:
@@ -178,9 +180,9 @@ def describe(engine: str, clause_id: str, search: Bisection, change: ResultChang
     )  # fmt: skip
 
 
-def _needs(clauses: Mapping[str, Mapping[str, Any]], clause_id: str) -> list[str]:
+def _needs(clauses: Mapping[str, ClauseResult], clause_id: str) -> list[str]:
     """List what kept a clause from being run, directly or not."""
-    needs = [need for need in clauses[clause_id]["needs"] if need in clauses]
+    needs = [need for need in clauses[clause_id].needs if need in clauses]
     return [*needs, *(indirect for need in needs for indirect in _needs(clauses, need))]
 
 

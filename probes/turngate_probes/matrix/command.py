@@ -10,6 +10,7 @@ from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate.process import Stop
 from turngate_probes import report
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, interrupting
+from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection
 from turngate_probes.matrix.joined import joined
 from turngate_probes.matrix.results import plans
@@ -17,8 +18,9 @@ from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.selection import chosen, parse_shard
 from turngate_probes.releases.source import parse_target, published
-from turngate_probes.report.build import INTERRUPTED_CODE, Report
+from turngate_probes.report.build import INTERRUPTED_CODE
 from turngate_probes.report.output import write_json
+from turngate_probes.report.structs import ProbeReport
 
 
 def engine_of(text: str) -> str:
@@ -57,7 +59,7 @@ def run_matrix(
     return report.publish_report(answers, console, settings.folder, json_to, reports)
 
 
-def merged(folders: Sequence[Path], *, strict: bool) -> Report:
+def merged(folders: Sequence[Path], *, strict: bool) -> ProbeReport:
     """Join what shards left in these folders; EnvironmentFailed if they don't fit together."""
     return joined([plan for folder in folders for plan in plans(folder)], folders, strict=strict, merging=True)
 
@@ -73,14 +75,14 @@ def run_bisection(
             answers = Matrix(registry, (version,), settings, _unplanned(listener), interrupt).run()
             if interrupt.is_set():
                 raise InterruptedCaseError
-            return answer_of(answers["releases"][0], clause)
+            return answer_of(answers.releases[0], clause)
 
         try:
             with interrupt.covering() as stop:
                 registry = published(engine, stop)
             covered = [version for version in chosen("all", registry.versions) if _covers(engine, version)]
             # the newest release, leaps back, then halves
-            listener({"event": "matrix.planned", "at": "", "releases": 2 * len(covered).bit_length(), "kept": 0})
+            listener(MatrixPlanned(releases=2 * len(covered).bit_length(), kept=0))
             search = Bisection(covered, ask)
             change = search.search(good, bad)
         except (CaseStoppedError, EnvironmentFailed):
@@ -96,7 +98,7 @@ def run_bisection(
 
 def _unplanned(listener: Listener) -> Listener:
     """Tell a listener everything but how many releases a matrix has: of a search that is told once."""
-    return lambda event: None if event["event"] == "matrix.planned" else listener(event)
+    return lambda event: None if isinstance(event, MatrixPlanned) else listener(event)
 
 
 def _covers(engine: str, version: str) -> bool:

@@ -7,9 +7,11 @@ from semver import Version
 
 from turngate.contract.clauses import Reason
 from turngate.errors import EnvironmentFailed
-from turngate_probes.journal.journal import Event, read
+from turngate_probes.journal.events import Event, ProbeStarted, ReleaseFailed, ReleasePlanned
+from turngate_probes.journal.journal import read
 from turngate_probes.matrix.results import Plan
-from turngate_probes.report.build import SCHEMA, Report, build, code_of
+from turngate_probes.report.build import build, code_of
+from turngate_probes.report.structs import PeakUsage, ProbeReport, ReleaseReport
 
 NOT_PROBED = "it was not probed: the run of its shard ended before its turn"
 INTERRUPTED = "interrupted"
@@ -19,7 +21,7 @@ def joined(
     plans: Sequence[Plan], folders: Sequence[Path], *, strict: bool = False, interrupted: bool = False,
     merging: bool = False,
     failed: Mapping[str, str] | None = None,
-) -> Report:  # fmt: skip
+) -> ProbeReport:  # fmt: skip
     """Build the report of all that was planned; what no folder holds is unanswered.
 
     With `merging` that is what all shards were to do, else those of the plans alone. Of two plans of one release the
@@ -30,28 +32,26 @@ def joined(
     plans = sorted(plans, key=lambda plan: plan.at, reverse=True)
     _check(plans)
     first, why, whys = plans[0], INTERRUPTED if interrupted else NOT_PROBED, dict(failed or {})
-    found: dict[str, Report] = {}
+    found: dict[str, ReleaseReport] = {}
     wanted = [(plan, version) for plan in plans for version in plan.mine]
     wanted += [(plan, version) for plan in plans for version in plan.files if merging]
     for plan, version in wanted:
         name = f"{plan.engine}@{version}"
         if name not in found:
             found[name] = _release(plan, folders, version, whys.get(version, why))
-    releases = sorted(found.values(), key=lambda each: (each["engine"], Version.parse(each["version"])))
+    releases = tuple(sorted(found.values(), key=lambda each: (each.engine, Version.parse(str(each.version)))))
     totals = [plan.totals for plan in plans if plan.totals]
-    return {
-        "schema": SCHEMA, "turngate": first.turngate, "started_at": min(plan.at for plan in plans),
-        "machine": first.machine, "level": first.level, "strict": strict, "clauses": list(first.clauses),
-        "cores": first.machine["cores"], "interrupted": interrupted,
-        "seconds": max((each.seconds for each in totals), default=0.0),
-        "engine_seconds": round(sum(each.engine_seconds for each in totals), 3),
-        "peaks": {
-            "cache_bytes": max((each.cache_bytes for each in totals), default=0),
-            "memory_bytes": max((each.memory_bytes for each in totals), default=0),
-        },
-        "exit_code": code_of(releases, strict=strict, interrupted=interrupted),
-        "releases": releases,
-    }  # fmt: skip
+    return ProbeReport(
+        turngate=first.turngate, started_at=min(plan.at for plan in plans), machine=first.machine, level=first.level,
+        strict=strict, clauses=first.clauses, cores=first.machine.cores or 1, interrupted=interrupted,
+        seconds=max((each.seconds for each in totals), default=0.0),
+        engine_seconds=round(sum(each.engine_seconds for each in totals), 3),
+        peak_usage=PeakUsage(
+            max((each.cache_bytes for each in totals), default=0),
+            max((each.memory_bytes for each in totals), default=0),
+        ),
+        exit_code=code_of(releases, strict=strict, interrupted=interrupted), releases=releases,
+    )  # fmt: skip
 
 
 def _check(plans: Sequence[Plan]) -> None:
@@ -68,26 +68,27 @@ def _check(plans: Sequence[Plan]) -> None:
             raise EnvironmentFailed(what, "run the older ones again")
 
 
-def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> Report:
+def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> ReleaseReport:
     for place in (plan.answered, plan.failed):
         for folder in folders:
             path = place(folder, version)
-            if path.exists() and (listed := build(read(path))["releases"]):
-                found: Report = listed[0]
-                return found
+            if path.exists() and (listed := build(read(path)).releases):
+                return listed[0]
     return _absent(plan, version, why)
 
 
-def _absent(plan: Plan, version: str, why: str) -> Report:
+def _absent(plan: Plan, version: str, why: str) -> ReleaseReport:
     release, at = f"{plan.engine}@{version}", plan.at
     reason = Reason.INTERRUPTED if why in (NOT_PROBED, INTERRUPTED) else Reason.MACHINE
     events: list[Event] = [
-        {"event": "probe.started", "at": at, "turngate": plan.turngate, "machine": plan.machine, "level": plan.level,
-         "strict": False, "cores": 1, "clauses": list(plan.clauses)},
-        {"event": "release.planned", "at": at, "release": release, "engine": plan.engine, "version": version,
-         "executable": None, "source": plan.source, "contract_version": plan.contract_version, "turns": 0, "note": ""},
-        {"event": "release.failed", "at": at, "release": release, "reason": reason.value, "what": why,
-         "hint": "run the matrix again"},
+        ProbeStarted(
+            at=at, turngate=plan.turngate, machine=plan.machine, level=plan.level, strict=False, cores=1,
+            clauses=plan.clauses,
+        ),
+        ReleasePlanned(
+            at=at, release=release, engine=plan.engine, version=version, executable=None, source=plan.source,
+            contract_version=plan.contract_version, turns=0, note="",
+        ),
+        ReleaseFailed(at=at, release=release, reason=reason, what=why, hint="run the matrix again"),
     ]  # fmt: skip
-    report: Report = build(events)["releases"][0]
-    return report
+    return build(events).releases[0]

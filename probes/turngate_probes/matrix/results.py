@@ -19,9 +19,11 @@ import msgspec
 from msgspec import Struct
 
 from turngate.contract import load
+from turngate.contract.clauses import Level
 from turngate.errors import EnvironmentFailed
 from turngate.files import locked, write_atomically
-from turngate_probes.harness.resource_usage import machine
+from turngate_probes.harness.resource_usage import Machine, machine
+from turngate_probes.journal.events import Origin
 from turngate_probes.releases.registry import Registry
 
 SCHEMA = "turngate.matrix-plan/1"
@@ -41,20 +43,20 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     """An order as it stands on disk: `files` gives the stem of each release's journal, of all shards."""
 
     engine: str
-    source: str
-    level: str
+    source: Origin
+    level: Level
     clauses: tuple[str, ...]
     shard: tuple[int, int]
     files: dict[str, str]
     turngate: str
     contract_version: str
     at: str
-    machine: dict[str, Any]
+    machine: Machine
     totals: Totals | None = None
 
     @classmethod
     def of(
-        cls, registry: Registry, versions: Iterable[str], level: str, clauses: tuple[str, ...], shard: tuple[int, int]
+        cls, registry: Registry, versions: Iterable[str], level: Level, clauses: tuple[str, ...], shard: tuple[int, int]
     ) -> "Plan":
         """Plan releases that a registry has, now and on this machine."""
         contract, turngate = load.contract(registry.engine), metadata.version("turngate")

@@ -11,21 +11,24 @@ from pathlib import Path
 
 from msgspec import structs
 
-from turngate.contract.clauses import Reason
+from turngate.contract.clauses import Level, Reason
+from turngate.contract.verdict import Verdict
 from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
 from turngate.process import Stop
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory, jobs_for, waiting_for
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.journal.journal import Event, Journal, read
+from turngate_probes.journal.events import Event, MatrixPlanned, ReleaseFailed
+from turngate_probes.journal.journal import Journal, read
 from turngate_probes.matrix.joined import joined
 from turngate_probes.matrix.results import Plan, Totals, alone
 from turngate_probes.probe import Probe, ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, parse_size
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.source import Release, ReleaseSource, Target
-from turngate_probes.report.build import Report, bugs, build
+from turngate_probes.report.build import bugs, build
+from turngate_probes.report.structs import ProbeReport
 
 AT_ONCE = 24  # releases under way: most of the time they wait for a slot, or for a later minute
 PATIENCE = 1.0
@@ -43,7 +46,7 @@ class MatrixSettings:
 
 
 def matrix_settings(
-    level: str, clauses: tuple[str, ...], *, results: Path | None, cache_limit: str, jobs: int | None,
+    level: Level, clauses: tuple[str, ...], *, results: Path | None, cache_limit: str, jobs: int | None,
     strict: bool = False,
 ) -> MatrixSettings:  # fmt: skip
     """Read what was asked for; EnvironmentFailed if the limit is no size."""
@@ -92,7 +95,7 @@ class Matrix:
         self._stage = CaseRunner.of(settings.probe.sandboxes, settings.probe.jobs, interrupt, waiting=waiting)
         self._telling = threading.Lock()
 
-    def run(self) -> Report:
+    def run(self) -> ProbeReport:
         """Probe every release of the shard that has no answer yet, and report on all of the shard.
 
         EnvironmentFailed: there is no place for results.
@@ -109,7 +112,7 @@ class Matrix:
         self.plan.write(self._folder)
         todo = [v for v in self.plan.mine if not self.plan.answered(self._folder, v).exists()]
         kept = len(self.plan.mine) - len(todo)
-        self._tell({"event": "matrix.planned", "at": "", "releases": len(self.plan.mine), "kept": kept})
+        self._tell(MatrixPlanned(releases=len(self.plan.mine), kept=kept))
         # what is there already first: later on it might have to make room
         todo.sort(key=lambda version: not (self._registry.root(version) / MARKER).exists())
         with ResourceUsage(self._limit.used) as peaks, ThreadPoolExecutor(min(AT_ONCE, max(1, len(todo)))) as pool:
@@ -141,19 +144,18 @@ class Matrix:
     def _keep(self, part: Path, version: str) -> float:
         """Keep what was asked to its end, for good if it was answered; return the engine's CPU seconds."""
         report = build(read(part))
-        release = report["releases"][0]
-        if report["interrupted"]:
-            return float(release["engine_seconds"])
+        release = report.releases[0]
+        if report.interrupted:
+            return release.engine_seconds
         answered, failed = self.plan.answered(self._folder, version), self.plan.failed(self._folder, version)
         failed.unlink(missing_ok=True)
-        part.replace(failed if release["verdict"] == "unanswered" or bugs(release) else answered)
-        return float(release["engine_seconds"])
+        part.replace(failed if release.verdict is Verdict.UNANSWERED or bugs(release) else answered)
+        return release.engine_seconds
 
     def _lost(self, version: str, what: str, hint: str) -> None:
         self._failed[version] = what
         name = f"{self.plan.engine}@{version}"
-        told = {"event": "release.failed", "at": "", "release": name, "reason": Reason.MACHINE.value}
-        self._tell({**told, "what": what, "hint": hint})
+        self._tell(ReleaseFailed(release=name, reason=Reason.MACHINE, what=what, hint=hint))
 
     def _tell(self, event: Event) -> None:
         with self._telling:

@@ -1,7 +1,7 @@
 """What `pytest --turngate` runs: all named releases are probed when the first of their tests is, each clause is one."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from turngate.contract import load
-from turngate.contract.clauses import Result, Severity
+from turngate.contract.clauses import Level, Result, Severity
 from turngate.contract.lint import lay_over
-from turngate.contract.verdict import Verdict
+from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.sanitize import visible
 from turngate_probes.clauses.registry import LEVELS
@@ -22,7 +22,8 @@ from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal, read
 from turngate_probes.probe import Probe, ProbeSettings, default_jobs, sandboxes_path
 from turngate_probes.releases.source import Target, parse_target
-from turngate_probes.report.build import Report, bugs, build
+from turngate_probes.report.build import bugs, build
+from turngate_probes.report.structs import ReleaseReport
 from turngate_probes.report.wording import evidence_text, known
 
 CONTRACTS = "TURNGATE_CONTRACTS"
@@ -35,12 +36,12 @@ class ClauseFailed(Exception):  # noqa: N818 - a failure of the engine, not an e
 class Probed:
     """The probe of all targets, run once and only when somebody asks for it, for the clauses that were selected."""
 
-    def __init__(self, session: pytest.Session, targets: Sequence[Target], level: str) -> None:
+    def __init__(self, session: pytest.Session, targets: Sequence[Target], level: Level) -> None:
         self.targets, self.level = targets, level
         self._session = session
-        self._releases: dict[Target, Report] = {}
+        self._releases: dict[Target, ReleaseReport] = {}
 
-    def release(self, target: Target) -> Report:
+    def release(self, target: Target) -> ReleaseReport:
         """Return what was found of a target."""
         if not self._releases:
             self._run()
@@ -50,12 +51,11 @@ class Probed:
         settings = ProbeSettings(self.level, default_jobs(), sandboxes_path(None), clauses=self._selected())
         stage = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt())
 
-        def probe(target: Target, path: Path) -> Report:
+        def probe(target: Target, path: Path) -> ReleaseReport:
             # a probe each, since a release does not say which target named it
             with closing(Journal(path)) as journal:
                 Probe(settings, journal, stage).run([target])
-            release: Report = build(read(path))["releases"][0]
-            return release
+            return build(read(path)).releases[0]
 
         with TemporaryDirectory() as folder, ThreadPoolExecutor(len(self.targets)) as pool:
             paths = [Path(folder) / f"{number}.ndjson" for number in range(len(self.targets))]
@@ -92,18 +92,18 @@ class ClauseTest(pytest.Item):
     def runtest(self) -> None:
         """Fail with the evidence, skip with the reason, or pass."""
         release = self.parent.probed.release(self.parent.target)
-        if release["failed"]:
-            raise ClauseFailed(f"{self.parent.name} could not be asked: {visible(release['failed']['what'])}")
-        clause = next(each for each in release["clauses"] if each["id"] == self.name)
+        if release.failed:
+            raise ClauseFailed(f"{self.parent.name} could not be asked: {visible(release.failed.what)}")
+        clause = next(result for result in release.clauses if result.id == self.name)
         if self.name in bugs(release):
-            raise RuntimeError(clause["detail"])
-        unanswered = release["verdict"] == Verdict.UNANSWERED and clause["severity"] == Severity.BREAKING
-        if clause["result"] == Result.FAIL or (clause["result"] == Result.NOT_RUN and unanswered):
+            raise RuntimeError(clause.detail)
+        unanswered = release.verdict is Verdict.UNANSWERED and clause.severity is Severity.BREAKING
+        if clause.result == Result.FAIL or (clause.result == Result.NOT_RUN and unanswered):
             raise ClauseFailed(_failure(clause))
-        detail = visible(clause["detail"])
-        if clause["result"] in (Result.NOT_RUN, Result.UNSUPPORTED):
-            pytest.skip(f"{clause['result'].replace('_', ' ')}: {detail}")
-        if clause["result"] == Result.DEVIATES or clause["stale"]:
+        detail = visible(clause.detail)
+        if clause.result in (Result.NOT_RUN, Result.UNSUPPORTED):
+            pytest.skip(f"{clause.result.replace('_', ' ')}: {detail}")
+        if clause.result == Result.DEVIATES or clause.stale:
             self.add_report_section("call", "turngate", detail)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -115,7 +115,7 @@ class ClauseTest(pytest.Item):
         return self.path, None, f"{self.parent.name} {self.name}"
 
 
-def tests(session: pytest.Session, targets: Sequence[str], level: str) -> list[pytest.Item]:
+def tests(session: pytest.Session, targets: Sequence[str], level: Level) -> list[pytest.Item]:
     """Make the tests of all targets, by the contracts that the commands would go by."""
     try:
         if (own := os.environ.get(CONTRACTS)) and (mistakes := lay_over(_folder(own))):
@@ -139,9 +139,9 @@ def _folder(named: str) -> Path:
     return folder
 
 
-def _failure(clause: Mapping[str, Any]) -> str:
-    entry = known(clause["id"])
-    lines = [f"{clause['result'].replace('_', ' ')}: {visible(clause['detail'])}"]
+def _failure(clause: ClauseResult) -> str:
+    entry = known(clause.id)
+    lines = [f"{clause.result.replace('_', ' ')}: {visible(clause.detail)}"]
     if entry:
         lines = [entry.sentence, *lines, f"why: {entry.why}"]
-    return "\n".join([*lines, evidence_text(clause["evidence"])]).rstrip()
+    return "\n".join([*lines, evidence_text(clause.evidence)]).rstrip()

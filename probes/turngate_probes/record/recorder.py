@@ -10,11 +10,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from msgspec import to_builtins
+
 from turngate.errors import EnvironmentFailed
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import CaseEnd, CommandOutput, Observation, Turn
-from turngate_probes.harness.resource_usage import machine
+from turngate_probes.harness.resource_usage import Machine, machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, claimed
 from turngate_probes.record.files import rendered, to_yaml
@@ -45,7 +47,7 @@ class _Recorder:
     written: int = 0
     _places: dict[str, dict[str, str]] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _machine: dict[str, Any] = field(default_factory=machine)
+    _machine: Machine = field(default_factory=machine)
 
     def saw(self, item: Observation, box: Sandbox) -> None:
         case = item.name.partition("/")[0]
@@ -76,7 +78,7 @@ class _Recorder:
             "recorded": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
             **(_timed(item) if isinstance(item, Turn) else {}),
             "cpu_seconds": round(item.cpu_seconds, 3),
-            "machine": self._machine,
+            "machine": to_builtins(self._machine),
             "contract_version": self.release.contract.contract_version,
             "turngate": metadata.version("turngate"),
         }

@@ -9,6 +9,7 @@ from operator import eq, ge, gt, le, lt
 from semver import Version
 
 from turngate.contract import load
+from turngate.contract.clauses import Level
 from turngate.errors import EnvironmentFailed
 from turngate_probes.clauses.registry import LEVELS
 
@@ -28,7 +29,7 @@ def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(clause_ids))
 
 
-def level_of(clause_id: str) -> str:
+def level_of(clause_id: str) -> Level:
     """Return the lowest level of `probe` that asks a clause."""
     return "static" if clause_id in {clause.id for clause in load.catalogue().at_level("static")} else "hermetic"
 

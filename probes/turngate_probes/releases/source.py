@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
@@ -15,6 +16,7 @@ from turngate.errors import EnvironmentFailed, NoVersionError
 from turngate.process import Stop
 from turngate.process.executable import is_simulated, version_said
 from turngate_probes.harness.sandbox import sandbox
+from turngate_probes.journal.events import Origin
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, in_use
 from turngate_probes.releases.npm import NpmRegistry, pinned_version
@@ -48,7 +50,7 @@ class Release:
     engine: str
     version: str | None
     executable: Path | None
-    source: str
+    source: Origin
     contract: EngineContract
     note: str
 
@@ -96,7 +98,7 @@ class ReleaseSource:
         self.registry, self._limit = registry, limit
 
     @property
-    def name(self) -> str:
+    def name(self) -> Literal["npm", "pypi"]:
         """Where versions come from."""
         return self.registry.name if self.registry else "npm"
 

@@ -11,10 +11,11 @@ from rich.console import Console
 
 from turngate_probes.journal.journal import read
 from turngate_probes.report import github
-from turngate_probes.report.build import Report, build
+from turngate_probes.report.build import build
 from turngate_probes.report.files import write_reports
 from turngate_probes.report.output import STDOUT, console_for, write_json
 from turngate_probes.report.progress_table import live
+from turngate_probes.report.structs import ProbeReport
 from turngate_probes.report.text import print_report
 
 __all__ = ["STDOUT", "console_for", "live", "publish", "publish_report"]
@@ -30,7 +31,7 @@ def publish(journal: Path, console: Console, json_to: str | None = None, reports
 
 
 def publish_report(
-    report: Report, console: Console, journal: Path, json_to: str | None = None, reports: Iterable[Path] = ()
+    report: ProbeReport, console: Console, journal: Path, json_to: str | None = None, reports: Iterable[Path] = ()
 ) -> int:
     """Publish a report that is built already; `journal` is where its events lie. Otherwise as `publish`."""
     if json_to is not None:
@@ -39,4 +40,4 @@ def publish_report(
     with github.commands_off(console):
         print_report(console, report, journal)
     github.announce(report, console)
-    return int(report["exit_code"])
+    return report.exit_code

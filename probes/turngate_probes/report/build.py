@@ -1,27 +1,41 @@
-"""From the events of a journal to the report, a dict by the schema `probe-report`.
+"""From the events of a journal to the report.
 
 A journal may end anywhere: clauses of which it says nothing are `not_run`, and their release `unanswered` (or
 `broken`, if it says that much).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Final
 
-from turngate.contract.clauses import Clause, Reason, Result, Severity
+from msgspec import structs
+
+from turngate.contract.clauses import Clause, Reason, Result
+from turngate.contract.evidence import CallEvidence, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult, Verdict, capability, exit_code, profile, unexplained, verdict
 from turngate.errors import EnvironmentFailed
 from turngate.sanitize import bounded
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.interrupt import Obstacle
-from turngate_probes.journal.events import clause_event
-from turngate_probes.journal.journal import Event
+from turngate_probes.journal.events import (
+    CallEvent,
+    ClauseEvent,
+    Event,
+    MatrixPlanned,
+    ProbeFinished,
+    ProbeStarted,
+    ReleaseEvent,
+    ReleaseFailed,
+    ReleaseFinished,
+    ReleasePlanned,
+    TurnEvent,
+)
 from turngate_probes.journal.tool_access import tool_access
+from turngate_probes.report.structs import ExitCode, NotAsked, ProbeReport, ReleaseReport
 
-SCHEMA = "turngate.probe-report/1"
-INTERRUPTED_CODE, CRASHED_CODE = 130, 3
+INTERRUPTED_CODE: Final = 130
+CRASHED_CODE: Final = 3
 
 BUG = "not run, and turngate can't say why: that is a bug of turngate, and says nothing about the engine"
 
@@ -29,184 +43,121 @@ EXCERPT = 4000
 WORD = 1000
 MOST_REQUESTS = 20
 
-KEPT_OF_PLAN = ("release", "engine", "version", "executable", "source", "contract_version", "note")
-KEPT_OF_CLAUSE = ("id", "level", "severity", "result", "detail", "stale", "needs", "reason")
-KEPT_OF_CALL = ("method", "path", "status", "sent", "answer")
-KEPT_OF_REQUEST = ("method", "protocol", "model", "nonces", "tools", "bytes", "reply")
-
 # a journal that says that it came to its end was written by a turngate that did not know the clause
 _NOT_ASKED = Obstacle("not reported", Reason.NOT_ASKED)
 
-Report = dict[str, Any]
 
-
-def build(events: Iterable[Event]) -> Report:
+def build(events: Iterable[Event]) -> ProbeReport:
     """Build the report; raises EnvironmentFailed if the journal ended before the probe had started."""
     listed = list(events)
-    started = _only("probe.started", listed)
+    started = next((event for event in listed if isinstance(event, ProbeStarted)), None)
     if started is None:
         raise EnvironmentFailed("the journal does not say that a probe started", "run the probe again")
-    finished = _only("probe.finished", listed)
-    planned = [event for event in listed if event["event"] == "release.planned"]
-    wanted = _wanted(started)
-    releases = [_release(plan, [e for e in listed if _about(e, plan)], wanted) for plan in planned]
-    interrupted = finished is None or finished["interrupted"]
-    totals = finished or {
-        "seconds": _elapsed(listed), "engine_seconds": sum(release["engine_seconds"] for release in releases)
-    }  # fmt: skip
-    return {
-        "schema": SCHEMA,
-        "turngate": started["turngate"],
-        "started_at": started["at"],
-        "machine": started["machine"],
-        "level": started["level"],
-        "strict": started["strict"],
-        "clauses": started.get("clauses", []),
-        "cores": started["cores"],
-        "interrupted": interrupted,
-        "seconds": totals["seconds"],
-        "engine_seconds": totals["engine_seconds"],
-        "exit_code": code_of(releases, strict=started["strict"], interrupted=interrupted),
-        "releases": releases,
-    }
+    finished = next((event for event in listed if isinstance(event, ProbeFinished)), None)
+    wanted = [c for c in catalogue().at_level(*LEVELS[started.level]) if not started.clauses or c.id in started.clauses]
+    about: dict[str, list[ReleaseEvent]] = {e.release: [] for e in listed if isinstance(e, ReleasePlanned)}
+    for event in listed:
+        if not isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned) and event.release in about:
+            about[event.release].append(event)
+    releases = tuple(_release(mine, wanted) for mine in about.values())
+    interrupted = finished is None or finished.interrupted
+    return ProbeReport(
+        turngate=started.turngate, started_at=started.at, machine=started.machine, level=started.level,
+        strict=started.strict, clauses=started.clauses, cores=started.cores, interrupted=interrupted,
+        seconds=finished.seconds if finished else _elapsed(listed),
+        engine_seconds=finished.engine_seconds if finished else sum(release.engine_seconds for release in releases),
+        exit_code=code_of(releases, strict=started.strict, interrupted=interrupted), releases=releases,
+    )  # fmt: skip
 
 
-def _wanted(started: Event) -> list[Clause]:
-    asked = started.get("clauses")
-    return [c for c in catalogue().at_level(*LEVELS[started["level"]]) if not asked or c.id in asked]
-
-
-def _release(plan: Event, events: list[Event], wanted: list[Clause]) -> Report:
-    turns = [event for event in events if event["event"] == "turn"]
-    by_name = {f"{each['case']}/{each['step']}": each for each in events if each["event"] in ("turn", "call")}
-    failed = _only("release.failed", events)
-    finished = _only("release.finished", events)
-    found = [e for e in events if e["event"] == "clause"]
-    clauses = list(_in_order(found, wanted, _NOT_ASKED if finished else _why_missing(failed)))
-    for clause in clauses:
-        if clause["id"] in bugs({"clauses": clauses}):
-            clause["detail"] = f"{clause['detail']}: {BUG}"
-    return {
-        **{key: plan[key] for key in KEPT_OF_PLAN},
-        **_worth(clauses, finished),
-        **_counted(events, turns, finished),
-        "failed": failed and {key: failed[key] for key in ("reason", "what", "hint")},
-        "price": tool_access(events),
-        "clauses": [_clause(each, by_name) for each in clauses],
-    }
-
-
-def _counted(events: list[Event], turns: list[Event], finished: Event | None) -> Report:
-    if finished:
-        return {key: finished[key] for key in ("seconds", "engine_seconds", "turns", "unverified")}
-    return {
-        "seconds": _elapsed(events),
-        "engine_seconds": sum(turn["cpu_seconds"] for turn in turns),
-        "turns": len(turns),
-        "unverified": [],
-    }
-
-
-def _worth(clauses: list[Event], finished: Event | None) -> Report:
-    if finished:
-        return {key: finished[key] for key in ("verdict", "profile", "capability", "handle")}
-    results = [result_of(each) for each in clauses]
-    able = capability(results)
+def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause]) -> ReleaseReport:
+    plan = next(event for event in events if isinstance(event, ReleasePlanned))
+    failed = next((event for event in events if isinstance(event, ReleaseFailed)), None)
+    finished = next((event for event in events if isinstance(event, ReleaseFinished)), None)
+    turns = [event for event in events if isinstance(event, TurnEvent)]
+    judged = {event.id: event.judged() for event in events if isinstance(event, ClauseEvent)}
+    results = list(_in_order(judged, wanted, _NOT_ASKED if finished else _why_missing(failed)))
+    unknown = {result.id for result in unexplained(results)}
+    shown = {event.name: event for event in events if isinstance(event, TurnEvent | CallEvent)}
+    able = finished.capability if finished else capability(results)
     # a release that was not asked to the end is never good
-    found = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED
-    return {
-        "verdict": found.value,
-        "profile": asdict(profile(able)),
-        "capability": asdict(able),
-        "handle": None,
-    }
+    worth = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED
+    return ReleaseReport(
+        release=plan.release, engine=plan.engine, version=plan.version, executable=plan.executable,
+        source=plan.source, contract_version=plan.contract_version, note=plan.note,
+        verdict=finished.verdict if finished else worth, profile=finished.profile if finished else profile(able),
+        capability=able, handle=finished.handle if finished else None,
+        seconds=finished.seconds if finished else _elapsed(events),
+        engine_seconds=finished.engine_seconds if finished else sum(turn.cpu_seconds for turn in turns),
+        turns=finished.turns if finished else len(turns), unverified=finished.unverified if finished else (),
+        failed=NotAsked(failed.reason, failed.what, failed.hint) if failed else None, tool_access=tool_access(turns),
+        clauses=tuple(_shown(result, shown, is_bug=result.id in unknown) for result in results),
+    )  # fmt: skip
 
 
-def _in_order(found: list[Event], wanted: list[Clause], why_missing: Obstacle) -> Iterator[Event]:
+def _in_order(
+    judged: dict[str, ClauseResult], wanted: Iterable[Clause], why_missing: Obstacle
+) -> Iterator[ClauseResult]:
     # in the order of the catalogue; clauses that only a newer or older catalogue knows come last
-    by_id = {each["id"]: each for each in found}
     for clause in wanted:
-        yield by_id.pop(clause.id) if clause.id in by_id else _missing(clause, why_missing)
-    yield from by_id.values()
+        missing = ClauseResult.of(clause, Result.NOT_RUN, why_missing.text, reason=why_missing.reason)
+        yield judged.pop(clause.id, missing)
+    yield from judged.values()
 
 
-def _missing(clause: Clause, why: Obstacle) -> Event:
-    return clause_event(ClauseResult(clause, Result.NOT_RUN, why.text, reason=why.reason))
-
-
-def _why_missing(failed: Event | None) -> Obstacle:
+def _why_missing(failed: ReleaseFailed | None) -> Obstacle:
     if failed is None:
         return Obstacle("interrupted", Reason.INTERRUPTED)
-    return Obstacle(f"could not be asked: {failed['what']}", Reason(failed["reason"]))
+    return Obstacle(f"could not be asked: {failed.what}", failed.reason)
 
 
-def result_of(clause: Mapping[str, Any]) -> ClauseResult:
-    """Return the result of a clause that an event or a report tells of, without its evidence."""
-    known = Clause(clause["id"], "", "", clause["level"], Severity(clause["severity"]))
-    reason = Reason(clause["reason"]) if clause["reason"] else None
-    result, needs = Result(clause["result"]), tuple(clause["needs"])
-    return ClauseResult(known, result, clause["detail"], (), clause["stale"], needs, reason)
-
-
-def bugs(release: Mapping[str, Any]) -> list[str]:
+def bugs(release: ReleaseReport) -> list[str]:
     """List the clauses of a release that were not run for no reason: turngate itself failed there."""
-    return [each.clause.id for each in unexplained(map(result_of, release["clauses"]))]
+    return [result.id for result in unexplained(release.clauses)]
 
 
-def _clause(event: Event, seen: Mapping[str, Event]) -> Report:
-    evidence: list[Any] = event["evidence"]
-    if event["result"] != Result.PASS:
-        # a name without its turn or call stays a name
-        evidence = [_evidence(name, seen[name]) if name in seen else name for name in evidence]
-    return {key: event[key] for key in KEPT_OF_CLAUSE} | {"evidence": evidence}
+def _shown(result: ClauseResult, shown: Mapping[str, TurnEvent | CallEvent], *, is_bug: bool) -> ClauseResult:
+    """Put what was seen in the place of its name, save of a pass; a name without its turn or call stays a name."""
+    detail = f"{result.detail}: {BUG}" if is_bug else result.detail
+    if result.result is Result.PASS:
+        return result
+    evidence = tuple(_evidence(shown[e]) if isinstance(e, str) and e in shown else e for e in result.evidence)
+    return structs.replace(result, detail=detail, evidence=evidence)
 
 
-def _evidence(name: str, turn: Event) -> Report:
-    if turn["event"] == "call":
-        return {"call": name} | {key: turn[key] for key in KEPT_OF_CALL}
-    requests = turn["requests"]
-    return {
-        "turn": name,
-        "argv": [bounded(word, WORD) for word in turn["argv"]],
-        "exit_code": turn["exit_code"],
-        "ended": turn["ended"],
-        "stdout": _output(turn["stdout"]),
-        "stderr": _output(turn["stderr"]),
-        "requests": None if requests is None else [_request(each) for each in requests[:MOST_REQUESTS]],
-        "requests_seen": None if requests is None else len(requests),
-    }
+def _evidence(event: TurnEvent | CallEvent) -> Evidence:
+    if isinstance(event, CallEvent):
+        return CallEvidence(event.name, event.method, event.path, event.status, event.sent, event.answer)
+    requests = event.requests
+    return TurnEvidence(
+        event.name, tuple(bounded(word, WORD) for word in event.argv), event.exit_code, event.ended,
+        _output(event.stdout), _output(event.stderr),
+        None if requests is None else tuple(_request(request) for request in requests[:MOST_REQUESTS]),
+        None if requests is None else len(requests),
+    )  # fmt: skip
 
 
-def _output(stream: Mapping[str, Any]) -> Report:
-    return {"bytes": stream["bytes"], "excerpt": bounded(stream["excerpt"], EXCERPT)}
+def _output(output: OutputExcerpt) -> OutputExcerpt:
+    return OutputExcerpt(output.bytes, bounded(output.excerpt, EXCERPT))
 
 
-def _request(request: Mapping[str, Any]) -> Report:
-    said = request["last_user_text"]
-    return {key: request[key] for key in KEPT_OF_REQUEST} | {
-        "path": bounded(request["path"], WORD),
-        "last_user_text": None if said is None else bounded(said, WORD),
-    }
+def _request(request: RequestExcerpt) -> RequestExcerpt:
+    said = request.last_user_text
+    return structs.replace(
+        request, path=bounded(request.path, WORD), last_user_text=None if said is None else bounded(said, WORD)
+    )
 
 
-def code_of(releases: list[Report], *, strict: bool, interrupted: bool) -> int:
+def code_of(releases: Sequence[ReleaseReport], *, strict: bool, interrupted: bool) -> ExitCode:
     """Return the exit code of what is said of these releases; that of a crash if turngate failed to say it."""
     if any(map(bugs, releases)):
         return CRASHED_CODE
     if interrupted:
         return INTERRUPTED_CODE
-    stale = any(clause["stale"] for release in releases for clause in release["clauses"])
-    return exit_code([Verdict(release["verdict"]) for release in releases], strict=strict, stale=stale)
+    stale = any(clause.stale for release in releases for clause in release.clauses)
+    return exit_code([release.verdict for release in releases], strict=strict, stale=stale)
 
 
-def _only(kind: str, events: list[Event]) -> Event | None:
-    return next((event for event in events if event["event"] == kind), None)
-
-
-def _about(event: Event, plan: Event) -> bool:
-    return bool(event.get("release") == plan["release"])
-
-
-def _elapsed(events: list[Event]) -> float:
-    first, last = (datetime.fromisoformat(event["at"]) for event in (events[0], events[-1]))
+def _elapsed(events: Sequence[Event]) -> float:
+    first, last = (datetime.fromisoformat(event.at) for event in (events[0], events[-1]))
     return max(0.0, (last - first).total_seconds())

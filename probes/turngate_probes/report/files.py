@@ -6,8 +6,8 @@ from pathlib import Path
 
 from turngate.errors import EnvironmentFailed
 from turngate.files import write_atomically
-from turngate_probes.report.build import Report
 from turngate_probes.report.output import checked
+from turngate_probes.report.structs import ProbeReport
 
 # by module and function, since a run without --report needs none of them
 FORMATS = {
@@ -19,7 +19,7 @@ FORMATS = {
 }
 
 
-def write_reports(report: Report, paths: Iterable[Path]) -> None:
+def write_reports(report: ProbeReport, paths: Iterable[Path]) -> None:
     """Write the report to each file in the format of its suffix, each whole or not at all.
 
     Raises ValueError if the report breaks its schema or a suffix is unknown, EnvironmentFailed if a file can't be
@@ -43,10 +43,10 @@ def wrong_suffix(path: Path) -> str | None:
     return f"{str(path)!r} ends in no known format; there are {', '.join(FORMATS)}"
 
 
-def _renderer(path: Path) -> Callable[[Report], str]:
+def _renderer(path: Path) -> Callable[[ProbeReport], str]:
     wrong = wrong_suffix(path)
     if wrong:
         raise ValueError(wrong)
     module, _, function = FORMATS[path.suffix.lower()].partition(":")
-    found: Callable[[Report], str] = getattr(import_module(module), function)
+    found: Callable[[ProbeReport], str] = getattr(import_module(module), function)
     return found

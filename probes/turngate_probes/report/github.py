@@ -12,9 +12,9 @@ from rich.text import Text
 from turngate.contract.clauses import Severity
 from turngate.errors import EnvironmentFailed
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.build import Report
 from turngate_probes.report.markdown import MOST_BYTES, markdown
 from turngate_probes.report.source_locations import place_of
+from turngate_probes.report.structs import ProbeReport
 from turngate_probes.report.wording import failures, name_of
 
 MOST_OF_A_KIND = 10  # more are not shown
@@ -45,7 +45,7 @@ def commands_off(console: Console) -> Iterator[None]:
         _print(console, f"::{token}::")
 
 
-def announce(report: Report, console: Console) -> None:
+def announce(report: ProbeReport, console: Console) -> None:
     """Print the annotations of a probe and append its summary; does nothing elsewhere."""
     show(console, lambda: told_of(report), lambda: markdown(report))
 
@@ -73,15 +73,15 @@ def annotations(told: Iterable[Told]) -> list[str]:
     return lines
 
 
-def told_of(report: Report) -> Iterator[Told]:
+def told_of(report: ProbeReport) -> Iterator[Told]:
     """Tell of each release that could not be asked, and of each failure."""
-    for release in report["releases"]:
-        if release["failed"]:
-            what = f"could not be asked: {release['failed']['what']}"
-            yield "error", {"title": release["release"]}, what
-    for release, clause in failures(report):
-        properties = titled(f"{name_of(release)} {clause['id']}", place_of(release, clause["id"]))
-        yield KINDS[clause["severity"]], properties, clause["detail"]
+    for release in report.releases:
+        if release.failed:
+            what = f"could not be asked: {release.failed.what}"
+            yield "error", {"title": release.release}, what
+    for release, clause in failures(report.releases):
+        properties = titled(f"{name_of(release)} {clause.id}", place_of(release, clause.id))
+        yield KINDS[clause.severity], properties, clause.detail
 
 
 def titled(title: str, place: tuple[str, int] | None) -> dict[str, str]:

@@ -7,68 +7,71 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Never
 
+import msgspec
+
 from turngate.contract.clauses import Severity
-from turngate.contract.load import first_error
+from turngate.contract.evidence import decode_hook
 from turngate.contract.verdict import Verdict
 from turngate.errors import EnvironmentFailed
 from turngate_probes.journal.journal import read
-from turngate_probes.report.build import Report, build, code_of
+from turngate_probes.report.build import build, code_of
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.wording import failures
 
 MOST_BYTES = 256 * 1024 * 1024
 HINT = "give the JSON report or the journal of a probe, made by this version of turngate"
 
 
-def load_report(path: Path) -> Report:
+def load_report(path: Path) -> ProbeReport:
     """Read a report (`.json`) or build it from a journal; EnvironmentFailed says why a file is neither."""
-    with _refused(path):
-        found = _json(path) if path.suffix.lower() == ".json" else build(read(_bounded(path)))
-        wrong = first_error("probe-report", found) or told_otherwise(found)
+    with refused(path):
+        if path.suffix.lower() != ".json":
+            report = build(read(_bounded(path)))
+        else:
+            report = msgspec.convert(_json(path), ProbeReport, dec_hook=decode_hook)
+        wrong = told_otherwise(report)
     if wrong:
         raise EnvironmentFailed(f"{path} is no report: {wrong}", HINT)
-    return found
+    return report
 
 
 def read_json(path: Path) -> Any:
     """Read a file as JSON; EnvironmentFailed says why it can't be."""
-    with _refused(path):
+    with refused(path):
         return _json(path)
 
 
 @contextmanager
-def _refused(path: Path) -> Iterator[None]:
+def refused(path: Path) -> Iterator[None]:
+    """Turn whatever is wrong with a file into EnvironmentFailed."""
     try:
         yield
     except OSError as error:
         raise EnvironmentFailed(f"{path} can't be read: {error.strerror}") from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        # a journal is held against no schema before it is a report
         raise EnvironmentFailed(f"{path} is no report: {str(error)[:200] or type(error).__name__}", HINT) from error
 
 
-def joined(reports: Sequence[Report], names: Sequence[Path]) -> Report:
+def joined(reports: Sequence[ProbeReport], names: Sequence[Path]) -> ProbeReport:
     """Make one report of several; EnvironmentFailed if they don't fit together."""
-    first, releases = reports[0], dict[str, Report]()
+    first, releases = reports[0], dict[str, ReleaseReport]()
     if len(reports) == 1:
         return first
     for report, name in zip(reports, names, strict=True):
-        if _asked(report) != _asked(first):
+        if (report.level, report.clauses) != (first.level, first.clauses):
             raise EnvironmentFailed(f"{name} was asked another question than {names[0]}", "join those of one level")
-        for release in report["releases"]:
-            if release["release"] in releases:
-                raise EnvironmentFailed(f"{name} holds {release['release']} once more", "give each release once")
-            releases[release["release"]] = release
-    strict, interrupted = any(r["strict"] for r in reports), any(r["interrupted"] for r in reports)
-    listed = list(releases.values())
-    return {key: value for key, value in first.items() if key != "peaks"} | {
-        "started_at": min((r["started_at"] for r in reports), key=datetime.fromisoformat),
-        "strict": strict,
-        "interrupted": interrupted,
-        "seconds": sum(r["seconds"] for r in reports),
-        "engine_seconds": sum(r["engine_seconds"] for r in reports),
-        "exit_code": code_of(listed, strict=strict, interrupted=interrupted),
-        "releases": listed,
-    }
+        for release in report.releases:
+            if release.release in releases:
+                raise EnvironmentFailed(f"{name} holds {release.release} once more", "give each release once")
+            releases[release.release] = release
+    strict, interrupted = any(r.strict for r in reports), any(r.interrupted for r in reports)
+    listed = tuple(releases.values())
+    return msgspec.structs.replace(
+        first, started_at=min((r.started_at for r in reports), key=datetime.fromisoformat), strict=strict,
+        interrupted=interrupted, seconds=sum(r.seconds for r in reports), peak_usage=msgspec.UNSET,
+        engine_seconds=sum(r.engine_seconds for r in reports), releases=listed,
+        exit_code=code_of(listed, strict=strict, interrupted=interrupted),
+    )  # fmt: skip
 
 
 def _json(path: Path) -> Any:
@@ -85,19 +88,15 @@ def _no_number(name: str) -> Never:
     raise ValueError(f"{name} is no JSON")
 
 
-def _asked(report: Report) -> tuple[str, list[str]]:
-    return report["level"], report.get("clauses", [])
-
-
-def told_otherwise(report: Report) -> str | None:
-    """Find what the schema can't say: a verdict or an exit code that does not follow, a time without its zone."""
-    if datetime.fromisoformat(report["started_at"]).tzinfo is None:
+def told_otherwise(report: ProbeReport) -> str | None:
+    """Find what the structs can't say: a verdict or an exit code that does not follow, a time without its zone."""
+    if datetime.fromisoformat(report.started_at).tzinfo is None:
         return "started_at has no time zone"
-    for release, clause in failures(report):
-        if clause["severity"] == Severity.BREAKING and release["verdict"] != Verdict.BROKEN:
-            return f"{release['release']} is called {release['verdict']} although {clause['id']} failed"
-    code = code_of(report["releases"], strict=report["strict"], interrupted=report["interrupted"])
-    if report["exit_code"] != code:
-        return f"its exit code is {report['exit_code']}, but its releases make it {code}"
-    names = [release["release"] for release in report["releases"]]
-    return None if len(set(names)) == len(names) else "a release stands in it twice"
+    for release, clause in failures(report.releases):
+        if clause.severity is Severity.BREAKING and release.verdict is not Verdict.BROKEN:
+            return f"{release.release} is called {release.verdict} although {clause.id} failed"
+    code = code_of(report.releases, strict=report.strict, interrupted=report.interrupted)
+    if report.exit_code != code:
+        return f"its exit code is {report.exit_code}, but its releases make it {code}"
+    names = {release.release for release in report.releases}
+    return None if len(names) == len(report.releases) else "a release stands in it twice"

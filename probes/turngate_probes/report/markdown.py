@@ -2,13 +2,13 @@
 
 import html
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from turngate.contract.clauses import Result
+from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
 from turngate_probes.journal.tool_access import rows as price_rows
-from turngate_probes.report.build import Report
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.text import basis
 from turngate_probes.report.wording import evidence_text, failures, gist, known, verdicts
 
@@ -20,7 +20,7 @@ SIGNS = {"compatible": "✅", "degraded": "🟡", "unanswered": "❔", "broken":
 _SPECIAL = re.compile(r"[&<>|`*_\[\]~^$@#\\!]|:(?=//|\w)|(?<=www)\.", re.IGNORECASE)
 
 
-def markdown(report: Report) -> str:
+def markdown(report: ProbeReport) -> str:
     """Render the report in at most 1 MiB; says how much is left out."""
     parts = [f"## {SIGNS.get(_worst(report), '')} {escaped(gist(report))}\n".replace("##  ", "## "), _counted(report)]
     room = MOST_BYTES - SPARE - sum(map(_size, parts))
@@ -38,34 +38,34 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(bounded(text, LONGEST)))
 
 
-def _worst(report: Report) -> str:
+def _worst(report: ProbeReport) -> str:
     return next((verdict.value for verdict, count in verdicts(report).items() if count), "")
 
 
-def _counted(report: Report) -> str:
+def _counted(report: ProbeReport) -> str:
     counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts(report).items() if count)
-    ended = "interrupted: this is what was known by then; " if report["interrupted"] else ""
-    how = f"level {report['level']}, {report['seconds']:.0f} s, exit code {report['exit_code']}"
-    return f"{ended}{counts or 'no releases'}; {how}, turngate {escaped(report['turngate'])}\n"
+    ended = "interrupted: this is what was known by then; " if report.interrupted else ""
+    how = f"level {report.level}, {report.seconds:.0f} s, exit code {report.exit_code}"
+    return f"{ended}{counts or 'no releases'}; {how}, turngate {escaped(report.turngate)}\n"
 
 
-def _table(report: Report) -> Iterator[str]:
-    if report["releases"]:
+def _table(report: ProbeReport) -> Iterator[str]:
+    if report.releases:
         yield "| release | verdict | profile | passed | failed | not passed otherwise |\n|---|---|---|---:|---:|---|"
-    for release in report["releases"]:
-        results = [clause["result"] for clause in release["clauses"]]
+    for release in report.releases:
+        results = [clause.result for clause in release.clauses]
         others = [f"{results.count(r)} {r.replace('_', ' ')}" for r in _OTHERS if r in results]
-        told = escaped(release["failed"]["what"]) if release["failed"] else ", ".join(others)
-        verdict = f"{SIGNS[release['verdict']]} {release['verdict']}{basis(release)}"
+        told = escaped(release.failed.what) if release.failed else ", ".join(others)
+        verdict = f"{SIGNS[release.verdict]} {release.verdict}{basis(release)}"
         yield (
-            f"| {escaped(release['release'])} | {verdict} | {release['profile']['kind'].replace('_', ' ')} "
+            f"| {escaped(release.release)} | {verdict} | {release.profile.kind.replace('_', ' ')} "
             f"| {results.count(Result.PASS)} | {results.count(Result.FAIL)} | {told} |"
         )
 
 
-def prices(report: Report) -> Iterator[str]:
+def prices(report: ProbeReport) -> Iterator[str]:
     """Write the table of what it costs not to act unasked."""
-    listed = [(release["release"], row) for release in report["releases"] for row in price_rows(release.get("price"))]
+    listed = [(release.release, row) for release in report.releases for row in price_rows(release.tool_access)]
     if listed:
         yield "\n### The price of not acting unasked\n"
         yield "| release | mode | tools offered | in this mode alone | a tool call | exit code |"
@@ -75,22 +75,22 @@ def prices(report: Report) -> Iterator[str]:
         yield f"| {escaped(name)} | {row.mode} | {told} |"
 
 
-_OTHERS = (Result.DEVIATES.value, Result.UNSUPPORTED.value, Result.NOT_RUN.value)
+_OTHERS = (Result.DEVIATES, Result.UNSUPPORTED, Result.NOT_RUN)
 
 
-def _failures(report: Report) -> Iterator[str]:
-    for release, clause in failures(report):
+def _failures(report: ProbeReport) -> Iterator[str]:
+    for release, clause in failures(report.releases):
         yield _failure(release, clause)
 
 
-def _failure(release: Report, clause: Mapping[str, Any]) -> str:
-    entry = known(clause["id"])
+def _failure(release: ReleaseReport, clause: ClauseResult) -> str:
+    entry = known(clause.id)
     why = f"{escaped(entry.sentence)} {escaped(entry.why)}\n\n" if entry else ""
     # the blank lines make <pre> a block of its own, which ends at </pre> alone
     return (
-        f"\n<details><summary>❌ {escaped(release['release'])}: {escaped(clause['id'])} ({clause['severity']}): "
-        f"{escaped(clause['detail'])}</summary>\n\n{why}"
-        f"<pre>\n{html.escape(evidence_text(clause['evidence']))}\n</pre>\n\n</details>"
+        f"\n<details><summary>❌ {escaped(release.release)}: {escaped(clause.id)} ({clause.severity}): "
+        f"{escaped(clause.detail)}</summary>\n\n{why}"
+        f"<pre>\n{html.escape(evidence_text(clause.evidence))}\n</pre>\n\n</details>"
     )
 
 

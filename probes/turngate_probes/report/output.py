@@ -4,14 +4,15 @@ import io
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
+from msgspec import to_builtins
 from rich.console import Console
 
 from turngate.contract.load import first_error
 from turngate.errors import EnvironmentFailed
 from turngate.files import write_atomically
-from turngate_probes.report.build import Report
 
 STDOUT = "-"
 
@@ -25,7 +26,7 @@ def console_for(json_to: str | None) -> Console:
     return Console(file=stream, highlight=False, markup=False, emoji=False)
 
 
-def write_json(report: Report, json_to: str, schema: str = "probe-report") -> None:
+def write_json(report: Any, json_to: str, schema: str = "probe-report") -> None:
     """Validate a report and write it, whole or not at all.
 
     Raises ValueError if it breaks its schema (our mistake) and EnvironmentFailed if it can't be written.
@@ -41,13 +42,13 @@ def write_json(report: Report, json_to: str, schema: str = "probe-report") -> No
         raise EnvironmentFailed(f"the report {json_to} can't be written: {error.strerror}") from error
 
 
-def checked(report: Report, schema: str = "probe-report") -> None:
+def checked(report: Any, schema: str = "probe-report") -> None:
     """Raise ValueError if a report breaks its schema, which is our mistake."""
-    wrong = first_error(schema, report)
+    wrong = first_error(schema, json.loads(json_text(report)))
     if wrong:
         raise ValueError(f"the report breaks its schema at {wrong}")
 
 
-def json_text(report: Report) -> str:
+def json_text(report: Any) -> str:
     """Write a report as JSON."""
-    return json.dumps(report, indent=2, allow_nan=False) + "\n"
+    return json.dumps(to_builtins(report), indent=2, allow_nan=False) + "\n"

@@ -10,13 +10,14 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from msgspec import Struct
+from msgspec import Struct, structs, to_builtins
 
 from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
+from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import command_line, visible
 from turngate_probes.journal.tool_access import rows as price_rows
-from turngate_probes.report.build import Report
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.text import meaning
 from turngate_probes.report.wording import gist, known, verdicts
 
@@ -49,22 +50,22 @@ class Head(Struct, frozen=True):
     gate: Json | None = None
 
 
-def page(report: Report) -> str:
+def page(report: ProbeReport) -> str:
     """Render the page of a probe."""
-    ended = f"Exit code {report['exit_code']}: {meaning(report)}."
-    lead = "Interrupted: this is what was known by then." if report["interrupted"] else ended
+    ended = f"Exit code {report.exit_code}: {meaning(report)}."
+    lead = "Interrupted: this is what was known by then." if report.interrupted else ended
     chips = [(VERDICT_SIGNS[verdict], count, verdict.value) for verdict, count in verdicts(report).items()]
     return rendered(report, Head("probe report", gist(report), lead, chips, STATES))
 
 
-def rendered(report: Report, head: Head) -> str:
+def rendered(report: ProbeReport, head: Head) -> str:
     """Render a page. Nothing in it but its own script and style can run or load, whatever engines wrote."""
     style, script = (_source(name) for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-    columns = [_column(number, release) for number, release in enumerate(report["releases"])]
+    columns = [_column(number, release) for number, release in enumerate(report.releases)]
     return _environment().get_template("page.html.j2").render(
         report=report, policy=policy, style=Markup(style), script=Markup(script),  # noqa: S704 - files of ours
         head=head, verdict_signs=VERDICT_SIGNS, started=_started(report), columns=columns, few=len(columns) <= FEW,
@@ -95,14 +96,14 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _started(report: Report) -> str:
-    at = datetime.fromisoformat(report["started_at"]).astimezone(UTC)
+def _started(report: ProbeReport) -> str:
+    at = datetime.fromisoformat(report.started_at).astimezone(UTC)
     return f"{at.day} {at:%B %Y, %H:%M} UTC"
 
 
-def _column(number: int, release: Json) -> Json:
-    version = release["version"] or "unknown"
-    return {**release, "n": number, "version": version, "title": f"{release['engine']} {version}"}
+def _column(number: int, release: ReleaseReport) -> Json:
+    version = release.version or "unknown"
+    return {**structs.asdict(release), "n": number, "version": version, "title": f"{release.engine} {version}"}
 
 
 def _engines(columns: Iterable[Json]) -> Sequence[Json]:
@@ -117,18 +118,18 @@ def _engines(columns: Iterable[Json]) -> Sequence[Json]:
 
 def _prices(columns: Iterable[Json]) -> list[Json]:
     """Return the lines of the table of prices."""
-    return [{"column": column, **row._asdict()} for column in columns for row in price_rows(column.get("price"))]
+    return [{"column": column, **row._asdict()} for column in columns for row in price_rows(column["tool_access"])]
 
 
-def _families(report: Report) -> list[Json]:
+def _families(report: ProbeReport) -> list[Json]:
     """Return the rows by the first word of their clause, in the catalogue's order; unknown clauses come last."""
-    found = [{clause["id"]: clause for clause in release["clauses"]} for release in report["releases"]]
+    found = [{clause.id: clause for clause in release.clauses} for release in report.releases]
     ids = [each.id for each in catalogue().clauses if any(each.id in held for held in found)]
     ids += list(dict.fromkeys(name for held in found for name in held if name not in ids))
     budget = _Budget()
     # what failed is what one comes for
     for held in found:
-        for clause in sorted(held.values(), key=lambda each: each["result"] != Result.FAIL):
+        for clause in sorted(held.values(), key=lambda each: each.result != Result.FAIL):
             budget.take(clause)
     families: dict[str, list[Json]] = {}
     for number, clause_id in enumerate(ids):
@@ -137,32 +138,32 @@ def _families(report: Report) -> list[Json]:
     return [{"name": name, "rows": rows} for name, rows in families.items()]
 
 
-def _row(number: int, clause_id: str, clauses: list[Json | None], budget: "_Budget") -> Json:
+def _row(number: int, clause_id: str, clauses: list[ClauseResult | None], budget: "_Budget") -> Json:
     entry = known(clause_id)
     cells = [clause and _cell(clause, budget) for clause in clauses]
-    severity = next(clause["severity"] for clause in clauses if clause)
+    severity = next(clause.severity for clause in clauses if clause)
     return {
         "n": number, "id": clause_id, "short": clause_id.partition(".")[2], "cells": cells, "severity": severity,
         "sentence": entry.sentence if entry else "", "why": entry.why if entry else "",
     }  # fmt: skip
 
 
-def _cell(clause: Json, budget: "_Budget") -> Json:
-    bare = [name for name in clause["evidence"] if isinstance(name, str)]
-    whole = [each for each in clause["evidence"] if not isinstance(each, str)]
+def _cell(clause: ClauseResult, budget: "_Budget") -> Json:
+    bare = [name for name in clause.evidence if isinstance(name, str)]
+    whole = [each for each in clause.evidence if not isinstance(each, str)]
     left_out = bool(whole) and id(clause) not in budget.taken
     return {
-        "state": _state(clause), "detail": clause["detail"], "level": clause["level"], "names": bare,
+        "state": _state(clause), "detail": clause.detail, "level": clause.level, "names": bare,
         "evidence": [] if left_out else whole, "left_out": left_out,
     }  # fmt: skip
 
 
-def _state(clause: Json) -> str:
-    return "stale" if clause["stale"] and clause["result"] == Result.PASS else str(clause["result"])
+def _state(clause: ClauseResult) -> str:
+    return "stale" if clause.stale and clause.result == Result.PASS else str(clause.result)
 
 
-def _counts(report: Report, states: Iterable[str]) -> dict[str, int]:
-    found = [_state(clause) for release in report["releases"] for clause in release["clauses"]]
+def _counts(report: ProbeReport, states: Iterable[str]) -> dict[str, int]:
+    found = [_state(clause) for release in report.releases for clause in release.clauses]
     return {state: found.count(state) for state in states}
 
 
@@ -173,9 +174,9 @@ class _Budget:
         self.taken: set[int] = set()
         self._left = MOST_EVIDENCE
 
-    def take(self, clause: Json) -> None:
+    def take(self, clause: ClauseResult) -> None:
         """Take a clause's evidence while there is room."""
-        size = len(json.dumps(clause["evidence"]))
+        size = len(json.dumps(to_builtins(clause.evidence)))
         if size <= self._left:
             self._left -= size
             self.taken.add(id(clause))

@@ -1,10 +1,21 @@
 """How far a probe is, folded from its events."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from turngate.contract.clauses import Result
-from turngate_probes.journal.journal import Event
+from turngate_probes.journal.events import (
+    ClauseEvent,
+    Event,
+    InstallProgress,
+    MatrixPlanned,
+    ProbeFinished,
+    ProbeStarted,
+    ReleaseEvent,
+    ReleaseFailed,
+    ReleaseFinished,
+    ReleasePlanned,
+    TurnEvent,
+)
 
 ENOUGH_FOR_MINUTES = 100.0  # seconds
 
@@ -27,6 +38,22 @@ class ProgressRow:
         """Return the seconds from its first event until it ended, or until `now`."""
         return (now if self.ended is None else self.ended) - self.begun
 
+    def follow(self, event: ReleaseEvent) -> None:
+        """Take in one event of the release."""
+        match event:
+            case InstallProgress():
+                self.state, self.now = "installing", event.text
+            case TurnEvent():
+                self.state, self.now, self.turns = "running", f"{event.name} done", self.turns + 1
+            case ClauseEvent():
+                self.state = "running"
+                self.passed += event.result is Result.PASS
+                self.failing += [event.id] if event.result is Result.FAIL else []
+            case ReleaseFinished():
+                self.state = event.verdict
+            case ReleaseFailed():
+                self.state = "not asked"
+
 
 class Progress:
     """The rows of all releases, in the order in which they were planned."""
@@ -38,23 +65,23 @@ class Progress:
 
     def follow(self, event: Event, now: float) -> None:
         """Take in one event that happened at `now` (seconds on a clock that never goes back)."""
-        if event["event"] == "matrix.planned":
+        if isinstance(event, MatrixPlanned):
             self._begun = self._begun if self.planned else now
-            self.planned, self.kept, self._unit = event["releases"], event["kept"], event.get("unit", self._unit)
-        if event["event"] == "release.planned":
-            self.rows[event["release"]] = ProgressRow(event["release"], event["turns"], now)
+            self.planned, self.kept, self._unit = event.releases, event.kept, event.unit
+        if isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned):
             return
-        if self.planned and event["event"] == "install.progress" and event["release"] not in self.rows:
-            self.rows[event["release"]] = ProgressRow(event["release"], 0, now)
-        row = self.rows.get(event.get("release", ""))
+        if isinstance(event, ReleasePlanned):
+            self.rows[event.release] = ProgressRow(event.release, event.turns, now)
+            return
+        if self.planned and isinstance(event, InstallProgress) and event.release not in self.rows:
+            self.rows[event.release] = ProgressRow(event.release, 0, now)
+        row = self.rows.get(event.release)
         if row is None:
             return
         if row.state == "waiting":
             row.begun = now
-        step = _STEPS.get(event["event"])
-        if step:
-            step(row, event)
-        if event["event"] in ("release.finished", "release.failed"):
+        row.follow(event)
+        if isinstance(event, ReleaseFinished | ReleaseFailed):
             row.ended, row.now = now, ""
             self.done += 1
 
@@ -80,37 +107,3 @@ class Progress:
             return "no estimate yet"
         seconds = (now - self._begun) * (1 - share) / share
         return f"about {seconds / 60:.0f} min more" if seconds >= ENOUGH_FOR_MINUTES else f"about {seconds:.0f} s more"
-
-
-def _installing(row: ProgressRow, event: Event) -> None:
-    row.state, row.now = "installing", event["text"]
-
-
-def _turn(row: ProgressRow, event: Event) -> None:
-    row.state, row.now = "running", f"{event['case']}/{event['step']} done"
-    row.turns += 1
-
-
-def _clause(row: ProgressRow, event: Event) -> None:
-    row.state = "running"
-    if event["result"] == Result.PASS:
-        row.passed += 1
-    if event["result"] == Result.FAIL:
-        row.failing.append(event["id"])
-
-
-def _finished(row: ProgressRow, event: Event) -> None:
-    row.state = event["verdict"]
-
-
-def _failed(row: ProgressRow, _event: Event) -> None:
-    row.state = "not asked"
-
-
-_STEPS: dict[str, Callable[[ProgressRow, Event], None]] = {
-    "install.progress": _installing,
-    "turn": _turn,
-    "clause": _clause,
-    "release.finished": _finished,
-    "release.failed": _failed,
-}

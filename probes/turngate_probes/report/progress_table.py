@@ -12,7 +12,14 @@ from rich.text import Text
 
 from turngate.contract.clauses import Result
 from turngate.sanitize import visible
-from turngate_probes.journal.journal import Event
+from turngate_probes.journal.events import (
+    ClauseEvent,
+    Event,
+    InstallProgress,
+    ReleaseFailed,
+    ReleaseFinished,
+    ReleasePlanned,
+)
 from turngate_probes.report.github import commands_off
 from turngate_probes.report.progress import Progress, ProgressRow
 from turngate_probes.report.text import style_of
@@ -94,32 +101,33 @@ class ProgressLines:
 
     def show(self, event: Event) -> None:
         """Take in one event and print what it calls for."""
-        row = self._progress.rows.get(event.get("release", ""))
-        begins = row is not None and row.state == "waiting" and event["event"] == "install.progress"
+        row = self._progress.rows.get(event.release) if isinstance(event, InstallProgress) else None
+        begins = row is not None and row.state == "waiting"
         now = self._clock()
         self._progress.follow(event, now)
-        line = f"{event['release']}: {event['text']}" if begins else _line(event)
+        line = _line(event, begins=begins)
         if line is None and now - self._last >= HEARTBEAT:
             line = _heartbeat(self._progress, now)
-        elif event["event"] in ("release.finished", "release.failed") and (overall := self._progress.overall(now)):
+        elif isinstance(event, ReleaseFinished | ReleaseFailed) and (overall := self._progress.overall(now)):
             line = f"{line} ({overall})"
         if line:
             self._last = now
             self._console.print(Text(visible(line)), soft_wrap=True)
 
 
-def _line(event: Event) -> str | None:
-    release = event.get("release")
-    match event["event"]:
-        case "release.planned":
-            where = event["executable"] or f"from {event['source']}"
-            return f"{release}: {event['turns']} turns planned ({where})"
-        case "clause" if event["result"] != Result.PASS:
-            return f"{release}: {event['result']} {event['id']}: {event['detail']}"
-        case "release.failed":
-            return f"{release}: could not be asked: {event['what']}"
-        case "release.finished":
-            return f"{release}: {event['verdict']} after {event['turns']} turns in {event['seconds']:.1f} s"
+def _line(event: Event, *, begins: bool) -> str | None:
+    match event:
+        case InstallProgress() if begins:
+            return f"{event.release}: {event.text}"
+        case ReleasePlanned():
+            where = event.executable or f"from {event.source}"
+            return f"{event.release}: {event.turns} turns planned ({where})"
+        case ClauseEvent() if event.result is not Result.PASS:
+            return f"{event.release}: {event.result} {event.id}: {event.detail}"
+        case ReleaseFailed():
+            return f"{event.release}: could not be asked: {event.what}"
+        case ReleaseFinished():
+            return f"{event.release}: {event.verdict} after {event.turns} turns in {event.seconds:.1f} s"
     return None
 
 

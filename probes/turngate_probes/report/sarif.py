@@ -2,15 +2,16 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any
 
 from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
+from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.build import Report
 from turngate_probes.report.source_locations import place_of
+from turngate_probes.report.structs import NotAsked, ProbeReport, ReleaseReport
 from turngate_probes.report.wording import failures, known, name_of
 
 LEVELS = {Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "note"}
@@ -20,15 +21,15 @@ LONGEST_MESSAGE = 1000
 Json = dict[str, Any]
 
 
-def sarif(report: Report) -> str:
+def sarif(report: ProbeReport) -> str:
     """Render the report; releases that could not be asked are notifications, since they say nothing of a clause."""
-    found = failures(report)
+    found = failures(report.releases)
     results = (result_of(release, clause) for release, clause in found)
-    notes = [notification(_not_asked(each)) for each in report["releases"] if each["failed"]]
-    return written(report, report["level"], results, notes)
+    notes = [notification(_not_asked(each, each.failed)) for each in report.releases if each.failed]
+    return written(report, report.level, results, notes)
 
 
-def written(report: Report, what: str, found: Iterable[Json], notes: Sequence[Json] = ()) -> str:
+def written(report: ProbeReport, what: str, found: Iterable[Json], notes: Sequence[Json] = ()) -> str:
     """Write results and notifications as a log; `what` tells alerts apart from those of other runs."""
     rest = iter(found)
     results = list(islice(rest, MOST_RESULTS))
@@ -37,16 +38,16 @@ def written(report: Report, what: str, found: Iterable[Json], notes: Sequence[Js
     run = {
         "tool": {"driver": _driver(report, [each["ruleId"] for each in results])},
         "automationDetails": {"id": f"turngate/{what}/"},
-        "invocations": [{"executionSuccessful": not report["interrupted"], "toolExecutionNotifications": notes}],
+        "invocations": [{"executionSuccessful": not report.interrupted, "toolExecutionNotifications": notes}],
         "results": results,
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, allow_nan=False) + "\n"
 
 
-def _driver(report: Report, named: list[str]) -> Json:
+def _driver(report: ProbeReport, named: list[str]) -> Json:
     ids = list(dict.fromkeys([*(each.id for each in catalogue().clauses), *named]))
-    return {"name": "turngate", "semanticVersion": visible(report["turngate"]), "rules": [_rule(each) for each in ids]}
+    return {"name": "turngate", "semanticVersion": visible(report.turngate), "rules": [_rule(each) for each in ids]}
 
 
 def _rule(clause_id: str) -> Json:
@@ -62,16 +63,16 @@ def _rule(clause_id: str) -> Json:
     }
 
 
-def result_of(release: Report, clause: Mapping[str, Any]) -> Json:
+def result_of(release: ReleaseReport, clause: ClauseResult) -> Json:
     """Tell of a clause that failed."""
-    found = result(release, clause["id"], clause["id"], clause["detail"], place_of(release, clause["id"]))
+    found = result(release, clause.id, clause.id, clause.detail, place_of(release, clause.id))
     return found | {
-        "level": LEVELS[clause["severity"]],
-        "properties": {**found["properties"], "severity": clause["severity"]},
+        "level": LEVELS[clause.severity],
+        "properties": {**found["properties"], "severity": clause.severity},
     }
 
 
-def result(release: Report, rule: str, about: str, text: str, place: tuple[str, int] | None) -> Json:
+def result(release: ReleaseReport, rule: str, about: str, text: str, place: tuple[str, int] | None) -> Json:
     """Tell of something that is wrong with a release; `about` tells it from all else."""
     identity = hashlib.sha256(f"{name_of(release)}\n{about}".encode()).hexdigest()[:16]
     return {
@@ -81,7 +82,7 @@ def result(release: Report, rule: str, about: str, text: str, place: tuple[str, 
         "locations": [] if place is None else [_location(*place)],
         # the first is what GitHub knows an alert by
         "partialFingerprints": {"primaryLocationLineHash": f"{identity}:1", "turngateReleaseClause/v1": identity},
-        "properties": {"release": name_of(release), "verdict": release["verdict"], "source": release["source"]},
+        "properties": {"release": name_of(release), "verdict": release.verdict, "source": release.source},
     }
 
 
@@ -89,8 +90,8 @@ def _location(file: str, line: int) -> Json:
     return {"physicalLocation": {"artifactLocation": {"uri": file}, "region": {"startLine": line}}}
 
 
-def _not_asked(release: Report) -> str:
-    return f"{name_of(release)} could not be asked: {visible(release['failed']['what'])}"
+def _not_asked(release: ReleaseReport, failed: NotAsked) -> str:
+    return f"{name_of(release)} could not be asked: {visible(failed.what)}"
 
 
 def notification(text: str, level: str = "error") -> Json:

@@ -1,35 +1,34 @@
 """Where something stands in the checkout that reports are shown for: file and line, by a path below its root."""
 
 import os
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from turngate.contract import load
 from turngate.contract.claims import about
 from turngate.contract.load import Document
 from turngate.files import contract_files, overlay
+from turngate_probes.report.structs import ReleaseReport
 
 FOLDER = "contracts/turngate/engines"
 
 Place = tuple[str, int]
 
 
-def place_of(release: Mapping[str, Any], clause_id: str) -> Place | None:
+def place_of(release: ReleaseReport, clause_id: str) -> Place | None:
     """Give file and line of the first claim that names the clause as evidence (else line 1).
 
     None if there is no contract for the engine, since reports are read from files too, or if it is not in the
     checkout.
     """
-    file = contract_files().get(release["engine"])
+    file = contract_files().get(release.engine)
     if file is None:
         return None
     own = overlay()
     # a packaged contract is that of the checkout, if that is one of ours
     shown = file if own and own in file.parents else _root() / FOLDER / file.name
     named = below(shown)
-    return (named, min(_lines(file, clause_id, release["version"]), default=1)) if named else None
+    return (named, min(_lines(file, clause_id, release.version), default=1)) if named else None
 
 
 def below(file: Path | str) -> str | None:

@@ -1,15 +1,15 @@
 """What every rendered report says in the same words: catalogue entries, evidence as plain lines, the gist."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from functools import cache
-from typing import Any
 
 from turngate.contract.clauses import Clause, Result, Severity
+from turngate.contract.evidence import Evidence
 from turngate.contract.load import catalogue
-from turngate.contract.verdict import Verdict
+from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.sanitize import visible
-from turngate_probes.report.build import Report
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.text import INDENT, basis, evidence_lines
 
 WORST_FIRST = (Verdict.BROKEN, Verdict.UNANSWERED, Verdict.DEGRADED, Verdict.COMPATIBLE)
@@ -22,41 +22,42 @@ def known(clause_id: str) -> Clause | None:
     return next((each for each in catalogue().clauses if each.id == clause_id), None)
 
 
-def name_of(release: Mapping[str, Any]) -> str:
+def name_of(release: ReleaseReport) -> str:
     """Return the release's key, visible."""
-    return visible(release["release"])
+    return visible(release.release)
 
 
-def evidence_text(evidence: Iterable[str | Mapping[str, Any]]) -> str:
+def evidence_text(evidence: Iterable[Evidence]) -> str:
     """Write evidence as plain lines, as the text report does."""
     lines = [(depth, line.plain) for each in evidence for depth, line in evidence_lines(each)]
     least = min((depth for depth, _ in lines), default=0)
     return "\n".join(INDENT * (depth - least) + line for depth, line in lines)
 
 
-def failures(report: Report) -> Iterator[tuple[Report, Mapping[str, Any]]]:
+def failures(releases: Iterable[ReleaseReport]) -> Iterator[tuple[ReleaseReport, ClauseResult]]:
     """Return every clause that failed, with its release; the severest first."""
+    listed = list(releases)
     for severity in SEVEREST_FIRST:
-        for release in report["releases"]:
-            for clause in release["clauses"]:
-                if clause["result"] == Result.FAIL and clause["severity"] == severity:
+        for release in listed:
+            for clause in release.clauses:
+                if clause.result == Result.FAIL and clause.severity == severity:
                     yield release, clause
 
 
-def verdicts(report: Report) -> dict[Verdict, int]:
+def verdicts(report: ProbeReport) -> dict[Verdict, int]:
     """Count the releases of each verdict, the worst first."""
-    found = Counter(release["verdict"] for release in report["releases"])
+    found = Counter(release.verdict for release in report.releases)
     return {verdict: found[verdict] for verdict in WORST_FIRST}
 
 
-def gist(report: Report) -> str:
+def gist(report: ProbeReport) -> str:
     """Say in one sentence what a reader wants to know first."""
-    releases = report["releases"]
+    releases = report.releases
     if not releases:
         return "Nothing was probed"
     if len(releases) == 1:
         (only,) = releases
-        return f"{name_of(only)} is {only['verdict']}{basis(only)}"
+        return f"{name_of(only)} is {only.verdict}{basis(only)}"
     worst, count = next((each, n) for each, n in verdicts(report).items() if n)
     if count == len(releases):
         return f"All {count} releases are {worst}"

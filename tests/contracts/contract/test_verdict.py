@@ -33,7 +33,7 @@ def clause(severity: Severity = BREAKING, id_: str = "resume.dead-handle", *, ba
 
 def result(severity: Severity, came: Result, id_: str = "resume.dead-handle") -> ClauseResult:
     """Make the result of such a clause."""
-    return ClauseResult(clause(severity, id_), came, "as seen")
+    return ClauseResult.of(clause(severity, id_), came, "as seen")
 
 
 def judge(finding: Finding, *declared: Deviation, baseline: bool = False) -> ClauseResult:
@@ -196,21 +196,19 @@ def test_clause_whose_need_did_not_hold_is_not_run(came: Result) -> None:
 def test_a_clause_that_was_not_run_leads_to_a_reason(made: list[tuple[Result, Reason | None, frozenset[int]]]) -> None:
     """Step by step from what explains itself: what can't be reached so, rings of needs included, has no reason."""
     results = [
-        replace(result(BREAKING, came, f"a.{i}"), reason=reason, needs=tuple(f"a.{need}" for need in needs))
+        structs.replace(result(BREAKING, came, f"a.{i}"), reason=reason, needs=tuple(f"a.{need}" for need in needs))
         for i, (came, reason, needs) in enumerate(made)
     ]
     explained = {
-        each.clause.id
+        each.id
         for each in results
         if each.result in (Result.FAIL, Result.DEVIATES, Result.UNSUPPORTED)
         or (each.result is Result.NOT_RUN and each.reason)
     }
     for _ in results:
-        explained |= {
-            each.clause.id for each in results if each.result is Result.NOT_RUN and explained & set(each.needs)
-        }
-    not_run = {each.clause.id for each in results if each.result is Result.NOT_RUN}
-    assert {each.clause.id for each in unexplained(results)} == not_run - explained
+        explained |= {each.id for each in results if each.result is Result.NOT_RUN and explained & set(each.needs)}
+    not_run = {each.id for each in results if each.result is Result.NOT_RUN}
+    assert {each.id for each in unexplained(results)} == not_run - explained
 
 
 def test_need_that_nobody_judged_is_not_met() -> None:
@@ -253,7 +251,7 @@ def test_clauses_about_other_things_do_not_decide_on_resume() -> None:
 def test_judgement_keeps_its_clause_and_evidence(finding: Finding, declared: tuple[Deviation, ...]) -> None:
     """Whatever a finding came to, the turns that show it stand with it, and the clause that it is about."""
     came = judge(finding, *declared)
-    assert (came.clause, came.evidence) == (clause(), finding.evidence)
+    assert (came.id, came.evidence) == (clause().id, finding.evidence)
 
 
 def test_each_gone_deviation_and_each_symptom_is_told_apart() -> None:
@@ -270,7 +268,7 @@ def test_clause_that_is_not_run_is_the_one_that_waits() -> None:
     dependent = replace(clause(), needs=("handle.present",))
     found = unmet(dependent, {})
     assert found
-    assert found.clause is dependent
+    assert found.id == dependent.id
 
 
 def test_exit_code_is_lenient_unless_asked() -> None:

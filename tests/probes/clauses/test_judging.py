@@ -45,7 +45,7 @@ def test_a_clause_waits_for_its_cases_and_needs() -> None:
     seen = t.seen(VERSION)
     results: dict[str, ClauseResult] = {}
     assert judge_all(seen, results, LEVELS, set()) == []
-    assert [found.clause.id for found in judge_all(seen, results, LEVELS, {"static"})] == [
+    assert [found.id for found in judge_all(seen, results, LEVELS, {"static"})] == [
         "version.readable", "help.surface",
     ]  # fmt: skip
     assert judge_all(seen, results, LEVELS, {"static"}) == []

@@ -5,16 +5,20 @@ from typing import Any
 import pytest
 
 from tests.probes.gate.release_samples import clause, release
+from turngate.contract.clauses import Reason
+from turngate.contract.verdict import ClauseResult
 from turngate_probes.gate.baseline import UNASKED, Entry
 from turngate_probes.gate.classify import Difference, Impact
 from turngate_probes.gate.ruling import Ruling, rule
+from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccess, ToolCallResult
+from turngate_probes.report.structs import NotAsked, ReleaseReport
 
 FAILS = clause("resume.dead-handle", "fail", "exit code 0")
 GONE = Difference("option", "--oss", "--oss", None, Impact.BREAKING, "gone", "help.surface")
 
 
 def ruled(
-    *clauses: dict[str, Any], old: dict[str, Any] | None = None, found: tuple[Difference, ...] = (),
+    *clauses: ClauseResult, old: ReleaseReport | None = None, found: tuple[Difference, ...] = (),
     expected: tuple[str, ...] = (), interrupted: bool = False, **more: Any,
 ) -> Ruling:  # fmt: skip
     """Judge a newer release with these clauses."""
@@ -72,14 +76,14 @@ def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
     assert ruled(found=(runs,)).code == 1
     assert ruled(found=(runs,), expected=(UNASKED,)).code == 0
     assert ruled(clause("interactive.no-auto-flags", "fail"), found=(runs,), expected=(UNASKED,)).code == 1
-    denied = {"interactive": {"tools": [], "call": {"outcome": "denied"}}, "auto": None}
-    assert ruled(expected=(UNASKED,), price=denied).code == 1
+    denied = ToolAccess(ModeToolAccess((), ToolCallResult("shell", "denied", 0, 1.0, "no")), None)
+    assert ruled(expected=(UNASKED,), tool_access=denied).code == 1
     assert [state for _, state in ruled(expected=(UNASKED,)).entries] == ["not_asked"]
 
 
 def test_what_was_not_answered_is_unanswered() -> None:
     """A release that can't be had, or a breaking clause without an answer, on either side, is no pass."""
-    failed = {"reason": "no_executable", "what": "no such version", "hint": ""}
+    failed = NotAsked(Reason.NO_EXECUTABLE, "no such version", "")
     lost = clause("resume.isolation", "not_run", "interrupted", reason="interrupted")
     assert ruled(failed=failed).code == 2
     assert ruled(old=release("codex@0.160.0", failed=failed)).code == 2

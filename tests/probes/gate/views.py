@@ -1,33 +1,36 @@
 """Reports of gates, for the tests of what is rendered from them."""
 
+from typing import Any
+
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate_probes.gate.baseline import Entry
 from turngate_probes.gate.collect import Collected, ReleaseAnswer
-from turngate_probes.gate.presentation import ruling_of
+from turngate_probes.gate.presentation import GateReport, ruling_of
 from turngate_probes.gate.report import gate_report
-from turngate_probes.journal.journal import Event
-from turngate_probes.report.build import Report
+from turngate_probes.journal.events import Event
 
 OLD, NEW = "codex@0.160.0", "codex@0.169.0"
 REQUEST = j.REQUEST | {"tools": ["exec_command"], "reply": "tool_call exec_command"}
 DEAD = "resume.dead-handle"
 
 
-def fails(clause_id: str = DEAD, detail: str = "exit code 0") -> Event:
+def fails(clause_id: str = DEAD, detail: str = "exit code 0") -> Any:
     """A clause that fails."""
     return j.clause(clause_id, "fail", detail=detail)
 
 
-def call(release: str, *, acted: bool, told: str = "no") -> Event:
+def call(release: str, *, acted: bool, told: str = "no") -> Any:
     """The turn in which the model asks for a tool."""
     return j.turn(release, case="tool-call", requests=[REQUEST], acted=acted, told=told)
 
 
-def of(old: list[Event], new: list[Event], *excused: str, at: str = "b.yaml:3", interrupted: bool = False) -> Report:
+def of(
+    old: list[Event], new: list[Event], *excused: str, at: str = "b.yaml:3", interrupted: bool = False
+) -> GateReport:
     """The report of a gate on what these events tell, in which these names are excused."""
     frame = samples.of(old, new)
-    before, after = (ReleaseAnswer(*each) for each in zip(frame["releases"], (old, new), strict=True))
+    before, after = (ReleaseAnswer(*each) for each in zip(frame.releases, (old, new), strict=True))
     entries = [Entry("codex", name, "mended upstream", at=at) for name in excused]
     baseline = "b.yaml" if excused else None
     return gate_report(
@@ -41,24 +44,24 @@ def release(name: str, *changed: Event, verdict: str = "compatible", acted: bool
     return [first, call(name, acted=acted), *rest]
 
 
-def green_by_baseline() -> Report:
+def green_by_baseline() -> GateReport:
     """Both releases fail a breaking clause, which is excused; another one is degraded."""
     old = release(OLD, fails(), verdict="broken")
     return of(old, release(NEW, fails(), fails("stdin.open", "it hangs"), verdict="broken"), DEAD)
 
 
-def red_by_a_tool() -> Report:
+def red_by_a_tool() -> GateReport:
     """No clause fails, and yet a tool runs unasked."""
     return of(release(OLD), release(NEW, acted=True))
 
 
-def red_by_all() -> Report:
+def red_by_all() -> GateReport:
     """A clause that fails, and an entry of the baseline that passes; the older release fails what the newer keeps."""
     old = release(OLD, fails("prompt.large", "cut"), verdict="broken")
     return of(old, release(NEW, fails(), verdict="broken"), "resume.accepted")
 
 
-def hostile() -> Report:
+def hostile() -> GateReport:
     """Everything says what an attacker would have it say."""
     first, _, *rest = release(
         NEW, fails(detail=samples.HOSTILE), fails("resume.accepted", samples.HOSTILE), verdict="broken"
@@ -68,9 +71,9 @@ def hostile() -> Report:
     )
     for entry in report["baseline"]["entries"]:
         entry["reason"] = samples.HOSTILE
-    return report | {"reasons": ruling_of(report).sentences, "must": samples.HOSTILE}
+    return {**report, "reasons": ruling_of(report).sentences, "must": samples.HOSTILE}
 
 
-def unanswered() -> Report:
+def unanswered() -> GateReport:
     """The older release could not be asked."""
     return of([j.planned(OLD), j.failed(OLD)], release(NEW))

@@ -1,7 +1,6 @@
 import json
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -9,9 +8,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
+from tests.probes.report import journals as j
+from tests.probes.report import samples
 from turngate.errors import EnvironmentFailed
-from turngate_probes.journal.journal import LONGEST_TEXT, Event, Journal, read
+from turngate_probes.journal.events import Event, InstallProgress, TurnEvent
+from turngate_probes.journal.journal import LONGEST_TEXT, Journal, read
+
+LINE = b'{"event": "install.progress", "at": "", "release": "codex@1", "text": ""}\n'
 
 
 @pytest.fixture
@@ -20,76 +25,69 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "run" / "journal.ndjson"
 
 
+def says(text: str = "") -> InstallProgress:
+    """An event with a text."""
+    return InstallProgress("codex@1", text=text)
+
+
+def texts(path: Path) -> list[str]:
+    """The texts of the events of a journal."""
+    return [event.text for event in read(path) if isinstance(event, InstallProgress)]
+
+
 def test_what_is_added_is_read_again_in_order(path: Path) -> None:
-    """Events come back with their fields, in the order in which they were added."""
+    """Events come back as they were, with the time, in the order in which they were added."""
     journal = Journal(path)
-    journal.add("turn", case="main", argv=("codex", "exec"), exit_code=None, nested={"a": [1, 2.5, True]})
-    journal.add("probe.finished", seconds=1.5)
+    added = [j.started(), *samples.whole(), j.call(), j.failed(), j.ended()]
+    for event in added:
+        journal.add(event)
     journal.close()
-    first, second = read(path)
-    assert {key: value for key, value in first.items() if key != "at"} == {
-        "event": "turn",
-        "case": "main",
-        "argv": ["codex", "exec"],
-        "exit_code": None,
-        "nested": {"a": [1, 2.5, True]},
-    }
-    assert second["event"] == "probe.finished"
+    events = list(read(path))
+    assert [structs.replace(event, at="") for event in events] == [structs.replace(event, at="") for event in added]
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert [line["event"] for line in lines[:2]] == ["probe.started", "release.planned"]
 
 
 def test_the_time_is_utc_with_milliseconds(path: Path) -> None:
     """Each event carries the time at which it was added."""
     journal = Journal(path)
-    journal.add("x")
+    journal.add(says())
     journal.close()
     (event,) = read(path)
-    at = datetime.fromisoformat(event["at"])
+    at = datetime.fromisoformat(event.at)
     assert at.utcoffset() == timedelta(0)
     assert abs(datetime.now(UTC) - at) < timedelta(minutes=1)
-    assert len(event["at"]) == len("2026-11-21T10:00:00.000+00:00")
+    assert len(event.at) == len("2026-11-21T10:00:00.000+00:00")
 
 
 def test_an_event_is_on_disk_before_the_next(path: Path) -> None:
     """A crash right after an event loses nothing of it."""
     journal = Journal(path)
-    journal.add("probe.started", level="static")
-    assert [event["level"] for event in read(path)] == ["static"]
+    journal.add(says("fetching"))
+    assert texts(path) == ["fetching"]
     journal.close()
-
-
-def test_paths_and_dataclasses_are_fields_too(path: Path) -> None:
-    """What a probe has at hand need not be converted before it is added."""
-
-    @dataclass(frozen=True, slots=True)
-    class Handle:
-        engine: str
-        token: str
-
-    journal = Journal(path)
-    journal.add("turn", cwd=Path("/sandbox"), handle=Handle("codex", "token=abcdefgh1234"))
-    journal.close()
-    (event,) = read(path)
-    assert (event["cwd"], event["handle"]) == ("/sandbox", {"engine": "codex", "token": "token=<secret>"})
 
 
 def test_a_torn_last_line_is_skipped(path: Path) -> None:
     """What was written before a crash is read, whatever part of the last line is there."""
     journal = Journal(path)
-    journal.add("one")
-    journal.add("two", text="größer")
+    journal.add(says("one"))
+    journal.add(says("größer"))
     journal.close()
     whole = path.read_bytes()
     after_first = whole.index(b"\n") + 1
     for end in range(after_first, len(whole) - 1):
         path.write_bytes(whole[:end])
-        assert [event["event"] for event in read(path)] == ["one"], end
+        assert texts(path) == ["one"], end
 
 
-@pytest.mark.parametrize("line", [b"{torn", b"[]", b"7", b'{"event": 3, "at": ""}', b'{"at": ""}', b"\xff", b""])
+@pytest.mark.parametrize(
+    "line", [b"{torn", b"[]", b"7", b'{"event": 3, "at": ""}', b'{"at": ""}', b"\xff", b"", b'{"event": "a"}']
+)
 def test_any_other_line_that_is_no_event_is_named(path: Path, line: bytes) -> None:
     """A damaged file is the environment's failure, with the number of the line."""
     path.parent.mkdir()
-    path.write_bytes(b'{"event": "a", "at": ""}\n' + line + b'\n{"event": "b", "at": ""}\n')
+    path.write_bytes(LINE + line + b"\n" + LINE)
     with pytest.raises(EnvironmentFailed, match="line 2: no event"):
         list(read(path))
 
@@ -112,7 +110,7 @@ def test_a_full_disk_is_an_environment_failure() -> None:
     """An event that can't be written is never lost silently."""
     journal = Journal(Path("/dev/full"))
     with pytest.raises(EnvironmentFailed, match="can't be written"):
-        journal.add("turn")
+        journal.add(says())
     journal.close()
 
 
@@ -123,14 +121,16 @@ def test_threads_write_whole_lines_and_tell_listeners_in_order(path: Path) -> No
 
     def add_many(thread: int) -> None:
         for number in range(50):
-            journal.add("turn", thread=thread, number=number, text="x " * 250)
+            journal.add(says(f"{thread} {number}" + " x" * 250))
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(add_many, range(8)))
     journal.close()
     events = list(read(path))
     assert events == heard
-    assert sorted((e["thread"], e["number"]) for e in events) == [(t, n) for t in range(8) for n in range(50)]
+    assert sorted(text.removesuffix(" x" * 250) for text in texts(path)) == sorted(
+        f"{thread} {number}" for thread in range(8) for number in range(50)
+    )
 
 
 def test_events_after_the_end_are_dropped(path: Path) -> None:
@@ -139,7 +139,7 @@ def test_events_after_the_end_are_dropped(path: Path) -> None:
     journal = Journal(path, [heard.append])
     journal.close()
     journal.close()
-    journal.add("turn")
+    journal.add(says())
     assert list(read(path)) == heard == []
 
 
@@ -147,14 +147,14 @@ def test_an_older_journal_is_replaced(path: Path) -> None:
     """A journal holds one probe."""
     for kind in ("old", "new"):
         journal = Journal(path)
-        journal.add(kind)
+        journal.add(says(kind))
         journal.close()
-    assert [event["event"] for event in read(path)] == ["new"]
+    assert texts(path) == ["new"]
 
 
-def deep(text: str) -> dict[str, Any]:
+def deep(text: str) -> Any:
     """Put a text at every kind of place that an event has."""
-    return {"plain": text, "argv": ["codex", text], "stdout": {"excerpt": text}}
+    return j.turn(cwd=text, argv=["codex", text], stdout={"bytes": 1, "excerpt": text})
 
 
 @pytest.mark.parametrize(
@@ -166,9 +166,9 @@ def test_secrets_and_registries_never_reach_the_file_or_the_listeners(path: Path
     """Text is redacted wherever it stands in an event."""
     heard: list[Event] = []
     journal = Journal(path, [heard.append])
-    journal.add("turn", **deep(f"before {made()} after"))
+    journal.add(deep(f"before {made()} after"))
     journal.close()
-    for text in (path.read_text(), json.dumps(heard)):
+    for text in (path.read_text(), repr(heard)):
         assert made() not in text
         assert "registry.example" not in text
         assert text.count("before <") == text.count("after") == 3
@@ -177,10 +177,11 @@ def test_secrets_and_registries_never_reach_the_file_or_the_listeners(path: Path
 def test_long_text_is_bounded(path: Path) -> None:
     """A text of 200 KB is cut to its start and its end, and says how much is left out."""
     journal = Journal(path)
-    journal.add("turn", argv=["START" + " x" * 100_000 + "END"])
+    journal.add(j.turn(argv=["START" + " x" * 100_000 + "END"]))
     journal.close()
     (event,) = read(path)
-    (word,) = event["argv"]
+    assert isinstance(event, TurnEvent)
+    (word,) = event.argv
     assert word.startswith("START")
     assert word.endswith("END")
     assert f"{200_008 - LONGEST_TEXT} characters left out" in word
@@ -192,7 +193,6 @@ def test_any_text_is_written_and_can_be_printed(tmp_path_factory: pytest.TempPat
     """Lone surrogates of an undecodable argv included."""
     path = tmp_path_factory.mktemp("any") / "journal"
     journal = Journal(path)
-    journal.add("turn", text=text)
+    journal.add(says(text))
     journal.close()
-    (event,) = read(path)
-    event["text"].encode("utf-8")
+    texts(path)[0].encode("utf-8")

@@ -7,32 +7,53 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 
 from tests.probes import engines
+from tests.probes.report import journals as j
 from tests.probes.report import samples
 from tests.probes.turns import CODEX, exchange
-from turngate_probes.journal.events import turn_event
-from turngate_probes.journal.tool_access import difference, rows, told, tool_access
+from turngate_probes.journal.events import TurnEvent
+from turngate_probes.journal.seen import seen_event
+from turngate_probes.journal.tool_access import (
+    ModeToolAccess,
+    ToolAccess,
+    ToolCallResult,
+    difference,
+    rows,
+    told,
+    tool_access,
+)
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.text import print_report
 
 
-def asked(*lies: str, folder: Path) -> dict[str, Any]:
+def asked(*lies: str, folder: Path) -> ToolAccess:
     """Play the case of the tool call, and that of mode auto, on a fake engine."""
     seen = engines.play(engines.install(folder, *lies), folder, "main", "auto", "tool-call").seen
-    return tool_access([{"event": "turn", **turn_event(turn, {})} for turn in seen.turns.values()]) or {}
+    events = [seen_event("codex@1", turn, {}) for turn in seen.turns.values()]
+    access = tool_access([event for event in events if isinstance(event, TurnEvent)])
+    assert access
+    return access
+
+
+def outcomes(access: ToolAccess) -> list[str]:
+    """What became of the call in each mode."""
+    return [mode.call.outcome for _, mode in access.modes() if mode.call]
 
 
 def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tmp_path: Path) -> None:
     """What the model is offered and told in each mode, and how the turn ends."""
     found = asked(folder=tmp_path)
-    assert found["interactive"]["tools"] == ["exec_command"]
-    assert found["auto"]["tools"] == ["apply_patch", "exec_command"]
-    calls = [(found[mode]["call"]["outcome"], found[mode]["call"]["told"]) for mode in ("interactive", "auto")]
-    assert calls == [("denied", "rejected by the sandbox"), ("executed", "done")]
-    assert [found[mode]["call"]["exit_code"] for mode in found] == [0, 0]
+    assert found.interactive
+    assert found.auto
+    assert (found.interactive.tools, found.auto.tools) == (("exec_command",), ("apply_patch", "exec_command"))
+    calls = [mode.call for _, mode in found.modes()]
+    assert [(call.outcome, call.told, call.exit_code) for call in calls if call] == [
+        ("denied", "rejected by the sandbox", 0), ("executed", "done", 0),
+    ]  # fmt: skip
     assert difference(found) == (["apply_patch"], [])
     assert list(rows(found)) == [
         ("interactive", "1", "", "exec_command: denied", "0"),
@@ -43,21 +64,21 @@ def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tm
 def test_a_tool_that_runs_unasked_is_seen_on_disk(tmp_path: Path) -> None:
     """Whatever the model is told, and the file of one turn is not taken for that of the next."""
     found = asked("acts-unasked", folder=tmp_path)
-    assert found["interactive"]["call"]["outcome"] == "executed"
+    assert outcomes(found)[0] == "executed"
 
 
 def test_an_engine_that_waits_for_somebody_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is ended by its deadline."""
     monkeypatch.setattr("turngate_probes.harness.cases.TOOL_PATIENCE", 0.5)
     found = asked("hangs-at-tools", folder=tmp_path)
-    assert [found[mode]["call"]["outcome"] for mode in found] == ["hangs", "hangs"]
+    assert outcomes(found) == ["hangs", "hangs"]
 
 
-def event(step: str = "first", **changes: Any) -> dict[str, Any]:
+def event(**changes: Any) -> Any:
     """A turn in which the model asked for a tool."""
-    request = {"reply": "tool_call exec_command", "tools": ["exec_command"]}
-    usual = {"event": "turn", "case": "tool-call", "step": step, "ended": "exit", "exit_code": 0, "seconds": 1.0}
-    return usual | {"requests": [request], "acted": False, "told": None} | changes
+    request = {**j.REQUEST, "reply": "tool_call exec_command", "tools": ["exec_command"]}
+    usual: dict[str, Any] = {"case": "tool-call", "requests": [request], "acted": False, "told": None}
+    return j.turn(**usual | changes)
 
 
 @pytest.mark.parametrize(
@@ -75,30 +96,30 @@ def test_what_became_of_a_call(changes: dict[str, Any], outcome: str) -> None:
     """What was done goes before what was said."""
     found = tool_access([event(**changes)])
     assert found
-    assert found["interactive"]["call"]["outcome"] == outcome
-    assert found["auto"] is None
+    assert outcomes(found) == [outcome]
+    assert found.auto is None
 
 
 def test_without_a_call_there_is_no_table() -> None:
     """Nothing is said of a mode that was not seen; an old journal knows nothing of all this."""
     assert tool_access([]) is None
     assert list(rows(None)) == []
-    shown = tool_access([event(requests=[{"reply": "text", "tools": ["a"]}])])
-    assert shown == {"interactive": {"tools": ["a"], "call": None}, "auto": None}
+    shown = tool_access([event(requests=[{**j.REQUEST, "reply": "text", "tools": ["a"]}])])
+    assert shown == ToolAccess(ModeToolAccess(("a",), None), None)
     assert list(rows(shown)) == []
     assert tool_access([event(requests=None)]) is None
 
 
 def test_what_became_of_a_recorded_call_is_unknown() -> None:
     """Recordings show that the model asked for a tool, and not what the tool did."""
-    recorded = {key: value for key, value in event().items() if key not in {"acted", "told"}}
-    assert tool_access([recorded]) == {"interactive": {"tools": ["exec_command"], "call": None}, "auto": None}
+    assert tool_access([event(acted=None)]) == ToolAccess(ModeToolAccess(("exec_command",), None), None)
 
 
-def offered(interactive: list[str] | None, auto: list[str] | None) -> dict[str, Any]:
-    """A price by the tools of each mode."""
-    call = {"tool": "write", "outcome": "denied", "exit_code": 0, "seconds": 1.0, "told": "no"}
-    return {mode: {"tools": tools, "call": call} for mode, tools in (("interactive", interactive), ("auto", auto))}
+def offered(interactive: list[str] | None, auto: list[str] | None) -> ToolAccess:
+    """Tool access by the tools of each mode."""
+    call = ToolCallResult("write", "denied", 0, 1.0, "no")
+    modes = (ModeToolAccess(None if tools is None else tuple(tools), call) for tools in (interactive, auto))
+    return ToolAccess(*modes)
 
 
 def test_the_tools_of_one_mode_alone_are_named() -> None:
@@ -116,7 +137,8 @@ def test_the_tools_of_one_mode_alone_are_named() -> None:
 def test_every_table_of_prices_names_them(kind: str) -> None:
     """Their number alone says nothing of what is missed."""
     report = samples.mixed()
-    report["releases"][0]["price"] = offered(["read"], ["read", "write_file"])
+    first = structs.replace(report.releases[0], tool_access=offered(["read"], ["read", "write_file"]))
+    report = structs.replace(report, releases=(first, *report.releases[1:]))
     console = Console(file=io.StringIO(), width=500)
     print_report(console, report, Path("journal"))
     assert isinstance(console.file, io.StringIO)

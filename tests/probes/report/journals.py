@@ -4,8 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
-from turngate_probes.journal.journal import Event, Journal
+from turngate_probes.journal.events import Event
+from turngate_probes.journal.journal import Journal
 
 MACHINE = {
     "system": "Linux",
@@ -33,7 +37,7 @@ REQUEST = {
 }
 
 
-def started(**fields: Any) -> Event:
+def started(**fields: Any) -> Any:
     """The first event of a probe."""
     usual = {
         "schema": "turngate.probe-events/1",
@@ -44,7 +48,7 @@ def started(**fields: Any) -> Event:
     return _event("probe.started", usual | {"strict": False, "cores": 2} | fields)
 
 
-def planned(release: str = "codex@0.169.0", **fields: Any) -> Event:
+def planned(release: str = "codex@0.169.0", **fields: Any) -> Any:
     """The announcement of one release."""
     engine, _, version = release.partition("@")
     usual = {
@@ -60,7 +64,7 @@ def planned(release: str = "codex@0.169.0", **fields: Any) -> Event:
     return _event("release.planned", usual | fields)
 
 
-def turn(release: str = "codex@0.169.0", **fields: Any) -> Event:
+def turn(release: str = "codex@0.169.0", **fields: Any) -> Any:
     """One turn of the case `main`, a good one unless said otherwise."""
     output = b'{"type":"thread.started"}\n'.decode()
     usual = {
@@ -84,7 +88,7 @@ def turn(release: str = "codex@0.169.0", **fields: Any) -> Event:
     return _event("turn", usual | fields)
 
 
-def call(release: str = "codex@0.169.0", **fields: Any) -> Event:
+def call(release: str = "codex@0.169.0", **fields: Any) -> Any:
     """One request to the reference server, in the case `loop`."""
     usual = {
         "release": release, "case": "loop", "step": "asked", "method": "GET", "path": "/v1/runs/1", "status": 200,
@@ -93,7 +97,7 @@ def call(release: str = "codex@0.169.0", **fields: Any) -> Event:
     return _event("call", usual | fields)
 
 
-def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0", **fields: Any) -> Event:
+def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0", **fields: Any) -> Any:
     """The result of one clause of the catalogue, shown by `main/first`."""
     known = catalogue()[clause_id]
     usual = {"release": release, "id": clause_id, "level": known.level, "severity": known.severity.value}
@@ -108,7 +112,7 @@ def clauses(release: str = "codex@0.169.0", **changed: Event) -> list[Event]:
     return [changed.get(name) or clause(clause_id, release=release) for clause_id, name in names.items()]
 
 
-def finished(release: str = "codex@0.169.0", verdict: str = "compatible", **fields: Any) -> Event:
+def finished(release: str = "codex@0.169.0", verdict: str = "compatible", **fields: Any) -> Any:
     """The end of one release."""
     usual = {
         "release": release,
@@ -124,13 +128,13 @@ def finished(release: str = "codex@0.169.0", verdict: str = "compatible", **fiel
     return _event("release.finished", usual | fields)
 
 
-def failed(release: str = "codex@0.169.0", **fields: Any) -> Event:
+def failed(release: str = "codex@0.169.0", **fields: Any) -> Any:
     """A release about which the question could not be asked."""
     why = {"reason": "no_executable", "what": "npm is absent", "hint": "install Node.js"}
     return _event("release.failed", {"release": release} | why | fields)
 
 
-def ended(**fields: Any) -> Event:
+def ended(**fields: Any) -> Any:
     """The last event of a probe."""
     return _event("probe.finished", {"seconds": 12.0, "engine_seconds": 20.0, "interrupted": False} | fields)
 
@@ -139,10 +143,15 @@ def written(path: Path, *events: Event) -> Path:
     """Write events through a real journal, and give its path."""
     journal = Journal(path)
     for event in events:
-        journal.add(event["event"], **{key: value for key, value in event.items() if key not in ("event", "at")})
+        journal.add(event)
     journal.close()
     return path
 
 
-def _event(kind: str, fields: Mapping[str, Any]) -> Event:
-    return {"event": kind, "at": "2026-11-21T10:00:00.000+00:00", **fields}
+def _event(kind: str, fields: Mapping[str, Any]) -> Any:
+    return read({"event": kind, "at": "2026-11-21T10:00:00.000+00:00", **fields})
+
+
+def read(event: Any) -> Any:
+    """Read an event, as from a journal."""
+    return msgspec.convert(event, Event, dec_hook=decode_hook)

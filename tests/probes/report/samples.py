@@ -1,14 +1,19 @@
 """Reports for the tests of what is rendered from them."""
 
-import copy
+import json
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
+import msgspec
+from msgspec import structs
+
 from tests.probes.report import journals as j
-from turngate.contract.load import first_error
-from turngate_probes.journal.journal import Event
-from turngate_probes.report.build import Report, build
+from turngate.contract.evidence import decode_hook
+from turngate_probes.journal.events import ClauseEvent, Event
+from turngate_probes.report.build import build
+from turngate_probes.report.output import json_text
+from turngate_probes.report.structs import ProbeReport
 
 HOSTILE = (
     "</script><script>window.hacked = 1</script><img src=x onerror=\"window.hacked=1\"><a href='javascript:hacked=1'>"
@@ -21,17 +26,18 @@ FEW = ("version.readable", "resume.accepted", "stdin.open")
 
 def whole(*changed: Event, verdict: str = "compatible", release: str = "codex@0.169.0", **plan: Any) -> list[Event]:
     """The events of one release, with these clauses instead of good ones."""
-    named = {each["id"].replace(".", "_").replace("-", "_"): each | {"release": release} for each in changed}
+    clauses = [structs.replace(event, release=release) for event in changed if isinstance(event, ClauseEvent)]
+    named = {event.id.replace(".", "_").replace("-", "_"): event for event in clauses}
     events = [j.planned(release, **plan), j.turn(release), *j.clauses(release, **named)]
     return [*events, j.finished(release, verdict)]
 
 
-def of(*releases: list[Event], **fields: Any) -> Report:
+def of(*releases: list[Event], **fields: Any) -> ProbeReport:
     """The report on these releases."""
     return build([j.started(**fields), *(event for events in releases for event in events), j.ended()])
 
 
-def mixed() -> Report:
+def mixed() -> ProbeReport:
     """A report with every result and every verdict."""
     return of(
         whole(
@@ -51,15 +57,11 @@ def mixed() -> Report:
     )
 
 
-def hostile() -> Report:
-    """A report that is valid, and in which everything says what an attacker would have it say."""
-    return copy.deepcopy(_hostile())
-
-
 @cache
-def _hostile() -> Report:
+def hostile() -> ProbeReport:
+    """A report that is valid, and in which everything says what an attacker would have it say."""
     call = {"call": "x", "method": "GET", "path": "/", "status": 200, "sent": "{}", "answer": "{}"}
-    report = copy.deepcopy(of(
+    report = plain(of(
         whole(j.clause("resume.accepted", "fail"), j.clause("stdin.open", "deviates"), verdict="broken"),
         [j.planned("opencode@1.0.0"), j.failed("opencode@1.0.0")],
     ))  # fmt: skip
@@ -70,22 +72,36 @@ def _hostile() -> Report:
     for holder, key in list(_texts(report)):
         usual = holder[key]
         holder[key] = HOSTILE
-        if (holder is report and key == "started_at") or first_error("probe-report", report):
+        try:
+            read(report)
+        except ValueError:
             holder[key] = usual
-    return report
+        if holder is report and key == "started_at":
+            holder[key] = usual
+    return read(report)
 
 
-def many(count: int, text: str = "x") -> Report:
+def many(count: int, text: str = "x") -> ProbeReport:
     """A report of so many broken releases, with much to show of each."""
     output = {"bytes": 3000, "excerpt": text * 3000}
-    usual = of(whole(j.clause("resume.accepted", "fail", detail="refused"), verdict="broken"))
+    usual = plain(of(whole(j.clause("resume.accepted", "fail", detail="refused"), verdict="broken")))
     (release,) = usual["releases"]
     for clause in release["clauses"]:
         for evidence in clause["evidence"]:
             if isinstance(evidence, dict):
                 evidence |= {"stdout": output, "stderr": output}
     named = [{"version": f"0.{number}.0", "release": f"codex@0.{number}.0"} for number in range(count)]
-    return usual | {"releases": [copy.deepcopy(release) | each for each in named]}
+    return read(usual | {"releases": [release | each for each in named]})
+
+
+def plain(report: ProbeReport) -> Any:
+    """The report as JSON values."""
+    return json.loads(json_text(report))
+
+
+def read(report: Any) -> ProbeReport:
+    """Read a report, as from a file."""
+    return msgspec.convert(report, ProbeReport, dec_hook=decode_hook)
 
 
 def _texts(value: Any) -> Iterator[tuple[Any, Any]]:

@@ -9,8 +9,8 @@ from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.errors import EnvironmentFailed
 from turngate_probes.report import live, publish_report
-from turngate_probes.report.build import Report
 from turngate_probes.report.github import annotations, told_of
+from turngate_probes.report.structs import ProbeReport
 
 COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::([^\r\n]*)")
 
@@ -23,7 +23,7 @@ def _summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "summary"
 
 
-def published(report: Report) -> list[str]:
+def published(report: ProbeReport) -> list[str]:
     """Publish, and give the lines that were printed."""
     console = Console(file=io.StringIO(), width=80)
     publish_report(report, console, Path("journal"))

@@ -4,10 +4,11 @@ from collections.abc import Callable
 from xml.etree import ElementTree as ET
 
 import pytest
+from msgspec import structs
 
 from tests.probes.report import samples
-from turngate_probes.report.build import Report
 from turngate_probes.report.junit import junit
+from turngate_probes.report.structs import ProbeReport
 
 # the attributes and children that the format knows, and of which the first ones must be
 SHAPE = {
@@ -26,14 +27,14 @@ SHAPE = {
 }
 
 
-def cases(report: Report) -> dict[str, ET.Element]:
+def cases(report: ProbeReport) -> dict[str, ET.Element]:
     """Every case by `suite/name`."""
     root = ET.fromstring(junit(report))
     return {f"{suite.get('name')}/{case.get('name')}": case for suite in root for case in suite.iter("testcase")}
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of])
-def test_the_file_is_well_formed_and_of_the_known_shape(make: Callable[[], Report]) -> None:
+def test_the_file_is_well_formed_and_of_the_known_shape(make: Callable[[], ProbeReport]) -> None:
     """Every element has the attributes that readers ask for, and only children that they know."""
     root = ET.fromstring(junit(make()))
     for element in root.iter():
@@ -82,7 +83,7 @@ def test_a_release_that_was_not_asked_is_red() -> None:
 
 def test_what_is_stale_fails_if_the_probe_was_strict() -> None:
     """As the exit code does."""
-    report = samples.mixed() | {"strict": True}
+    report = structs.replace(samples.mixed(), strict=True)
     failure = cases(report)["gemini@0.61.0/prompt.large"].find("failure")
     assert failure is not None
     assert failure.get("type") == "stale"

@@ -7,8 +7,8 @@ from markdown_it import MarkdownIt
 
 from tests.probes.report import samples
 from turngate_probes.report import markdown as subject
-from turngate_probes.report.build import Report
 from turngate_probes.report.markdown import markdown
+from turngate_probes.report.structs import ProbeReport
 
 OURS = {"h2", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "pre"}
 
@@ -38,7 +38,7 @@ class Reader(HTMLParser):
             self.texts[tag][-1] += data
 
 
-def read(report: Report) -> Reader:
+def read(report: ProbeReport) -> Reader:
     """Render as GitHub does, and read the page."""
     reader = Reader()
     reader.feed(MarkdownIt("commonmark", {"html": True, "linkify": False}).enable("table").render(markdown(report)))

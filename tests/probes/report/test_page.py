@@ -10,8 +10,8 @@ import pytest
 
 from tests.probes.report import samples
 from turngate_probes.report import page as subject
-from turngate_probes.report.build import Report
 from turngate_probes.report.page import page
+from turngate_probes.report.structs import ProbeReport
 
 ADDRESSES = {"src", "href", "action", "data", "poster", "srcset", "formaction", "ping", "background", "style"}
 
@@ -19,7 +19,7 @@ ADDRESSES = {"src", "href", "action", "data", "poster", "srcset", "formaction", 
 class Reader(HTMLParser):
     """Notes every element, and the text within some."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: ProbeReport) -> None:
         super().__init__()
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.raw: dict[str, list[str]] = {"script": [], "style": [], "pre": []}
@@ -49,7 +49,7 @@ class Reader(HTMLParser):
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, lambda: samples.many(12), samples.of])
-def test_the_policy_lets_in_our_own_script_and_style_alone(make: Callable[[], Report]) -> None:
+def test_the_policy_lets_in_our_own_script_and_style_alone(make: Callable[[], ProbeReport]) -> None:
     """There is one of each, and the policy that stands before them has their hashes."""
     found = Reader(make())
     (policy,) = [each["content"] for each in found.named("meta") if each.get("http-equiv")]
@@ -65,7 +65,7 @@ def test_the_policy_lets_in_our_own_script_and_style_alone(make: Callable[[], Re
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile])
-def test_nothing_outside_of_the_page_is_named(make: Callable[[], Report]) -> None:
+def test_nothing_outside_of_the_page_is_named(make: Callable[[], ProbeReport]) -> None:
     """Every link leads to an element of the page, and no element could load, run or style anything."""
     found = Reader(make())
     ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
@@ -94,8 +94,8 @@ def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
     report = samples.mixed()
     found = Reader(report)
     cells = [each for each in found.named("a") if (each.get("class") or "").startswith("cell ")]
-    answers = sum(len(release["clauses"]) for release in report["releases"])
-    assert len(cells) == answers + len(report["releases"])
+    answers = sum(len(release.clauses) for release in report.releases)
+    assert len(cells) == answers + len(report.releases)
     labels = [each["aria-label"] for each in cells]
     assert "codex 0.169.0, resume.accepted: fail" in labels
     assert "gemini 0.61.0, prompt.large: stale" in labels

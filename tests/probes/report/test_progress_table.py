@@ -1,9 +1,10 @@
 import io
 
+from msgspec import structs
 from rich.console import Console
 
 from tests.probes.report import journals as j
-from turngate_probes.journal.journal import Event
+from turngate_probes.journal.events import Event, InstallProgress, MatrixPlanned
 from turngate_probes.report.progress_table import HEARTBEAT, LiveTable, live
 
 RELEASE = "codex@0.169.0"
@@ -46,8 +47,8 @@ def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
     lines = piped(
         j.started(),
         j.planned(),
-        {"event": "install.progress", "at": "", "release": RELEASE, "text": "fetching"},
-        {"event": "install.progress", "at": "", "release": RELEASE, "text": "unpacking"},
+        InstallProgress(RELEASE, text="fetching"),
+        InstallProgress(RELEASE, text="unpacking"),
         j.turn(),
         j.clause("stream.framing"),
         j.clause("handle.present", "fail", detail="no id"),
@@ -108,8 +109,8 @@ def test_hostile_text_does_nothing_while_it_runs() -> None:
     hostile = "\x1b[2J\0[red]x[/red]"
     events = [
         j.planned(hostile, executable=hostile),
-        {"event": "install.progress", "at": "", "release": hostile, "text": hostile},
-        j.clause("handle.present", "fail", hostile, id=hostile, detail=hostile),
+        InstallProgress(hostile, text=hostile),
+        structs.replace(j.clause("handle.present", "fail", hostile, detail=hostile), id=hostile),
     ]
     for out in (drawn(Clock(), *events), "".join(piped(*events))):
         assert "\x1b" not in out
@@ -139,7 +140,7 @@ def test_a_dumb_terminal_gets_lines() -> None:
 
 def of_matrix(releases: int, kept: int = 0) -> Event:
     """The announcement of a matrix."""
-    return {"event": "matrix.planned", "at": "", "releases": releases, "kept": kept}
+    return MatrixPlanned(releases=releases, kept=kept)
 
 
 def test_a_matrix_says_what_is_done_what_runs_what_is_left_and_how_long() -> None:
@@ -168,7 +169,7 @@ def test_the_table_of_a_matrix_holds_what_runs_alone() -> None:
         of_matrix(9),
         j.planned("codex@1"),
         j.finished("codex@1"),
-        {"event": "install.progress", "at": "", "release": "codex@2", "text": "fetching"},
+        InstallProgress("codex@2", text="fetching"),
     )
     assert "codex@1" not in shown
     assert "codex@2" in shown

@@ -10,13 +10,13 @@ import pytest
 from tests.probes.report import samples
 from turngate.contract import load
 from turngate_probes.report import sarif as subject
-from turngate_probes.report.build import Report
 from turngate_probes.report.sarif import sarif
+from turngate_probes.report.structs import ProbeReport
 
 ROOT = Path(__file__).parents[3]
 
 
-def run_of(report: Report) -> Any:
+def run_of(report: ProbeReport) -> Any:
     """The only run of the log."""
     log = json.loads(sarif(report))
     assert set(log) == {"$schema", "version", "runs"}
@@ -27,7 +27,7 @@ def run_of(report: Report) -> Any:
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of])
-def test_the_log_has_what_the_format_requires(make: Callable[[], Report]) -> None:
+def test_the_log_has_what_the_format_requires(make: Callable[[], ProbeReport]) -> None:
     """Each result names a rule that there is, has a message, a level, and a place by a relative path."""
     run = run_of(make())
     rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}

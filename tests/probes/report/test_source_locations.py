@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from tests.probes.report import samples
 from turngate.files import contract_files, use_overlay
 from turngate_probes.report.source_locations import FOLDER, below, place_of
 
 OURS = contract_files()["codex"]
-RELEASE = {"engine": "codex", "version": "0.169.0"}
+RELEASE = samples.mixed().releases[0]
 
 
 @pytest.fixture(name="root")
@@ -60,4 +62,4 @@ def test_what_lies_outside_the_checkout_is_not_named(root: Path) -> None:
     assert place_of(RELEASE, "resume.accepted") is None
     assert below(own / "codex.yaml") is None
     assert below(root / "missing.yaml") is None
-    assert place_of({"engine": "another", "version": None}, "resume.accepted") is None
+    assert place_of(structs.replace(RELEASE, engine="another", version=None), "resume.accepted") is None

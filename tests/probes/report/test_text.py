@@ -7,7 +7,7 @@ from rich.console import Console
 from syrupy.assertion import SnapshotAssertion
 
 from tests.probes.report import journals as j
-from turngate_probes.journal.journal import Event
+from turngate_probes.journal.events import Event
 from turngate_probes.report.build import build
 from turngate_probes.report.text import print_report
 
@@ -140,7 +140,7 @@ def test_hostile_text_is_shown_and_does_nothing(*, terminal: bool) -> None:
     """Escapes, controls and markup of an engine reach the reader as text."""
     output = {"bytes": 9, "excerpt": HOSTILE}
     request = j.REQUEST | {"path": HOSTILE, "last_user_text": HOSTILE, "model": HOSTILE, "nonces": [HOSTILE]}
-    turn = j.turn(argv=["codex", HOSTILE], stdout=output, stderr=output, requests=[request], ended=HOSTILE)
+    turn = j.turn(argv=["codex", HOSTILE], stdout=output, stderr=output, requests=[request])
     events = [
         j.planned(version=HOSTILE, executable=HOSTILE, note=HOSTILE),
         turn,

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 
 from turngate.contract import lint, load
+from turngate.contract.clauses import Result
 from turngate.contract.versions import parse, stretches
 from turngate.errors import ContractError
 from turngate_probes.gate.accept import edit
@@ -48,9 +49,9 @@ class _Upgrade:
     """A contract while it is changed, with what was done and what is left to a person."""
 
     def __init__(self, text: str, report: Mapping[str, Any]) -> None:
-        old, new = report["probe"]["releases"]
-        self._older, self._newer = str(old["version"]), str(new["version"])
-        self._was, self._now = ({clause["id"]: clause for clause in release["clauses"]} for release in (old, new))
+        old, new = report["probe"].releases
+        self._older, self._newer = str(old.version), str(new.version)
+        self._was, self._now = ({clause.id: clause for clause in release.clauses} for release in (old, new))
         self._differences = report["differences"]
         self._contract, self._new = edit.read(text), list[dict[str, Any]]()
         self.done, self.left = list[str](), list[str]()
@@ -63,8 +64,9 @@ class _Upgrade:
     def end_deviations(self) -> None:
         """End deviations that the older release shows and the newer one does not."""
         for clause_id, clause in self._now.items():
-            before = set(STALE.findall(self._was.get(clause_id, {}).get("detail", "")))
-            for symptom in sorted(set(STALE.findall(clause["detail"]) if clause["stale"] else ()) - before):
+            was = self._was.get(clause_id)
+            before = set(STALE.findall(was.detail if was else ""))
+            for symptom in sorted(set(STALE.findall(clause.detail) if clause.stale else ()) - before):
                 claim = self._claim("deviations", clause=clause_id, symptom=symptom)
                 observed = f"{self._older} deviates, {self._newer} does not"
                 self._close(claim, observed, f"deviations: {clause_id} {symptom} ends before {self._newer}")
@@ -73,14 +75,15 @@ class _Upgrade:
         """Add a deviation for each symptom that only the newer release shows."""
         sayable = {clause.id for clause in load.catalogue().clauses if not clause.baseline}
         for clause_id, clause in self._now.items():
-            if clause["result"] != "fail" or self._was.get(clause_id, {}).get("result") == "fail":
+            was = self._was.get(clause_id)
+            if clause.result is not Result.FAIL or (was and was.result is Result.FAIL):
                 continue
-            symptoms = SYMPTOMS.search(clause["detail"])
+            symptoms = SYMPTOMS.search(clause.detail)
             if not symptoms or clause_id not in sayable:
-                self.left.append(f"{clause_id} fails, and no range can say so: {clause['detail']}")
+                self.left.append(f"{clause_id} fails, and no range can say so: {clause.detail}")
                 continue
             observed = f"{self._older} does not deviate, {self._newer} does"
-            if clause["level"] == "gate":
+            if clause.level == "gate":
                 observed = f"{self._older} and {self._newer} on one home"
             for symptom in symptoms[1].split(", "):
                 compensation = compensations.get((clause_id, symptom), TO_BE_WRITTEN)

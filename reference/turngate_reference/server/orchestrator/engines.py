@@ -4,10 +4,11 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from msgspec import structs
 
 from turngate.contract import load
 from turngate.contract.load import Contract
@@ -190,7 +191,7 @@ def _described(
         "executable": executable and str(executable),
         "simulated": simulated,
         "version": engine and engine.version,
-        "capability": able and asdict(able),
+        "capability": able and structs.asdict(able),
         "profile": able and {"kind": profile(able).kind, "reason": able.detail},
         "verified": verified and verified.status.value,
         "verified_detail": verified and verified.detail,

@@ -7,8 +7,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec import structs
 
 from turngate.argv import build
 from turngate.argv.build import Invocation
@@ -125,7 +127,7 @@ class HeadlessTurn:
         if done.ended is Ended.STOPPED:
             decision = stopped
         # the session that the run began with stays: another one is an error, which says so
-        session = asdict(done.reading.session) if done.reading.session and run.session is None else None
+        session = structs.asdict(done.reading.session) if done.reading.session and run.session is None else None
         seen = self._is_seen(session) if session and decision.state is State.WAITING_USER else None
         seconds = time.monotonic() - start
         return decision, TurnResult(seconds, result.outcome, done.exit_code, result.repair_level, session, seen)

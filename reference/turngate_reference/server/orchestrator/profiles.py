@@ -11,7 +11,7 @@ from pathlib import Path
 from turngate.contract.session_ids import filled, slots
 from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import profile
-from turngate.model import EngineInteractiveProfile, EngineResumeCapability
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability, ProbeMethod
 from turngate.process.executable import identity
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator.help_survey import HelpSurvey
@@ -39,7 +39,7 @@ class Profiles:
         able = self.capability(engine, environment)
         kind, reason = profile(able).kind, able.detail
         if asked == STICKY:
-            kind, reason = STICKY, "the run asked for it"
+            kind, reason = "sticky_process", "the run asked for it"
         elif asked is not None and asked != kind:
             reason = f"the run asked for {asked}, which is not to be had: {able.detail}"
         return EngineInteractiveProfile(kind, reason, session_timeout_sec), able
@@ -109,7 +109,7 @@ class Profiles:
         )  # fmt: skip
 
 
-def _unable(method: str, detail: str) -> EngineResumeCapability:
+def _unable(method: ProbeMethod, detail: str) -> EngineResumeCapability:
     return EngineResumeCapability(supported=False, probe_method=method, detail=detail)
 
 

@@ -12,9 +12,11 @@ import threading
 import time
 from collections.abc import Callable, Hashable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec import structs
 
 from turngate.model import EngineSessionHandle, Interaction, Outcome
 from turngate_reference.engine.lookup import InstalledEngine
@@ -61,7 +63,7 @@ class StickyRun:
         is_news = self.run.session is None and session_id is not None and contract.sticky.same_id
         if not is_news or not re.fullmatch(contract.handle.shape, session_id or ""):
             return None
-        return asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id or "", 1))
+        return structs.asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id or "", 1))
 
 
 class StickyRuns:

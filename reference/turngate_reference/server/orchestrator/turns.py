@@ -3,8 +3,10 @@
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import structs
 
 from turngate.argv.environment import engine_environment, locations_of
 from turngate.errors import EnvironmentFailed
@@ -102,7 +104,7 @@ class TurnRunner:
                 engine, self._env(engine, locations),
                 asked=run.request.get("interactive_profile"), session_timeout_sec=run.timeout,
             )  # fmt: skip
-            settled |= {"profile": asdict(profile), "capability": asdict(capability)}
+            settled |= {"profile": structs.asdict(profile), "capability": structs.asdict(capability)}
         with self.store.writing() as connection:
             runs.change(connection, run.run_id, **settled)
             return runs.get(connection, run.run_id)

@@ -3,10 +3,13 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.probes.gate.release_samples import clause, release
+from tests.probes.report import samples
 from turngate.contract import load
 from turngate.contract.load import Contract
+from turngate.contract.verdict import ClauseResult
 from turngate.files import contract_files
 from turngate_probes.gate.accept.ranges import TO_BE_WRITTEN, Rewritten, rewrite
 
@@ -15,12 +18,13 @@ OLD, NEW = "0.169.0", "0.900.0"
 
 
 def rewritten(
-    *clauses: dict[str, Any], differences: tuple[dict[str, Any], ...] = (), was: tuple[dict[str, Any], ...] = (),
+    *clauses: ClauseResult, differences: tuple[dict[str, Any], ...] = (), was: tuple[ClauseResult, ...] = (),
     compensations: dict[tuple[str, str], str] | None = None,
 ) -> Rewritten:  # fmt: skip
     """Write what the newer release showed into the contract."""
-    sides = [release(f"codex@{OLD}", *was), release(f"codex@{NEW}", *clauses)]
-    return rewrite(TEXT, {"probe": {"releases": sides}, "differences": list(differences)}, compensations or {})
+    older, newer = release(f"codex@{OLD}", *was), release(f"codex@{NEW}", *clauses)
+    probe = structs.replace(samples.of(), releases=(older, newer))
+    return rewrite(TEXT, {"probe": probe, "differences": list(differences)}, compensations or {})
 
 
 def at(text: str, version: str) -> Any:

@@ -1,20 +1,30 @@
 """From turns, pages and results to events: plain, bounded, and without places of this machine."""
 
 import json
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
 
 from tests.probes import turns as t
 from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
-from turngate_probes.journal.events import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, clause_event, page_event, turn_event
+from turngate_probes.harness.observations import CommandOutput, Turn
+from turngate_probes.journal.events import ClauseEvent
+from turngate_probes.journal.seen import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, seen_event
 
 PLACES = {"/box": "<sandbox>", "/opt/codex": "codex"}
 
 
+def told(item: Turn | CommandOutput, places: Mapping[str, str] = PLACES) -> Any:
+    """The event of what was seen, as it stands in a journal."""
+    return json.loads(msgspec.json.encode(seen_event("codex@1", item, places)))
+
+
 def test_a_turn_is_told() -> None:
     """Name, command, streams, requests, id and outcome of a turn are in its event, as JSON."""
-    event = turn_event(t.resumed("main/again", "main/first", leftovers=(t.leftover("node", "x"),)), PLACES)
-    assert json.loads(json.dumps(event)) == event
+    event = told(t.resumed("main/again", "main/first", leftovers=(t.leftover("node", "x"),)))
     assert (event["case"], event["step"]) == ("main", "again")
     assert event["argv"] == ["codex", "exec", "--json", "-"]
     assert (event["exit_code"], event["ended"], event["seconds"], event["cpu_seconds"]) == (0, "exit", 21.0, 0.5)
@@ -33,10 +43,10 @@ def test_places_of_the_machine_are_replaced() -> None:
         "main/first", failed, argv=("/opt/codex", "--cd", "/box/work"), cwd="/box/work", stderr=b"/box/tmp",
         requests=requests,
     )  # fmt: skip
-    told = json.dumps(turn_event(turn, PLACES))
-    assert "/box" not in told
-    assert "/opt" not in told
-    assert told.count("<sandbox>") == 7
+    text = json.dumps(told(turn))
+    assert "/box" not in text
+    assert "/opt" not in text
+    assert text.count("<sandbox>") == 7
 
 
 def test_long_matter_is_bounded() -> None:
@@ -44,7 +54,7 @@ def test_long_matter_is_bounded() -> None:
     turn = t.turn(
         "main/first", b"x" * 100_000, argv=("codex", "y" * 1000), requests=(t.exchange(texts=("z" * 9999,)),) * 50
     )
-    event = turn_event(turn, {})
+    event = told(turn, {})
     assert event["argv"][1] == "y" * MAX_ARGUMENT + "… (1000 characters)"
     assert event["stdout"]["bytes"] == 100_000
     assert len(event["stdout"]["excerpt"]) < MAX_EXCERPT + 100
@@ -54,18 +64,18 @@ def test_long_matter_is_bounded() -> None:
 
 def test_bytes_that_are_no_text_are_shown() -> None:
     """What is not UTF-8 is written as escapes, never dropped."""
-    assert turn_event(t.turn("main/first", b"\xff{}"), {})["stdout"]["excerpt"] == "\\xff{}"
+    assert told(t.turn("main/first", b"\xff{}"), {})["stdout"]["excerpt"] == "\\xff{}"
 
 
 def test_unwatched_requests_are_none() -> None:
     """A recording without requests says None, which is not the same as no request."""
-    assert turn_event(t.turn("main/first", requests=None), {})["requests"] is None
-    assert turn_event(t.turn("main/first", requests=()), {})["requests"] == []
+    assert told(t.turn("main/first", requests=None), {})["requests"] is None
+    assert told(t.turn("main/first", requests=()), {})["requests"] == []
 
 
 def test_a_page_is_told() -> None:
     """A plain command has command and streams alone."""
-    event = page_event(t.page("static/version", "codex-cli 0.169.0", exit_code=3), PLACES)
+    event = told(t.page("static/version", "codex-cli 0.169.0", exit_code=3))
     assert (event["case"], event["step"], event["exit_code"]) == ("static", "version", 3)
     assert event["stdout"] == {"bytes": 17, "excerpt": "codex-cli 0.169.0"}
     assert "requests" not in event
@@ -73,8 +83,11 @@ def test_a_page_is_told() -> None:
 
 def test_a_result_is_told() -> None:
     """All of a clause's result is in its event."""
-    found = ClauseResult(catalogue()["stdin.open"], Result.DEVIATES, "it hung", ("stdin-open/first",))
-    assert clause_event(found) == {
+    found = ClauseResult.of(catalogue()["stdin.open"], Result.DEVIATES, "it hung", ("stdin-open/first",))
+    event = ClauseEvent.about("codex@1", found)
+    assert event.judged() == found
+    assert msgspec.to_builtins(event) == {
+        "event": "clause", "release": "codex@1", "at": "",
         "id": "stdin.open", "level": "hermetic", "severity": "degraded", "result": "deviates", "detail": "it hung",
-        "stale": False, "evidence": ["stdin-open/first"], "needs": [], "reason": None,
+        "stale": False, "evidence": ("stdin-open/first",), "needs": (), "reason": None,
     }  # fmt: skip

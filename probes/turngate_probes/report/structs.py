@@ -1,0 +1,90 @@
+"""The report of a probe: what it says of each release, with evidence."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from turngate.contract.clauses import Level, Reason
+from turngate.contract.evidence import Count, Seconds, Text
+from turngate.contract.verdict import ClauseResult, Verdict
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability, EngineSessionHandle
+from turngate_probes.harness.resource_usage import Machine
+from turngate_probes.journal.events import Origin
+from turngate_probes.journal.tool_access import ToolAccess
+
+ExitCode: TypeAlias = Literal[0, 1, 2, 3, 130]
+
+
+class NotAsked(Struct, frozen=True, forbid_unknown_fields=True):
+    """Why a release could not be asked anything."""
+
+    reason: Reason
+    what: Text
+    hint: str
+
+
+class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a probe says of a release.
+
+    release: A key that no other release of this report has.
+    version: null: not known.
+    executable: null: none was run.
+    unverified: Sections of the contract that nobody has seen hold.
+    failed: Why the question could not be asked.
+    price: The tools offered in each mode, and what becomes of a tool call; null: nobody looked.
+    """
+
+    release: Text
+    engine: Text
+    version: str | None
+    executable: str | None
+    source: Origin
+    contract_version: Text
+    note: str | None
+    verdict: Verdict
+    profile: EngineInteractiveProfile
+    capability: EngineResumeCapability
+    handle: EngineSessionHandle | None
+    seconds: Seconds
+    engine_seconds: Seconds
+    turns: Count
+    unverified: tuple[Text, ...]
+    failed: NotAsked | None
+    tool_access: ToolAccess | None = field(name="price")
+    clauses: tuple[ClauseResult, ...]
+
+
+class PeakUsage(Struct, frozen=True, forbid_unknown_fields=True):
+    """The most that the cache took on disk, and all processes in memory, at one time."""
+
+    cache_bytes: Count
+    memory_bytes: Count
+
+
+class ProbeReport(
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.probe-report/1"
+):
+    """What a probe says of each release, with evidence.
+
+    turngate: The version of turngate.
+    strict: Degraded and stale count as broken for the exit code.
+    clauses: The only clauses that were asked; none: all of the level.
+    cores: How many cores the probe used.
+    interrupted: The probe did not come to its end.
+    seconds: Wall time of the whole probe.
+    engine_seconds: CPU time of all engines.
+    """
+
+    turngate: Text
+    started_at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+    machine: Machine
+    level: Level
+    strict: bool
+    clauses: tuple[Text, ...] = ()
+    cores: Annotated[int, Meta(ge=1)]
+    interrupted: bool
+    seconds: Seconds
+    engine_seconds: Seconds
+    peak_usage: PeakUsage | UnsetType = field(name="peaks", default=UNSET)
+    exit_code: ExitCode
+    releases: tuple[ReleaseReport, ...]

@@ -1,0 +1,16 @@
+"""The schemas of what a probe writes."""
+
+from tests.schemas.generate import Schema, schema
+from turngate.contract.evidence import CallEvidence, TurnEvidence
+from turngate_probes.journal.events import Event
+from turngate_probes.report.structs import ProbeReport
+
+
+def probe_report() -> Schema:
+    """Return the schema of the JSON report."""
+    return schema(ProbeReport, TurnEvidence, CallEvidence, id="turngate.probe-report/1", title="Probe report")
+
+
+def probe_events() -> Schema:
+    """Return the schema of a line of a journal."""
+    return schema(Event, TurnEvidence, CallEvidence, id="turngate.probe-events/1", title="Probe event")
