@@ -115,16 +115,15 @@ class Replacer:
             return rule.placeholder
         if (form, value) not in self._given:
             self._counts[form] += 1
-            self._given[form, value] = _numbered(rule.placeholder, self._dead, self._counts[form])
+            number = self._counts[form]
+            self._given[form, value] = (
+                _RUN.sub(lambda run: f"{number:0{len(run.group())}d}", form)
+                if rule.placeholder
+                else numbered_like(form, number) or form
+            )
         return self._given[form, value]
 
 
 def first_number(case: str) -> int:
     """Return the number after which the session ids of a case count."""
     return zlib.crc32(case.encode()) % 9000 * 1000
-
-
-def _numbered(placeholder: str, dead: str, number: int) -> str:
-    if not placeholder:
-        return numbered_like(dead, number) or dead
-    return _RUN.sub(lambda run: f"{number:0{len(run.group())}d}", placeholder)

@@ -70,24 +70,21 @@ class _Recorder:
             self.written += len(seen)
 
     def _provenance(self, item: Turn | CommandOutput) -> dict[str, Any]:
-        at = item.finished_at if isinstance(item, Turn) else time.time()
+        at, timed = time.time(), dict[str, float]()
+        if isinstance(item, Turn):  # how long it took, and how long its engine stayed after it
+            at, timed = item.finished_at, {"seconds": round(item.seconds, 3)}
+            timed |= {} if item.exit_seconds is None else {"exit_seconds": round(item.exit_seconds, 3)}
         return {
             "release": f"{self.release.engine} {self.release.version}",
             "how": "the real release in a sandbox, against the stub model backend",
             **({"note": self.note} if self.note else {}),
             "recorded": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at)),
-            **(_timed(item) if isinstance(item, Turn) else {}),
+            **timed,
             "cpu_seconds": round(item.cpu_seconds, 3),
             "machine": to_builtins(self._machine),
             "contract_version": self.release.contract.contract_version,
             "turngate": metadata.version("turngate"),
         }
-
-
-def _timed(turn: Turn) -> dict[str, Any]:
-    """Return how long a turn took, and how long its engine stayed after it."""
-    stayed = {} if turn.exit_seconds is None else {"exit_seconds": round(turn.exit_seconds, 3)}
-    return {"seconds": round(turn.seconds, 3), **stayed}
 
 
 def record(
@@ -127,11 +124,7 @@ def put_in_place(folder: Path, new: Path, cases: Sequence[str]) -> None:
     """Move the turns in `new` to the recordings in `folder`, in place of all that was there of these cases."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
-        if any(_is_of(old.name, case) for case in cases):
+        if old.name.startswith(tuple(f"{case}-" for case in cases)):
             shutil.rmtree(old)
     for turn in new.iterdir():
         shutil.move(turn, folder / turn.name)
-
-
-def _is_of(folder: str, case: str) -> bool:
-    return folder.startswith(f"{case}-")

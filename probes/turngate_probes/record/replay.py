@@ -30,13 +30,6 @@ def replay(contract: EngineContract, root: Path | None = None) -> Observations:
     return seen
 
 
-def _exit_seconds(case: Path) -> float | None:
-    """Read how long the engine stayed after its terminal event; None of a recording from before it was measured."""
-    file = case / "provenance.yaml"
-    measured = load.parse(file.read_text("utf-8"), str(file), ours=True).data.get("exit_seconds")
-    return None if measured is None else float(measured)
-
-
 def _read(contract: EngineContract, case: Path) -> Turn | CommandOutput:
     """Read a recording of either kind; ContractError if it is none."""
     file = case / "recording.yaml"
@@ -47,23 +40,22 @@ def _read(contract: EngineContract, case: Path) -> Turn | CommandOutput:
         raise error
     if case.name != document.data[key].replace("/", "-"):
         raise document.error((key,), f"lies in a folder {case.name}", f"a folder is named as its {key}")
-    return _page(document.data, case) if is_page else _turn(contract, document, case)
-
-
-def _page(data: dict[str, Any], case: Path) -> CommandOutput:
     stdout, stderr = (case / "stdout").read_bytes(), (case / "stderr").read_bytes()
-    return CommandOutput(data["page"], tuple(data["argv"]), data["exit_code"], Ended(data["ended"]), stdout, stderr)
+    if not is_page:
+        return _turn(contract, document, case, stdout, stderr)
+    data, ended = document.data, Ended(document.data["ended"])
+    return CommandOutput(data["page"], tuple(data["argv"]), data["exit_code"], ended, stdout, stderr)
 
 
-def _turn(contract: EngineContract, document: Document, case: Path) -> Turn:
+def _turn(contract: EngineContract, document: Document, case: Path, stdout: bytes, stderr: bytes) -> Turn:
     data: dict[str, Any] = document.data
-    stdout, stderr = (case / "stdout").read_bytes(), (case / "stderr").read_bytes()
     mode, ended = Mode(data["mode"]), Ended(data["ended"])
     arguments = tuple(data["argv"][1:])
     if any(i >= len(arguments) for i in data["prompt_at"]):
         raise document.error(("prompt_at",), "points beyond argv")
-    prompt = lengthened(data["prompt"])
-    requests = read_requests(case)
+    prompt, requests, file = lengthened(data["prompt"]), read_requests(case), case / "provenance.yaml"
+    # None: recorded before it was measured
+    stayed = load.parse(file.read_text("utf-8"), str(file), ours=True).data.get("exit_seconds")
     reading = read_turn(
         contract, mode, stdout, stderr, data["exit_code"], turn_index=data["turn_index"],
         resumed=data["resumed"], ended=ended,
@@ -75,7 +67,7 @@ def _turn(contract: EngineContract, document: Document, case: Path) -> Turn:
         scripted=data["answer"], exit_code=data["exit_code"], ended=ended, finished_at=0.0, seconds=0.0,
         cpu_seconds=0.0, stdout=stdout, stderr=stderr,
         leftovers=tuple(Leftover(0, tuple(argv), survived=False) for argv in data["leftovers"]),
-        requests=None if requests is None else tuple(each.exchange(prompt) for each in requests),
+        requests=None if requests is None else tuple(request.exchange(prompt) for request in requests),
         reading=reading, turn_index=data["turn_index"], stdin=data["stdin"], env=tuple(data["env"]),
-        signal=data["signal"], exit_seconds=_exit_seconds(case),
+        signal=data["signal"], exit_seconds=None if stayed is None else float(stayed),
     )  # fmt: skip

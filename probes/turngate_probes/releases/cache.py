@@ -17,6 +17,7 @@ GUESS = 900 * 10**6  # bytes of a release of which no other is known; the larges
 WITH_ARCHIVE = 1.5  # what an installation takes over what it leaves: the archives lie beside their content
 LEAST_FREE = 512 * 10**6
 PATIENCE = 0.5
+MAKE_ROOM = "make room, or set TURNGATE_CACHE_DIR to a folder on another disk"
 INSTALLING = 2
 
 Say = Callable[[str], None]
@@ -178,7 +179,13 @@ class CacheLimit:
 
     def _evict(self, sizes: dict[Path, int], most: int) -> None:
         """Evict the least recently used of `sizes`, and take them out of it, until the rest is at most so large."""
-        for root in sorted(sizes, key=_last_use):
+
+        def last_use(root: Path) -> float:
+            with suppress(OSError):
+                return (root / MARKER).stat().st_mtime
+            return 0.0
+
+        for root in sorted(sizes, key=last_use):
             if sum(sizes.values()) <= most:
                 break
             if root not in self._mine and evict(root):
@@ -197,12 +204,4 @@ class CacheLimit:
 
 
 def _disk_full() -> EnvironmentFailed:
-    hint = "make room, or set TURNGATE_CACHE_DIR to a folder on another disk"
-    return EnvironmentFailed("the disk is full, or nearly so", hint)
-
-
-def _last_use(root: Path) -> float:
-    try:
-        return (root / MARKER).stat().st_mtime
-    except OSError:
-        return 0.0
+    return EnvironmentFailed("the disk is full, or nearly so", MAKE_ROOM)

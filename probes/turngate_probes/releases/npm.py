@@ -2,9 +2,7 @@
 
 import json
 import os
-import platform
 import shutil
-import sys
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +14,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.files import overlay
 from turngate.process import Stop
 from turngate_probes.releases.package_managers import NpmFailed, npm
-from turngate_probes.releases.registry import Registry
+from turngate_probes.releases.registry import Registry, node_platform
 
 LATEST = "latest"
 PINS = Path(__file__).parent / "pins"
@@ -126,12 +124,6 @@ class NpmRegistry(Registry):
         paths = (root / candidate.replace("{platform}", node_platform()) for candidate in self.executables)
         return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 
-    def _no_executable(self, version: str) -> EnvironmentFailed:
-        tried = ", ".join(self.executables).replace("{platform}", node_platform())
-        what = f"{self.engine} {version} installs no executable for {node_platform()} (looked for {tried})"
-        hint = f"probe it on another platform, or name an executable: {self.engine}=/path/to/it"
-        return EnvironmentFailed(what, hint)
-
     def _none(self, version: str, stop: Stop | None) -> EnvironmentFailed:
         """Explain that npm does not have a version, by asking which it has."""
         try:
@@ -151,13 +143,6 @@ class NpmRegistry(Registry):
         builds = json.loads(manifest.read_text("utf-8")).get("optionalDependencies", {})
         mine = [name for name in builds if name.endswith(f"-{node_platform()}")]
         return any(not (root / "node_modules" / name).is_dir() for name in mine)
-
-
-def node_platform() -> str:
-    """Name this machine as Node does: `process.platform-process.arch`."""
-    machine = platform.machine().lower()
-    names = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
-    return f"{sys.platform}-{names.get(machine, machine)}"
 
 
 def _integrity(printed: str) -> dict[str, str]:

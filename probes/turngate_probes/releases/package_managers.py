@@ -10,6 +10,7 @@ from pathlib import Path
 from turngate.errors import EnvironmentFailed
 from turngate.process import Ended, ProcessRequest, Stop, run
 from turngate.sanitize import redact
+from turngate_probes.releases.cache import MAKE_ROOM
 
 TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
 _SHOWN_LINES = 6
@@ -31,7 +32,6 @@ _UNREACHABLE = (
     "EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EPROTO|ERR_SOCKET_TIMEOUT|ETIMEDOUT|"
     "FETCH_ERROR|E429|E5..|CERT_.*|.*_CERT.*|ERR_TLS.*"
 )
-_MAKE_ROOM = "make room, or set TURNGATE_CACHE_DIR to a folder on another disk"
 
 # npm's error codes, what is wrong, what to do about it
 _NPM_CAUSES = (
@@ -46,7 +46,7 @@ _NPM_CAUSES = (
         "the package's content is not what was promised",
         "try 'npm cache verify'; if it happens again do not use the release, and tell its maintainers",
     ),
-    ("ENOSPC|EDQUOT", "the disk is full", _MAKE_ROOM),
+    ("ENOSPC|EDQUOT", "the disk is full", MAKE_ROOM),
     (
         "EACCES|EPERM|EROFS",
         "a folder cannot be written",
@@ -71,7 +71,7 @@ _PIP_CAUSES = (
     ),
     ("No matching distribution|from versions:", *_NONE),
     ("HASHES? .*MATCH|hash mismatch", "the package's content is not what was promised", "do not use the release"),
-    ("No space left|Errno 28", "the disk is full", _MAKE_ROOM),
+    ("No space left|Errno 28", "the disk is full", MAKE_ROOM),
     ("No module named pip", "this Python has no pip", "install pip, or Node.js, which brings npm"),
 )
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Self
 
 from turngate.contract.versions import parse
-from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate_probes.releases.package_managers import pip
 from turngate_probes.releases.registry import Registry
@@ -47,9 +46,6 @@ class PypiRegistry(Registry):
         (name,) = self.executables
         paths = [path for path in (root / SITE).rglob(name) if path.is_file() and os.access(path, os.X_OK)]
         return min(paths, key=lambda path: len(path.parts), default=None)
-
-    def _no_executable(self, version: str) -> EnvironmentFailed:
-        return EnvironmentFailed(f"{self.package} {version} holds no executable {self.executables[0]}", "use npm")
 
 
 def _order(version: str) -> tuple[bool, Any]:

@@ -4,7 +4,9 @@ A release is installed beside its place and then renamed, under a file lock, so 
 found and two installations of the same release do not disturb each other.
 """
 
+import platform
 import shutil
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -65,10 +67,6 @@ class Registry(ABC):
     @abstractmethod
     def _executable(self, root: Path) -> Path | None:
         """Find the engine's command in an installation."""
-
-    @abstractmethod
-    def _no_executable(self, version: str) -> EnvironmentFailed:
-        """Explain an installation without the engine's command."""
 
     def promised(self, version: str) -> str | None:
         """Return the integrity that a release must have, where that is known before."""
@@ -131,7 +129,10 @@ class Registry(ABC):
                 what = f"{self.package} {version} is not what {self.title} published"
                 raise EnvironmentFailed(what, "do not use it, and tell its maintainers")
             if not self._executable(unfinished):
-                raise self._no_executable(version)
+                tried = ", ".join(self.executables).replace("{platform}", node_platform())
+                what = f"{self.engine} {version} installs no executable for {node_platform()} (looked for {tried})"
+                hint = f"probe it on another platform, or name an executable: {self.engine}=/path/to/it"
+                raise EnvironmentFailed(what, hint)
             (unfinished / MARKER).write_text(f"{self.package} {version} {integrity}\n")
             shutil.rmtree(root, ignore_errors=True)
             unfinished.rename(root)
@@ -140,3 +141,10 @@ class Registry(ABC):
         executable = self._executable(root)
         assert executable  # noqa: S101 - it was there before the rename
         return Installed(version, root, executable, integrity)
+
+
+def node_platform() -> str:
+    """Name this machine as Node does: `process.platform-process.arch`."""
+    machine = platform.machine().lower()
+    names = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
+    return f"{sys.platform}-{names.get(machine, machine)}"

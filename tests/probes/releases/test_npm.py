@@ -17,7 +17,7 @@ from turngate_probes.releases import npm as releases
 from turngate_probes.releases import package_managers
 from turngate_probes.releases.cache import MARKER
 from turngate_probes.releases.npm import NpmRegistry, pinned_version
-from turngate_probes.releases.registry import Installed
+from turngate_probes.releases.registry import Installed, node_platform
 
 SOURCE = NpmRegistry("engine", fake_npm.PACKAGE, ("node_modules/engine-{platform}/engine", "node_modules/.bin/engine"))
 PINNED = NpmRegistry("codex", "@openai/codex", ("node_modules/.bin/engine",))
@@ -113,7 +113,7 @@ def test_latest_is_resolved_to_a_version(registry: PlayedRegistry) -> None:
 def test_build_of_this_platform_comes_first(registry: PlayedRegistry) -> None:
     """Of several executables the first that exists is taken; `{platform}` is Node's name of this machine."""
     installed = registry.install("1.0.0")
-    build = installed.root / f"node_modules/engine-{releases.node_platform()}/engine"
+    build = installed.root / f"node_modules/engine-{node_platform()}/engine"
     build.parent.mkdir()
     build.touch(mode=0o755)
     assert registry.install("1.0.0").executable == build
@@ -283,8 +283,8 @@ def test_release_without_an_executable_is_refused(registry: PlayedRegistry) -> N
     registry.lacks("executable")
     with pytest.raises(EnvironmentFailed) as failure:
         registry.install("1.0.0")
-    assert f"no executable for {releases.node_platform()}" in failure.value.what
-    assert f"node_modules/engine-{releases.node_platform()}/engine" in failure.value.what
+    assert f"no executable for {node_platform()}" in failure.value.what
+    assert f"node_modules/engine-{node_platform()}/engine" in failure.value.what
     assert registry.left() == set()
 
 

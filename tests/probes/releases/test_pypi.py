@@ -69,7 +69,7 @@ def test_failures_are_told_apart(index: Path, said: str, what: str) -> None:
 def test_a_wheel_without_the_executable_is_refused(index: Path) -> None:
     """What holds no command of the engine is not kept."""
     (index / "without").write_text("")
-    with pytest.raises(EnvironmentFailed, match="holds no executable codex"):
+    with pytest.raises(EnvironmentFailed, match="installs no executable for"):
         WHEELS.install("1.0.0", print)
 
 

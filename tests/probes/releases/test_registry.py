@@ -38,9 +38,6 @@ class PlainRegistry(Registry):
     def _executable(self, root: Path) -> Path | None:
         return next((root / name for name in self.executables if (root / name).exists()), None)
 
-    def _no_executable(self, version: str) -> EnvironmentFailed:
-        return EnvironmentFailed("no executable")
-
 
 def promising(integrity: str, filled: str) -> PlainRegistry:
     """Make a registry that promises one content and delivers another."""
@@ -72,7 +69,7 @@ def test_an_entry_counts_by_its_integrity() -> None:
     "registry, what",
     [
         (promising("sha512-b", "sha512-a"), "is not what npm published"),
-        (PlainRegistry(executables=()), "no executable"),
+        (PlainRegistry(executables=()), "installs no executable"),
     ],
 )
 def test_what_is_not_in_order_is_not_kept(cache: Path, registry: Registry, what: str) -> None:
