@@ -6,40 +6,39 @@ one too many for an auto-approve flag costs an error message, missing one costs 
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Protocol
+
+from msgspec import Struct
 
 from turngate.contract.launch import AutoFlag, AutoKey, Option
+from turngate.contract.structs import EngineContract
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
-class Flags(Protocol):
+class Flags(Struct, frozen=True):
     """The part of a contract that says what flags do."""
 
-    @property
-    def auto_flags(self) -> Sequence[AutoFlag]:
-        """What widens approval or sandbox."""
-
-    @property
-    def options(self) -> Sequence[Option]:
-        """What callers may pass."""
+    auto_flags: tuple[AutoFlag, ...]
+    options: tuple[Option, ...]
 
 
-def auto_flags_in(tokens: Sequence[str], contract: Flags) -> tuple[str, ...]:
+def auto_flags_in(tokens: Sequence[str], contract: EngineContract | Flags) -> tuple[str, ...]:
     """List the tokens (with their values) that widen approval or sandbox; `tokens` must not hold prompts."""
-    found = []
+    widening = []
     for i, token in enumerate(tokens):
         following = tokens[i + 1] if i + 1 < len(tokens) else None
         for flag in contract.auto_flags:
             for value in _values_of(flag, token, following, contract):
                 if _widens(flag, value):
                     apart = value is not None and value not in token and (flag.keys or flag.safe_values is not None)
-                    found.append(f"{token} {value}" if apart else token)
+                    widening.append(f"{token} {value}" if apart else token)
                     break
-    return tuple(dict.fromkeys(found))
+    return tuple(dict.fromkeys(widening))
 
 
-def _values_of(flag: AutoFlag, token: str, following: str | None, contract: Flags) -> Iterator[str | None]:
+def _values_of(
+    flag: AutoFlag, token: str, following: str | None, contract: EngineContract | Flags
+) -> Iterator[str | None]:
     """Return the value (None: there is none) of each occurrence of the flag in one token."""
     names = {_plain(name) for name in (flag.flag, *flag.aliases)}
     name, equals, value = token.partition("=")
@@ -49,7 +48,9 @@ def _values_of(flag: AutoFlag, token: str, following: str | None, contract: Flag
         yield from _clustered(token[1:], names, following, contract)
 
 
-def _clustered(letters: str, names: set[str], following: str | None, contract: Flags) -> Iterator[str | None]:
+def _clustered(
+    letters: str, names: set[str], following: str | None, contract: EngineContract | Flags
+) -> Iterator[str | None]:
     """Read `-dy` and `-sVALUE`: a letter that takes a value ends the cluster."""
     takes_value = {
         name[1]

@@ -48,16 +48,7 @@ def start(
 
     The prompt travels by the first channel of the contract that can carry it, or by `via` alone.
     """
-    placed = _all_options(contract, mode, options, model)
-    return _fill(
-        contract,
-        contract.launch.start,
-        placed,
-        _channel(contract, prompt, via),
-        prompt,
-        handle=None,
-        mode=mode,
-    )
+    return _invocation(contract, prompt, mode, options, model, via=via)
 
 
 def resume(
@@ -78,33 +69,13 @@ def resume(
     if check_shape and not re.fullmatch(contract.handle.shape, handle):
         hint = f"a session id of {contract.engine} matches {contract.handle.shape}"
         raise RefusedError(f"{handle[:80]!r} is no session id of {contract.engine}", hint, handle)
-    placed = _all_options(contract, mode, options, model)
-    return _fill(contract, contract.launch.resume, placed, _channel(contract, prompt), prompt, handle=handle, mode=mode)
-
-
-def check_options(
-    contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
-) -> None:
-    """Check that `start` takes the options; RefusedError if not."""
-    _all_options(contract, mode, options, model)
-
-
-def check_prompt(contract: EngineContract, prompt: str) -> None:
-    """Check that `start` and `resume` take the prompt; RefusedError if not."""
-    _channel(contract, prompt)
-
-
-def check_sticky_options(
-    contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
-) -> None:
-    """Check that `sticky` takes the options; RefusedError if not."""
-    _sticky_options(contract, mode, options, model)
+    return _invocation(contract, prompt, mode, options, model, handle=handle)
 
 
 def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[PlacedOption, ...]:
     """Cut the caller's tokens into known options; RefusedError names the first unknown or without value."""
     by_name = {name: option for option in contract.options for name in (option.flag, *option.aliases)}
-    found: list[PlacedOption] = []
+    read: list[PlacedOption] = []
     queue = list(tokens)
     while queue:
         token = queue.pop(0)
@@ -113,35 +84,33 @@ def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[Place
         if option is None or not _can_be_passed(token):
             hint = f"options that the contract of {contract.engine} can place: {', '.join(sorted(by_name))}"
             raise RefusedError(f"{token[:80]!r} is not a known option of {contract.engine}", hint, token)
-        if option.value != "many" and any(option is placed.option for placed in found):
+        if option.value != "many" and any(option is placed.option for placed in read):
             raise RefusedError(f"{option.flag} stands twice", "pass it once", token)
         if option.value == "none" or equals:
             if option.value == "none" and equals:
                 raise RefusedError(f"{name} takes no value", f"pass {name} alone", token)
-            found.append(PlacedOption(option, (token,)))
+            read.append(PlacedOption(option, (token,)))
             continue
         if not queue or queue[0].startswith("-") or not _can_be_passed(queue[0]):
             raise RefusedError(f"{name} needs a value", f"pass it as the next token, or as {name}=VALUE", token)
-        found.append(PlacedOption(option, (token, queue.pop(0))))
-    return tuple(found)
+        read.append(PlacedOption(option, (token, queue.pop(0))))
+    return tuple(read)
 
 
 def sticky(
     contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
 ) -> tuple[str, ...]:
     """Build the arguments of a sticky process; RefusedError if it can't take an option."""
-    mode_options, chosen = _sticky_options(contract, mode, options, model)
-    filling = {"{options}": (*mode_options, *(token for placed in chosen for token in placed.tokens))}
+    filling = {"{options}": sticky_options(contract, mode, options, model)}
     built = tuple(part for token in contract.sticky.argv for part in filling.get(token, (token,)))
-    if mode is Mode.INTERACTIVE and (widening := auto_flags_in(built, contract)):
-        raise ContractError(f"a sticky {contract.engine} would be passed {widening[0]} in mode interactive")
+    _assert_asks(contract, mode, built, f"a sticky {contract.engine} would be passed")
     return built
 
 
-def _sticky_options(
-    contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None
-) -> tuple[Sequence[str], tuple[PlacedOption, ...]]:
-    """Return the options of the mode, and those of the caller with the model."""
+def sticky_options(
+    contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None
+) -> tuple[str, ...]:
+    """Return the options that `sticky` passes for the mode, the model and the caller; RefusedError as there."""
     sticky = contract.sticky
     if sticky.transport == "none":
         raise RefusedError(f"{contract.engine} can't be sticky", "its contract names no transport")
@@ -151,12 +120,14 @@ def _sticky_options(
             hint = "leave it out, or run in the profile resumable"
             raise RefusedError(f"{placed.tokens[0]} is no option of a sticky {contract.engine}", hint, placed.tokens[0])
     permission_mode = sticky.interactive if mode is Mode.INTERACTIVE else sticky.auto
-    return permission_mode.options if permission_mode else (), chosen
+    ours = permission_mode.options if permission_mode else ()
+    return (*ours, *(token for placed in chosen for token in placed.tokens))
 
 
-def _all_options(
-    contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None
+def turn_options(
+    contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None
 ) -> tuple[PlacedOption, ...]:
+    """Return the options that `start` and `resume` place; RefusedError if they can't take one of the caller's."""
     launch = contract.launch
     return _chosen(contract, mode, options, model, launch.auto if mode is Mode.AUTO else launch.interactive)
 
@@ -168,23 +139,28 @@ def _chosen(
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
         hint = "leave it out, or run in mode auto"
         raise RefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
-    asked = read_options(contract, options)
+    callers = read_options(contract, options)
     ours = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
     ours += by_mode
-    given = {placed.option.flag for placed in asked}
-    return (*(p for p in read_options(contract, ours) if p.option.flag not in given), *asked)
+    given = {placed.option.flag for placed in callers}
+    return (*(p for p in read_options(contract, ours) if p.option.flag not in given), *callers)
 
 
-def _fill(
+def _invocation(
     contract: EngineContract,
-    template: Sequence[str],
-    placed: Sequence[PlacedOption],
-    channel: PromptChannel,
     prompt: str,
-    *,
-    handle: str | None,
     mode: Mode,
+    options: Sequence[str],
+    model: str | None,
+    *,
+    handle: str | None = None,
+    via: str | None = None,
 ) -> Invocation:
+    """Fill the template of a first turn, or of a resumed one if there is a handle."""
+    launch = contract.launch
+    template = launch.start if handle is None else launch.resume
+    placed = turn_options(contract, mode, options, model)
+    channel = prompt_channel(contract, prompt, via)
     arguments: list[str] = []
     prompt_at: list[int] = []
     for token in template:
@@ -201,13 +177,18 @@ def _fill(
     if stdin is None and not prompt_at:
         raise ContractError(f"the template of {contract.engine} has no place for the prompt", hint="write {prompt}")
     built = Invocation(tuple(arguments), stdin, tuple(prompt_at))
-    if mode is Mode.INTERACTIVE and (widening := auto_flags_in(built.own_arguments, contract)):
-        raise ContractError(f"the template of {contract.engine} passes {widening[0]} in mode interactive")
+    _assert_asks(contract, mode, built.own_arguments, f"the template of {contract.engine} passes")
     return built
 
 
-def _channel(contract: EngineContract, prompt: str, via: str | None = None) -> PromptChannel:
-    """Choose how the prompt travels: the first way that carries it unaltered."""
+def _assert_asks(contract: EngineContract, mode: Mode, arguments: Sequence[str], who: str) -> None:
+    """Raise ContractError if an engine with a user in the loop would get leave to act without asking."""
+    if mode is Mode.INTERACTIVE and (widening := auto_flags_in(arguments, contract)):
+        raise ContractError(f"{who} {widening[0]} in mode interactive")
+
+
+def prompt_channel(contract: EngineContract, prompt: str, via: str | None = None) -> PromptChannel:
+    """Choose how the prompt travels: the first way that carries it unaltered; RefusedError if there is none."""
     try:
         size = len(prompt.encode())
     except UnicodeEncodeError:

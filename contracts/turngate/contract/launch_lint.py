@@ -8,8 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from turngate.argv.auto_flags import auto_flags_in
-from turngate.contract.launch import AutoFlag, Option
+from turngate.argv.auto_flags import Flags, auto_flags_in
 from turngate.contract.load import Document
 from turngate.contract.versions import Claim, Path_
 from turngate.errors import ContractError
@@ -21,17 +20,10 @@ _PLACES = {
 _WHAT = {"{options}": "the options", "{prompt}": "the prompt", "{handle}": "the session id"}
 
 
-class _Flags(msgspec.Struct, frozen=True):
-    """What the contract says of flags for some release that a launch holds for."""
-
-    auto_flags: tuple[AutoFlag, ...]
-    options: tuple[Option, ...]
-
-
 def launch_errors(document: Document, launch: Claim) -> Iterator[ContractError]:
     """Find slots that are missing, stand twice or where they may not, and flags that let an engine act unasked."""
     held = {key: [claim.data for claim in document.meeting(key, launch)] for key in ("auto_flags", "options")}
-    flags = msgspec.convert(held, _Flags)
+    flags = msgspec.convert(held, Flags)
     for key, places in _PLACES.items():
         yield from _slot_errors(document, launch.at(key), launch.data[key], places)
         yield from _widening(document, launch.at(key), launch.data[key], flags)
@@ -55,7 +47,7 @@ def _slot_errors(
             yield document.error((*at, places[count]), message, f"take {slot} out")
 
 
-def _widening(document: Document, at: Path_, tokens: Sequence[str], flags: _Flags) -> Iterator[ContractError]:
+def _widening(document: Document, at: Path_, tokens: Sequence[str], flags: Flags) -> Iterator[ContractError]:
     """Find flags that are passed in mode interactive, where nothing may widen approval."""
     for flag in auto_flags_in(tokens, flags):
         message = f"{flag} lets the engine act without asking, and would be passed in mode interactive"

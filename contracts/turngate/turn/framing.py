@@ -1,7 +1,7 @@
 """Cuts an engine's stream into records as bytes arrive, however it is chunked, in bounded memory."""
 
 import re
-from typing import Any, Protocol
+from typing import Any
 
 import orjson
 from msgspec import Struct, field
@@ -36,33 +36,38 @@ class Problems(Struct):
             self.first.append(f"{what}: {shown!r}" if at else what)
 
 
-class Framer(Protocol):
-    """Takes bytes as they come, gives records; `text` is what a stream of plain text says."""
+class Framer:
+    """Takes bytes as they come, returns records; `text` is what a stream of plain text says."""
 
-    problems: Problems
+    def __init__(self, framed: Framed) -> None:
+        self.problems = Problems()
+        self._noise = tuple(re.compile(pattern) for pattern in framed.noise)
 
     def feed(self, chunk: bytes) -> list[Record]:
-        """Take bytes, give the records that they complete."""
+        """Take bytes, return the records that they complete."""
+        raise NotImplementedError
 
     def finish(self) -> list[Record]:
         """Return what the end of the stream completes."""
+        return []
 
     def whole(self) -> Record | None:
         """Return what `finish` would give if the stream ended now, where that is one record and complete."""
+        return None
 
     @property
     def text(self) -> str:
         """The plain text of the stream, where that is its framing."""
+        return ""
+
+    def _is_noise(self, line: bytes) -> bool:
+        text = line.decode("utf-8", "replace").rstrip("\r")
+        return any(pattern.fullmatch(text) for pattern in self._noise)
 
 
 def framer(framed: Framed) -> Framer:
     """Make the framer that a contract asks for."""
-    noise = tuple(re.compile(pattern) for pattern in framed.noise)
-    if framed.framing == "ndjson":
-        return _Ndjson(noise)
-    if framed.framing == "json_document":
-        return _JsonDocument(noise)
-    return _TaggedBlock(framed.tag) if framed.framing == "tagged_block" else _Text(noise)
+    return _FRAMERS[framed.framing](framed)
 
 
 class Lines:
@@ -104,21 +109,16 @@ class Lines:
             self._parts = [(b"".join(self._parts) + piece)[:EXCERPT]]
 
 
-class _Ndjson:
-    text = ""
-
-    def __init__(self, noise: tuple[re.Pattern[str], ...]) -> None:
-        self.problems = Problems()
-        self._lines, self._noise = Lines(self.problems), noise
+class _Ndjson(Framer):
+    def __init__(self, framed: Framed) -> None:
+        super().__init__(framed)
+        self._lines = Lines(self.problems)
 
     def feed(self, chunk: bytes) -> list[Record]:
         return self._records(self._lines.feed(chunk))
 
     def finish(self) -> list[Record]:
         return self._records(self._lines.finish())
-
-    def whole(self) -> Record | None:
-        return None  # each of its records is given when its line ends
 
     def _records(self, lines: list[bytes]) -> list[Record]:
         records: list[Record] = []
@@ -139,31 +139,28 @@ class _Ndjson:
         if isinstance(record, dict):
             self.problems.add("a line holds more than its JSON object", line)
             return [record]
-        if line.strip() and not _is_noise(line, self._noise):
+        if line.strip() and not self._is_noise(line):
             self.problems.add("a line is no JSON object", line)
         return []
 
 
-class _Buffered:
+class _Buffered(Framer):
     """Keeps a bounded stream until its end."""
 
-    def __init__(self, limit: int) -> None:
-        self.problems = Problems()
-        self._kept, self._limit = bytearray(), limit
+    def __init__(self, framed: Framed) -> None:
+        super().__init__(framed)
+        self._kept = bytearray()
 
     def feed(self, chunk: bytes) -> list[Record]:
-        if len(self._kept) + len(chunk) > self._limit and self.problems.count == 0:
-            self.problems.add(f"the stream is longer than {self._limit} bytes")
-        self._kept += chunk[: max(0, self._limit - len(self._kept))]
+        if len(self._kept) + len(chunk) > MAX_DOCUMENT and self.problems.count == 0:
+            self.problems.add(f"the stream is longer than {MAX_DOCUMENT} bytes")
+        self._kept += chunk[: max(0, MAX_DOCUMENT - len(self._kept))]
         return []
 
 
 class _JsonDocument(_Buffered):
-    text = ""
-
-    def __init__(self, noise: tuple[re.Pattern[str], ...]) -> None:
-        super().__init__(MAX_DOCUMENT)
-        self._noise = noise
+    def __init__(self, framed: Framed) -> None:
+        super().__init__(framed)
         self._size_seen, self._looks = 0, MAX_LOOKS
         self._whole: Record | None = None
 
@@ -181,17 +178,14 @@ class _JsonDocument(_Buffered):
 
     def finish(self) -> list[Record]:
         """Parse what is left without noise; what stands round the document is a problem but hides nothing."""
-        lines = [line for line in bytes(self._kept).split(b"\n") if not _is_noise(line, self._noise)]
+        lines = [line for line in bytes(self._kept).split(b"\n") if not self._is_noise(line)]
         text = b"\n".join(lines).strip(b" \n")
         if not text:
             return []
         try:
-            return self._object(text)
+            document = _json(text)
         except orjson.JSONDecodeError:
             return self._surrounded(text)
-
-    def _object(self, text: bytes) -> list[Record]:
-        document = _json(text)
         if not isinstance(document, dict):
             self.problems.add("the document is no JSON object", text)
             return []
@@ -204,24 +198,17 @@ class _JsonDocument(_Buffered):
         lines = text.split(b"\n")
         starts = [i for i, line in enumerate(lines) if line.startswith(b"{")]
         ends = [i for i, line in enumerate(lines) if line.rstrip().endswith(b"}")]
-        if not starts or not ends:
-            return []
-        try:
-            document = _json(b"\n".join(lines[starts[0] : ends[-1] + 1]))
-        except orjson.JSONDecodeError:
-            return []
-        return [document] if isinstance(document, dict) else []
+        document = _object(b"\n".join(lines[starts[0] : ends[-1] + 1])) if starts and ends else None
+        return [] if document is None else [document]
 
 
-class _TaggedBlock:
+class _TaggedBlock(Framer):
     """Reads the block that ends the stream; text before it is no matter of the framing."""
 
-    text = ""
-
-    def __init__(self, tag: str) -> None:
-        self.problems = Problems()
+    def __init__(self, framed: Framed) -> None:
+        super().__init__(framed)
         self._lines = Lines(self.problems)
-        self._open, self._close = f"<{tag}>".encode(), f"</{tag}>".encode()
+        self._open, self._close = f"<{framed.tag}>".encode(), f"</{framed.tag}>".encode()
         self._inside: list[bytes] | None = None
         self._size = 0
         self._block: bytes | None = None
@@ -254,11 +241,7 @@ class _TaggedBlock:
 
     def whole(self) -> Record | None:
         if self._looked_at[0] is not self._block:
-            try:
-                record = _json(self._block or b"")
-            except orjson.JSONDecodeError:
-                record = None
-            self._looked_at = (self._block, record if isinstance(record, dict) else None)
+            self._looked_at = (self._block, _object(self._block or b""))
         return self._looked_at[1]
 
     def _take(self, line: bytes) -> None:
@@ -274,28 +257,30 @@ class _TaggedBlock:
 
 
 class _Text(_Buffered):
-    def __init__(self, noise: tuple[re.Pattern[str], ...]) -> None:
-        super().__init__(MAX_DOCUMENT)
-        self._noise = noise
-
-    def finish(self) -> list[Record]:
-        return []
-
-    def whole(self) -> Record | None:
-        return None
-
     @property
     def text(self) -> str:
         """The stream without the lines of noise that it begins with, and without newlines at its ends."""
         lines = bytes(self._kept).split(b"\n")
-        while lines and (not lines[0].strip() or _is_noise(lines[0], self._noise)):
+        while lines and (not lines[0].strip() or self._is_noise(lines[0])):
             lines.pop(0)
         return b"\n".join(lines).decode("utf-8", "replace").rstrip("\n")
 
 
-def _is_noise(line: bytes, noise: tuple[re.Pattern[str], ...]) -> bool:
-    text = line.decode("utf-8", "replace").rstrip("\r")
-    return any(pattern.fullmatch(text) for pattern in noise)
+_FRAMERS: dict[str, type[Framer]] = {
+    "ndjson": _Ndjson,
+    "json_document": _JsonDocument,
+    "tagged_block": _TaggedBlock,
+    "text": _Text,
+}
+
+
+def _object(text: bytes) -> Record | None:
+    """Parse one JSON object; None if it is anything else."""
+    try:
+        value = _json(text)
+    except orjson.JSONDecodeError:
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _json(text: bytes) -> Any:

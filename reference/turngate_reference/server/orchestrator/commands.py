@@ -132,10 +132,10 @@ class Commands:
             raise ApiError("AUTO_FLAG_REFUSED", detail, "leave it out, or run in mode auto", members)
         contract, model = engine.contract, request.get("model")
         try:
-            build.check_options(contract, mode, options=options, model=model)
-            build.check_prompt(contract, first_prompt(request, self.data.runs))
+            build.turn_options(contract, mode, options, model)
+            build.prompt_channel(contract, first_prompt(request, self.data.runs))
             if request.get("interactive_profile") == STICKY and contract.sticky.transport != "none":
-                build.check_sticky_options(contract, mode, options=options, model=model)
+                build.sticky_options(contract, mode, options, model)
         except RefusedError as refused:
             code = "OPTION_REFUSED" if refused.subject else "PROMPT_REFUSED"
             raise ApiError(code, refused.what, refused.hint) from refused
@@ -163,7 +163,7 @@ class Commands:
         except EnvironmentFailed:
             return
         try:
-            build.check_prompt(engine.contract, reply_prompt(response, run.request, run.artifacts))
+            build.prompt_channel(engine.contract, reply_prompt(response, run.request, run.artifacts))
         except RefusedError as refused:
             raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
 
