@@ -28,6 +28,11 @@ class InstalledEngine(Struct, frozen=True):
     contract: EngineContract
     identity: str = ""
 
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What tells it from other engines, and its file from what that was before."""
+        return self.contract.engine, str(self.executable), self.identity
+
 
 def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
     """Find an engine on PATH; EnvironmentFailed if it is not installed, ContractError if it has no contract.

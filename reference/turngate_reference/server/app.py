@@ -17,7 +17,6 @@ from turngate_reference.lock import locked
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.help_survey import HelpSurvey
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.recovery import recover, watch_terminals
 from turngate_reference.server.orchestrator.run_files import Records
@@ -71,10 +70,8 @@ class Server:
                 hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
                 raise EnvironmentFailed(f"{root} can't be used: {error.strerror}", hint) from error
             self._opened = opened.pop_all()
-        profiles = Profiles(
-            HelpSurvey(self._stop, settings.environment), Verifier(settings.verify, root, self._stop),
-            settings.environment,
-        )  # fmt: skip
+        verifier = Verifier(settings.verify, root, self._stop)
+        profiles = Profiles(verifier, settings.environment, self._stop)
         self.dispatcher = Dispatcher(self.store, self._records, settings.slots)
         self.engines = Engines(settings.data, self._stop, profiles, settings.environment, self.dispatcher.kick)
         self._sticky = StickyRuns(

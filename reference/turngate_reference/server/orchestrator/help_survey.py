@@ -7,7 +7,7 @@ from threading import Lock
 from typing import Generic, TypeVar
 
 from turngate.contract.help_page import missing, resume_names
-from turngate.contract.structs import EngineContract, HelpPage
+from turngate.contract.structs import HelpPage
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate.process.executable import printed
@@ -48,56 +48,32 @@ class Survey:
     no_resume: str
 
 
-class HelpSurvey:
-    """Surveys help pages in the environment that `environment` returns for a contract; `clock` is in seconds.
+def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple[Survey, float]:
+    """Run every help page of an engine, which may take seconds; also returns for how many seconds the answer holds.
 
-    A survey is kept until the executable changes, or for a minute where a page could not be printed.
+    It holds until the executable changes, or for a minute where a page could not be printed.
     """
-
-    def __init__(
-        self,
-        stop: Stop,
-        environment: Callable[[EngineContract], Mapping[str, str]],
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._stop, self._environment = stop, environment
-        self._surveys: Memo[Survey] = Memo(clock)
-
-    def of(self, engine: InstalledEngine) -> Survey:
-        """Return the survey of an engine; the first call runs its help pages, which may take seconds."""
-        return self._surveys.get(_key(engine), lambda: self._survey(engine))
-
-    def known(self, engine: InstalledEngine) -> Survey | None:
-        """Return the survey of an engine without running anything; None if there is none yet."""
-        return self._surveys.peek(_key(engine))
-
-    def _survey(self, engine: InstalledEngine) -> tuple[Survey, float]:
-        """Ask for every help page; also returns for how many seconds the answer holds."""
-        absent: list[str] = []
-        reasons: list[str] = []
-        holds = float("inf")
-        for page in engine.contract.help.pages:
-            page_text, trouble = self._printed(engine, page)
-            names = missing(page, page_text)
-            # a page that was not printed shows nothing of the other names
-            absent += () if trouble and not page_text else names
-            needed = resume_names(engine.contract, page)
-            if lacking := [name for name in names if name in needed]:
-                line = f"`{engine.contract.executable} {' '.join(page.argv)}`"
-                reasons.append(f"{line}{trouble} does not name {', '.join(lacking)}")
-            if trouble:
-                holds = FAILURES_KEPT
-        return Survey(tuple(absent), "; ".join(reasons)), holds
-
-    def _printed(self, engine: InstalledEngine, page: HelpPage) -> tuple[str, str]:
-        """Return what a help page says, and what went wrong, as words that go on with "and" or are empty."""
-        env = self._environment(engine.contract)
-        try:
-            code, page_text = printed(engine.executable, page, env, self._stop)
-        except (EnvironmentFailed, OSError) as failed:
-            return "", f" was not run ({failed}) and"
-        return page_text, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"
+    absent: list[str] = []
+    reasons: list[str] = []
+    holds = float("inf")
+    for page in engine.contract.help.pages:
+        page_text, trouble = _printed(engine, page, env, stop)
+        names = missing(page, page_text)
+        # a page that was not printed shows nothing of the other names
+        absent += () if trouble and not page_text else names
+        needed = resume_names(engine.contract, page)
+        if lacking := [name for name in names if name in needed]:
+            line = f"`{engine.contract.executable} {' '.join(page.argv)}`"
+            reasons.append(f"{line}{trouble} does not name {', '.join(lacking)}")
+        if trouble:
+            holds = FAILURES_KEPT
+    return Survey(tuple(absent), "; ".join(reasons)), holds
 
 
-def _key(engine: InstalledEngine) -> tuple[str, str, str]:
-    return engine.contract.engine, str(engine.executable), engine.identity
+def _printed(engine: InstalledEngine, page: HelpPage, env: Mapping[str, str], stop: Stop) -> tuple[str, str]:
+    """Return what a help page says, and what went wrong, as words that go on with "and" or are empty."""
+    try:
+        code, page_text = printed(engine.executable, page, env, stop)
+    except (EnvironmentFailed, OSError) as failed:
+        return "", f" was not run ({failed}) and"
+    return page_text, "" if code == 0 else " did not end and" if code is None else f" exited with {code} and"

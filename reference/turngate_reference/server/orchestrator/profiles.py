@@ -5,6 +5,7 @@ its contract, its help pages, what is so right now (the executable and its sessi
 """
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -12,22 +13,30 @@ from turngate.contract.session_ids import filled, slots
 from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import profile
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, ProbeMethod
-from turngate.process.executable import identity
+from turngate.process import Stop
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator.help_survey import HelpSurvey
-from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify
+from turngate_reference.server.orchestrator.help_survey import Memo, Survey, survey
+from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify, replaced
 
 STICKY = "sticky_process"
 _ON_THE_WIRE = "verified on the wire"
 
 
 class Profiles:
-    """Knows which engines of this machine can resume; `environment` returns what an engine's next run would get."""
+    """Knows which engines of this machine can resume; `environment` returns what an engine's next run would get.
+
+    Each executable is surveyed once; `stop` ends that, `clock` is in seconds.
+    """
 
     def __init__(
-        self, survey: HelpSurvey, verifier: Verifier, environment: Callable[[EngineContract], Mapping[str, str]]
+        self,
+        verifier: Verifier,
+        environment: Callable[[EngineContract], Mapping[str, str]],
+        stop: Stop,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._survey, self._verifier, self._environment = survey, verifier, environment
+        self._verifier, self._environment, self._stop = verifier, environment, stop
+        self._surveys: Memo[Survey] = Memo(clock)
 
     def choose(
         self, engine: InstalledEngine, environment: Mapping[str, str], *, session_timeout_sec: int, asked: str | None
@@ -36,7 +45,8 @@ class Profiles:
 
         `environment` is what the engine will run in.
         """
-        able = self.capability(engine, environment)
+        unsupported = engine.contract.resume_probe.unsupported
+        able = self._decide(engine, environment, "" if unsupported else self._survey(engine).no_resume)
         kind, reason = profile(able).kind, able.detail
         if asked == STICKY:
             kind, reason = "sticky_process", "the run asked for it"
@@ -46,21 +56,21 @@ class Profiles:
 
     def learn(self, engine: InstalledEngine) -> None:
         """Find out all that takes time: ask for the help pages, and verify the resume on the wire."""
-        self._survey.of(engine)
+        self._survey(engine)
         self._verifier.verify(engine)
 
     def known(self, engine: InstalledEngine) -> EngineResumeCapability | None:
         """Return what is known of an engine without running anything; None while that decides nothing."""
-        survey = self._survey.known(engine)
-        if survey is None and engine.contract.resume_probe.unsupported is None:
+        surveyed = self._surveys.peek(engine.key)
+        if surveyed is None and engine.contract.resume_probe.unsupported is None:
             return None
-        able = self._decide(engine, self._environment(engine.contract), survey.no_resume if survey else "")
+        able = self._decide(engine, self._environment(engine.contract), surveyed.no_resume if surveyed else "")
         return None if able.supported and self.is_pending(engine) else able
 
     def help_missing(self, engine: InstalledEngine) -> tuple[str, ...]:
         """Return the names that the help pages lack, as far as they were asked for."""
-        survey = self._survey.known(engine)
-        return survey.missing if survey else ()
+        surveyed = self._surveys.peek(engine.key)
+        return surveyed.missing if surveyed else ()
 
     @property
     def verifies(self) -> bool:
@@ -75,10 +85,9 @@ class Profiles:
         """Whether an engine's resume is yet to be verified."""
         return self.verified(engine).status is Status.PENDING
 
-    def capability(self, engine: InstalledEngine, environment: Mapping[str, str]) -> EngineResumeCapability:
-        """Find out whether an engine can resume in this environment; may ask for its help pages. Never raises."""
-        unsupported = engine.contract.resume_probe.unsupported
-        return self._decide(engine, environment, "" if unsupported else self._survey.of(engine).no_resume)
+    def _survey(self, engine: InstalledEngine) -> Survey:
+        """Return the survey of an engine's help pages, which the first call runs."""
+        return self._surveys.get(engine.key, lambda: survey(engine, self._environment(engine.contract), self._stop))
 
     def _decide(
         self, engine: InstalledEngine, environment: Mapping[str, str], no_resume: str
@@ -88,7 +97,7 @@ class Profiles:
             return _unable("command", f"contract: {why}")
         if no_resume:
             return _unable("command", f"help: {no_resume}")
-        if why := _replaced(engine):
+        if why := replaced(engine):
             return _unable("filesystem", f"executable: {why}")
         directory = _directory(engine, environment)
         wanted = engine.contract.resume_probe.directory is not None
@@ -111,15 +120,6 @@ class Profiles:
 
 def _unable(method: ProbeMethod, detail: str) -> EngineResumeCapability:
     return EngineResumeCapability(supported=False, probe_method=method, detail=detail)
-
-
-def _replaced(engine: InstalledEngine) -> str:
-    """Return why the executable is not the file that was looked at; empty if it is."""
-    try:
-        same = identity(engine.executable) == engine.identity
-    except OSError as gone:
-        return f"{engine.executable} is gone: {gone.strerror}"
-    return "" if same else f"{engine.executable} was replaced a moment ago"
 
 
 def _directory(engine: InstalledEngine, environment: Mapping[str, str]) -> Path | None:

@@ -91,11 +91,11 @@ class Verifier:
             if self._stop.is_set() or self._known(engine):
                 return
             verified = self._run(engine)
-            if _is_unchanged(engine) and not self._stop.is_set():
-                self._here[_key(engine)] = verified
+            if not replaced(engine) and not self._stop.is_set():
+                self._here[engine.key] = verified
 
     def _known(self, engine: InstalledEngine) -> Verified | None:
-        known = _saved(engine) or self._here.get(_key(engine))
+        known = _saved(engine) or self._here.get(engine.key)
         if known and known.status is Status.PROVEN and is_simulated(engine.executable):
             detail = "a simulated engine resumes, which shows nothing of the real one"
             return Verified(Status.UNPROVEN, detail, known.at)
@@ -136,12 +136,10 @@ def _saved(engine: InstalledEngine) -> Verified | None:
     return Verified(Status(saved.status), saved.detail, saved.at)
 
 
-def _is_unchanged(engine: InstalledEngine) -> bool:
+def replaced(engine: InstalledEngine) -> str:
+    """Return why the executable is not the file that was looked at; empty if it is."""
     try:
-        return identity(engine.executable) == engine.identity
-    except OSError:
-        return False
-
-
-def _key(engine: InstalledEngine) -> tuple[str, str, str]:
-    return engine.contract.engine, str(engine.executable), engine.identity
+        same = identity(engine.executable) == engine.identity
+    except OSError as gone:
+        return f"{engine.executable} is gone: {gone.strerror}"
+    return "" if same else f"{engine.executable} was replaced a moment ago"

@@ -28,7 +28,6 @@ from turngate.process.probe_results import Capability, ProbeResult, save_result
 from turngate_probes.simulate.process import install
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.help_survey import HelpSurvey
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
 
@@ -43,7 +42,7 @@ def catalogue(
 
     stop = stop or Stop()
     verifier = Verifier(verify, desk.root, stop)
-    profiles = Profiles(HelpSurvey(stop, environment), verifier, environment)
+    profiles = Profiles(verifier, environment, stop)
     return Engines(DataDir(desk.data), stop, profiles, environment, clock=clock)
 
 

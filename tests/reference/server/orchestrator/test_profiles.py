@@ -17,7 +17,7 @@ from turngate.process import Stop
 from turngate.process.executable import MARKER, identity
 from turngate.process.probe_results import Capability, ProbeResult, Verification, save_result, save_verification
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT, HelpSurvey
+from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.verification import Status, Verifier, Verify
 
@@ -31,9 +31,8 @@ class Place:
     def __init__(self, root: Path) -> None:
         self.root, self.now = root, 0.0
         self.home = root / "home"
-        survey = HelpSurvey(Stop(), lambda _contract: self.env(), lambda: self.now)
         self.verifier = Verifier(Verify.OFF, root, Stop())
-        self.profiles = Profiles(survey, self.verifier, lambda _contract: self.env())
+        self.profiles = Profiles(self.verifier, lambda _contract: self.env(), Stop(), lambda: self.now)
 
     def env(self, **variables: str) -> dict[str, str]:
         """Write the environment of an engine."""
