@@ -1,6 +1,7 @@
-"""Asks for consent to a probe with the user's own account."""
+"""A probe with the user's own account: two turns, run only after consent."""
 
 import os
+import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -8,13 +9,44 @@ from functools import partial
 
 import click
 
+from turngate.argv import build
+from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
+from turngate.model import Mode
 from turngate.sanitize import command_line
-from turngate_probes.harness.live import TOKENS, TURNS, planned, prompts
+from turngate_probes.harness.cases import Case
+from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.releases.source import Release, ReleaseSource, Target
+from turngate_probes.stub_model import Text
 
+CLAUSES = (
+    "handle.present", "handle.place", "handle.shape", "resume.accepted", "resume.same-handle", "live.context-recalled",
+)  # fmt: skip
+FIRST = "Remember the word {word}. Use no tools. Answer with OK alone."
+AGAIN = "Which word did I ask you to remember? Use no tools. Answer with that word alone."
+TURNS = 2
+TOKENS = 100  # both prompts with both answers, generously
+SHOWN = "<session id>"
 LONGEST = 200
 _say = partial(click.echo, err=True)
+
+
+def steps() -> Case:
+    """Return the case, under the name that the checks look for."""
+    return Case("main", _play, TURNS, level="live")
+
+
+def planned(contract: EngineContract) -> tuple[tuple[str, ...], ...]:
+    """Return the argv of both turns, with the prompts and a placeholder for the session id."""
+    first = build.start(contract, FIRST.format(word="<word>"), Mode.INTERACTIVE)
+    again = build.resume(contract, AGAIN, Mode.INTERACTIVE, SHOWN, check_shape=False)
+    return tuple((contract.executable, *turn.arguments) for turn in (first, again))
+
+
+def _play(lab: EngineDriver) -> None:
+    word = f"tg{secrets.token_hex(4)}"
+    first = lab.start("first", Ask(FIRST.format(word=word), word, Text("")))
+    lab.resume("again", first.session, Ask(AGAIN, "", Text(""), turn_index=2))
 
 
 @contextmanager
@@ -50,7 +82,7 @@ def _describe(release: Release) -> None:
     if release.executable is None:
         raise EnvironmentFailed(f"{release.name} has no executable", "name one as ENGINE=/path/to/it")
     _say(f"{release.name} ({release.executable}) will be run {TURNS} times, in your environment:")
-    for argv, prompt in zip(planned(release.contract), prompts(), strict=True):
+    for argv, prompt in zip(planned(release.contract), (FIRST.format(word="<word>"), AGAIN), strict=True):
         shown = "" if prompt in argv else f"  with the prompt {prompt!r} on standard input"
         _say(f"  $ {command_line(argv, LONGEST)}{shown}")
     _say("  in an empty directory; the session stays in your own store")

@@ -65,9 +65,8 @@ def probe(  # noqa: PLR0913 - as it has options
 
     from turngate.contract import load  # noqa: PLC0415
     from turngate_probes import report  # noqa: PLC0415
-    from turngate_probes.cli.live import consented  # noqa: PLC0415
+    from turngate_probes.cli.live import CLAUSES, consented, steps  # noqa: PLC0415
     from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
-    from turngate_probes.harness.live import CLAUSES, steps  # noqa: PLC0415
     from turngate_probes.harness.runner import CaseRunner  # noqa: PLC0415
     from turngate_probes.journal.journal import Journal  # noqa: PLC0415
     from turngate_probes.probe import Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415

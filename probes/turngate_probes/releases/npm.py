@@ -1,10 +1,11 @@
-"""The releases of an engine on npm, and the pins: integrity checked, without install scripts."""
+"""The releases of an engine on npm, and the pins: integrity checked, without install scripts or chatter."""
 
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,13 +14,84 @@ from semver import Version
 from turngate.errors import EnvironmentFailed
 from turngate.files import overlay
 from turngate.process import Stop
-from turngate_probes.releases.package_managers import NpmFailed, npm
-from turngate_probes.releases.registry import Registry, node_platform
+from turngate_probes.releases.cache import MAKE_ROOM
+from turngate_probes.releases.registry import Registry, node_platform, run_manager, without_hosts
 
 LATEST = "latest"
 PINS = Path(__file__).parent / "pins"
 NPM_CACHE = ".npm-cache"
 _FIELDS = ("version", "dist.integrity", "--json")
+_SHOWN_LINES = 6
+_CHATTER = ("code ", "errno ", "syscall ", "path ", "at ", "A complete log of this run")
+
+_FLAGS = (
+    "--ignore-scripts",
+    "--include=optional",  # the builds for each platform are optional dependencies
+    "--no-audit",
+    "--no-fund",
+    "--loglevel=error",
+    # npm would wait 10 s and then a minute before it says that the registry is out of reach
+    "--fetch-retry-mintimeout=1000",
+    "--fetch-retry-maxtimeout=5000",
+)
+
+_UNREACHABLE = (
+    "EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EPROTO|ERR_SOCKET_TIMEOUT|ETIMEDOUT|"
+    "FETCH_ERROR|E429|E5..|CERT_.*|.*_CERT.*|ERR_TLS.*"
+)
+_NETWORK = "check the network, and npm's proxy and registry settings; or name an executable: ENGINE=/path/to/it"
+_TAMPERED = "try 'npm cache verify'; if it happens again do not use the release, and tell its maintainers"
+_MEND = "mend its permissions, or set TURNGATE_CACHE_DIR to another one"
+
+# npm's error codes, what is wrong, what to do about it
+_CAUSES = (
+    (_UNREACHABLE, "the package registry cannot be reached", _NETWORK),
+    ("ETARGET|E404", "there is no such release", "ask for another version"),
+    ("EINTEGRITY", "the package's content is not what was promised", _TAMPERED),
+    ("ENOSPC|EDQUOT", "the disk is full", MAKE_ROOM),
+    ("EACCES|EPERM|EROFS", "a folder cannot be written", _MEND),
+    ("EBADPLATFORM|EBADENGINE", "the release does not support this platform", "probe it on one that it supports"),
+)
+
+
+@dataclass
+class NpmFailed(EnvironmentFailed):
+    """npm exited badly; `code` is its error code, such as ETARGET, or empty when it named none."""
+
+    code: str = ""
+
+    def no_such_release(self) -> bool:
+        """Whether the registry answered, but does not have what was asked for."""
+        return self.code in ("ETARGET", "E404")
+
+
+def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
+    """Run npm in `cwd`, with the settings that the user has made for it, and return its standard output.
+
+    `stop` ends it early.
+
+    Raises:
+        NpmFailed: npm ran and failed.
+        EnvironmentFailed: there is no npm, or it was not done after `TIMEOUT` seconds.
+    """
+    executable = shutil.which("npm")
+    if executable is None:
+        raise EnvironmentFailed(
+            "npm was not found on PATH",
+            "install Node.js 20 or newer, which brings npm; or name an executable: ENGINE=/path/to/it",
+        )
+    exit_code, stdout, stderr = run_manager("npm", (executable, *args, *_FLAGS), args[0], cwd, stop)
+    if exit_code == 0:
+        return stdout
+    error_code = re.search(r"^npm (?:ERR!|error) code (\S+)", stderr, re.MULTILINE)
+    code = error_code[1] if error_code else ""
+    bare = (re.sub(r"^npm (?:ERR!|error)( network)? ?", "", line).strip() for line in stderr.splitlines())
+    telling = [line for line in bare if line and not line.startswith(_CHATTER)]
+    for codes, what, hint in _CAUSES:
+        if re.fullmatch(codes, code):
+            raise NpmFailed(f"{what} (npm {args[0]}: {code}: {without_hosts(telling[:1])})", hint, code)
+    what = f"npm {args[0]} exited with {exit_code}: {without_hosts(telling[:_SHOWN_LINES])}"
+    raise NpmFailed(what, "what npm says is above", code)
 
 
 def pin_of(engine: str) -> Path:

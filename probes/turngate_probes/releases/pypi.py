@@ -3,18 +3,37 @@
 import json
 import os
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
 from turngate.contract.versions import parse
+from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
-from turngate_probes.releases.package_managers import pip
-from turngate_probes.releases.registry import Registry
+from turngate_probes.releases.cache import MAKE_ROOM
+from turngate_probes.releases.registry import Registry, run_manager, without_hosts
 
 SITE = "site"
 REPORT = "pip-report.json"
 _WHEELS = ("--quiet", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir")
+_FLAGS = ("--disable-pip-version-check", "--no-input")
+
+# what pip says, what is wrong, what to do about it
+_NONE = ("there is no such release for this platform", "ask for another version, or install Node.js for what npm has")
+_CAUSES = (
+    # an index that lists versions was reached; where pip gave up reaching it, it says that nothing matches, too
+    (r"from versions: (?!none\))", *_NONE),
+    (
+        "Retrying|Connection|timed out|Temporary failure|Max retries|SSLError",
+        "the package index cannot be reached",
+        "check the network, and pip's proxy and index settings",
+    ),
+    ("No matching distribution|from versions:", *_NONE),
+    ("HASHES? .*MATCH|hash mismatch", "the package's content is not what was promised", "do not use the release"),
+    ("No space left|Errno 28", "the disk is full", MAKE_ROOM),
+    ("No module named pip", "this Python has no pip", "install pip, or Node.js, which brings npm"),
+)
 
 
 class PypiRegistry(Registry):
@@ -46,6 +65,19 @@ class PypiRegistry(Registry):
         (name,) = self.executables
         paths = [path for path in (root / SITE).rglob(name) if path.is_file() and os.access(path, os.X_OK)]
         return min(paths, key=lambda path: len(path.parts), default=None)
+
+
+def pip(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
+    """Run pip in `cwd`, with the settings that the user has made for it, and return its standard output."""
+    exit_code, stdout, stderr = run_manager("pip", (sys.executable, "-m", "pip", *args, *_FLAGS), args[0], cwd, stop)
+    if exit_code == 0:
+        return stdout
+    for sign, what, hint in _CAUSES:
+        if re.search(sign, stderr):
+            raise EnvironmentFailed(f"{what} (pip {args[0]})", hint)
+    lines = [line for line in stderr.splitlines() if line.startswith("ERROR")] or stderr.splitlines()
+    what = f"pip {args[0]} exited with {exit_code}: {without_hosts(lines[:3])}"
+    raise EnvironmentFailed(what, "what pip says is above")
 
 
 def _order(version: str) -> tuple[bool, Any]:

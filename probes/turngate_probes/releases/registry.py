@@ -4,7 +4,9 @@ A release is installed beside its place and then renamed, under a file lock, so 
 found and two installations of the same release do not disturb each other.
 """
 
+import os
 import platform
+import re
 import shutil
 import sys
 from abc import ABC, abstractmethod
@@ -15,9 +17,12 @@ from typing import ClassVar, Literal, Self
 
 from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
-from turngate.process import Stop
+from turngate.process import Ended, ProcessRequest, Stop, run
+from turngate.sanitize import redact
 from turngate_probes.releases.cache import MARKER, Say, alone, home_of
 from turngate_probes.releases.selection import nearest
+
+TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +153,26 @@ def node_platform() -> str:
     machine = platform.machine().lower()
     names = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
     return f"{sys.platform}-{names.get(machine, machine)}"
+
+
+def run_manager(
+    name: str, argv: tuple[str, ...], command: str, cwd: Path, stop: Stop | None
+) -> tuple[int | None, str, str]:
+    """Run a package manager with the user's settings; return exit code, standard output and standard error.
+
+    EnvironmentFailed if `stop` ended it, or it was not done after `TIMEOUT` seconds.
+    """
+    outcome = run(ProcessRequest(argv, cwd, dict(os.environ), timeout=TIMEOUT), stop=stop)
+    if outcome.ended is Ended.STOPPED:
+        raise EnvironmentFailed(f"{name} {command} was interrupted", "run it again")
+    if outcome.ended is not Ended.EXIT:
+        hint = "the package registry may be slow or out of reach; try again"
+        raise EnvironmentFailed(f"{name} {command} was not done after {outcome.seconds:.0f} s", hint)
+    return outcome.exit_code, outcome.stdout.decode(errors="replace"), outcome.stderr.decode(errors="replace")
+
+
+def without_hosts(lines: list[str]) -> str:
+    """Join lines, with no address of a registry, which may be a private one, in them."""
+    text = "\n".join(lines)
+    hosts = re.findall(r"https?://[^\s/]+|(?<=ENOTFOUND )\S+|(?<=EAI_AGAIN )\S+", text)
+    return redact(text, dict.fromkeys(hosts, "<package-registry>"))

@@ -14,7 +14,7 @@ import pytest
 from tests.probes import fake_npm
 from turngate.errors import EnvironmentFailed
 from turngate_probes.releases import npm as releases
-from turngate_probes.releases import package_managers
+from turngate_probes.releases import registry as registries
 from turngate_probes.releases.cache import MARKER
 from turngate_probes.releases.npm import NpmRegistry, pinned_version
 from turngate_probes.releases.registry import Installed, node_platform
@@ -298,7 +298,7 @@ def test_release_whose_build_for_this_platform_is_not_published_is_refused(regis
 def test_npm_that_does_not_end_is_ended(registry: PlayedRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """An npm command is bounded in time."""
     registry.waits("install")
-    monkeypatch.setattr(package_managers, "TIMEOUT", 0.2)
+    monkeypatch.setattr(registries, "TIMEOUT", 0.2)
     with pytest.raises(EnvironmentFailed, match="npm install was not done after 0 s"):
         registry.install("1.0.0")
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.probes import fake_pip
 from turngate.errors import EnvironmentFailed
-from turngate_probes.releases import package_managers
+from turngate_probes.releases import registry as registries
 from turngate_probes.releases.pypi import PypiRegistry
 from turngate_probes.releases.source import published
 
@@ -76,7 +76,7 @@ def test_a_wheel_without_the_executable_is_refused(index: Path) -> None:
 def test_pip_is_bounded_in_time(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pip that does not end is ended."""
     (index / "python").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
-    monkeypatch.setattr(package_managers, "TIMEOUT", 0.2)
+    monkeypatch.setattr(registries, "TIMEOUT", 0.2)
     with pytest.raises(EnvironmentFailed, match="pip index was not done after 0 s"):
         WHEELS.listed(None)
 

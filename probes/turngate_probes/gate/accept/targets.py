@@ -12,8 +12,7 @@ from turngate.contract.structs import Npm
 from turngate.errors import EnvironmentFailed
 from turngate.files import contract_files, overlay
 from turngate.process import Stop
-from turngate_probes.releases.npm import PINS, check_integrity, pin_of
-from turngate_probes.releases.package_managers import npm
+from turngate_probes.releases.npm import PINS, check_integrity, npm, pin_of
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from tests.probes import engines
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
 from turngate.contract.load import first_error
-from turngate_probes.harness.live import CLAUSES, TURNS, planned
+from turngate_probes.cli.live import CLAUSES, TURNS, planned
 
 KEY = "hunter2-hunter2"
 
