@@ -1,11 +1,10 @@
 """The values that a turn is made of (words as in the design)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 
 class Mode(StrEnum):
@@ -83,19 +82,23 @@ class EngineResumeCapability(Struct, frozen=True, forbid_unknown_fields=True):
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Interaction:
+InteractionKind: TypeAlias = Literal["choose_one", "confirm", "fill_fields", "open_text", "risk_ack"]
+MAX_PROMPT = 100_000
+MAX_NAMES = 1000
+_Names = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(max_length=MAX_NAMES)]
+
+
+class Interaction(Struct, frozen=True, forbid_unknown_fields=True):
     """What the agent asks the user."""
 
-    kind: str
-    prompt: str
-    options: tuple[str, ...] = ()
-    required_fields: tuple[str, ...] = ()
-    context: Mapping[str, Any] = field(default_factory=dict)
+    kind: InteractionKind
+    prompt: Annotated[str, Meta(min_length=1, max_length=MAX_PROMPT)]
+    options: _Names = ()
+    required_fields: _Names = ()
+    context: Mapping[str, Any] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class AdapterTurnResult:
+class AdapterTurnResult(Struct, frozen=True):
     """What a turn came to; `failure_reason` is `CODE: detail` when the outcome is an error."""
 
     outcome: Outcome

@@ -17,7 +17,7 @@ from turngate.contract.verdict import ClauseResult, Verdict, capability, profile
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.files import default_cache
 from turngate.process.executable import difference, fingerprint, identity
-from turngate.process.probe_results import Capability, ProbeResult, save_result
+from turngate.process.probe_results import ProbeResult, save_result
 from turngate_probes.clauses import CHECKS, judge_all, with_needs
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import LEVELS
@@ -222,8 +222,8 @@ class ReleaseProbe:
         save_result(
             ProbeResult(
                 engine=release.engine, executable=os.path.realpath(release.executable), identity=known,
-                version=release.version, verdict=worth, capability=Capability.of(able),
-                profile="resumable" if profile(able).kind == "resumable" else "sticky_process",
+                version=release.version, verdict=worth, capability=able,
+                profile=profile(able).kind,
                 at=datetime.now(UTC), turngate=metadata.version("turngate"),
             ),
             default_cache(),

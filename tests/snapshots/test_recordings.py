@@ -1,7 +1,7 @@
-from dataclasses import asdict
 from functools import cache
 from typing import Any
 
+import msgspec
 import pytest
 from semver import Version
 from syrupy.assertion import SnapshotAssertion
@@ -27,7 +27,7 @@ def turns(engine: str) -> dict[str, list[Turn]]:
 
 def shown_result(turn: Turn) -> dict[str, Any]:
     """Show a turn's result without its long texts."""
-    result = asdict(turn.reading.result)
+    result: dict[str, Any] = msgspec.to_builtins(turn.reading.result)
     del result["stderr"]
     final = turn.reading.final_text
     return result | {"final_text": final if final is None else final[:200]}

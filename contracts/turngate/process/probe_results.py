@@ -13,10 +13,11 @@ from stat import S_ISREG, S_IWGRP, S_IWOTH
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from turngate.contract.verdict import Verdict
 from turngate.files import write_atomically
-from turngate.model import EngineResumeCapability
+from turngate.model import EngineResumeCapability, ProfileKind
 from turngate.process.executable import identity
 from turngate.sanitize import bounded
 
@@ -28,19 +29,6 @@ _Word = Annotated[str, msgspec.Meta(max_length=300)]
 _Text = Annotated[str, msgspec.Meta(max_length=2 * _MAX_DETAIL)]
 
 
-class Capability(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An `EngineResumeCapability` as it is written down."""
-
-    supported: bool
-    probe_method: Literal["command", "api", "filesystem"]
-    detail: _Text
-
-    @classmethod
-    def of(cls, found: EngineResumeCapability) -> "Capability":
-        """Take over what a probe found."""
-        return cls(found.supported, found.probe_method, bounded(found.detail, _MAX_DETAIL))
-
-
 class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a finished probe said of an executable, which `identity` tells from its successors; `at` has a time zone."""
 
@@ -49,8 +37,8 @@ class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     identity: _Word
     version: _Word | None
     verdict: Verdict
-    capability: Capability
-    profile: Literal["resumable", "sticky_process"]
+    capability: EngineResumeCapability
+    profile: ProfileKind
     at: Annotated[datetime, msgspec.Meta(tz=True)]
     turngate: _Word
 
@@ -80,7 +68,8 @@ _VERIFICATION = msgspec.json.Decoder(Verification)
 
 def save_result(result: ProbeResult, cache: Path) -> None:
     """Write a result in the place of the one before it, and drop the oldest of all; a cache may always be lost."""
-    _keep(result, cache / "verdicts")
+    able = replace(result.capability, detail=bounded(result.capability.detail, _MAX_DETAIL))
+    _keep(replace(result, capability=able), cache / "verdicts")
 
 
 def last_result(engine: str, executable: Path, cache: Path) -> ProbeResult | None:

@@ -3,22 +3,23 @@
 import json
 import re
 from collections.abc import Iterator
-from typing import Any
+from contextlib import suppress
+from typing import Any, get_args
 
+import msgspec
 from msgspec import Struct
 
 from turngate.contract import load
-from turngate.model import Interaction, Repair
+from turngate.model import Interaction, InteractionKind, Repair
 from turngate.strict_json import DECODER, flaw
 
 MAX_TEXT = 4 * 2**20
 MAX_WORK = 16 * 2**20
-MAX_PROMPT = 100_000
-MAX_NAMES = 1000
-KINDS = ("choose_one", "confirm", "fill_fields", "open_text", "risk_ack")
-_FIELDS = {"kind", "prompt", "options", "required_fields", "context"}
+KINDS: tuple[str, ...] = get_args(InteractionKind)
+_FIELDS = set(Interaction.__struct_fields__)
 ATTEMPT = 256
 STRIDE = 2**14
+msgspec.json.Decoder(Interaction)  # msgspec crashes where two threads are the first to convert to a class
 _FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n")
 _OPENING = re.compile(r'\{\s*"')
 
@@ -55,39 +56,20 @@ def read_envelope(text: str) -> Envelope | BadEnvelope | None:
     if len({json.dumps(candidate, sort_keys=True) for candidate in found}) > 1:
         return BadEnvelope(f"{len(found)} envelopes that differ")
     # the schema's own words are needed for an invalid one alone, and take longer to get than all else here
-    wrong = None if is_valid(found[0]) else load.first_error("envelope", found[0])
-    if wrong:
-        return BadEnvelope(wrong)
-    return _valid(found[0], repair)
+    return validated(found[0], repair) or BadEnvelope(load.first_error("envelope", found[0]) or "it is invalid")
 
 
-def is_valid(data: dict[str, Any]) -> bool:
-    """Return whether `schema/envelope.json` holds, without a validator."""
-    if data.get("outcome") == "final":
-        return data.keys() == {"outcome", "final_data"} and isinstance(data["final_data"], dict)
-    if data.get("outcome") != "ask_user" or data.keys() != {"outcome", "interaction"}:
-        return False
-    asked = data["interaction"]
-    return isinstance(asked, dict) and asked.keys() == _FIELDS and _is_question(**asked)
-
-
-def _is_question(kind: object, prompt: object, options: object, required_fields: object, context: object) -> bool:
-    return (
-        kind in KINDS
-        and isinstance(prompt, str)
-        and 0 < len(prompt) <= MAX_PROMPT
-        and _are_names(options, at_least=kind == "choose_one")
-        and _are_names(required_fields, at_least=kind == "fill_fields")
-        and isinstance(context, dict)
-    )
-
-
-def _are_names(value: object, *, at_least: int) -> bool:
-    return (
-        isinstance(value, list)
-        and at_least <= len(value) <= MAX_NAMES
-        and all(isinstance(each, str) and each for each in value)
-    )
+def validated(data: dict[str, Any], repair: Repair) -> Envelope | None:
+    """Return the envelope that data is by `schema/envelope.json`, without its validator; None if it is invalid."""
+    match data:
+        case {"outcome": "final", "final_data": dict(final), **rest} if not rest:
+            return Envelope(None, final, repair)
+        case {"outcome": "ask_user", "interaction": dict(asked), **rest} if not rest and asked.keys() == _FIELDS:
+            with suppress(msgspec.ValidationError):
+                interaction = msgspec.convert(asked, Interaction)
+                named = {"choose_one": interaction.options, "fill_fields": interaction.required_fields}
+                return Envelope(interaction, None, repair) if named.get(interaction.kind, True) else None
+    return None
 
 
 def json_object(text: str) -> dict[str, Any] | None:
@@ -95,14 +77,6 @@ def json_object(text: str) -> dict[str, Any] | None:
     fenced = _fenced(text)
     found = _whole(text if fenced is None else fenced)
     return found if isinstance(found, dict) and not flaw(found) else None
-
-
-def _valid(data: dict[str, Any], repair: Repair) -> Envelope:
-    asked = data.get("interaction")
-    if asked is None:
-        return Envelope(None, data["final_data"], repair)
-    options, fields = tuple(asked["options"]), tuple(asked["required_fields"])
-    return Envelope(Interaction(asked["kind"], asked["prompt"], options, fields, asked["context"]), None, repair)
 
 
 def _candidates(text: str) -> tuple[list[dict[str, Any]], Repair]:

@@ -13,7 +13,7 @@ from turngate.contract.verdict import Verdict
 from turngate.model import EngineResumeCapability
 from turngate.process import probe_results
 from turngate.process.executable import identity
-from turngate.process.probe_results import Capability, ProbeResult, last_result, save_result
+from turngate.process.probe_results import ProbeResult, last_result, save_result
 
 
 @pytest.fixture(name="executable")
@@ -36,7 +36,7 @@ def result(executable: Path, *, engine: str = "codex", detail: str = "resumed") 
     able = EngineResumeCapability(supported=True, probe_method="command", detail=detail)
     return ProbeResult(
         engine=engine, executable=os.path.realpath(executable), identity=identity(executable), version="0.169.0",
-        verdict=Verdict.DEGRADED, capability=Capability.of(able),
+        verdict=Verdict.DEGRADED, capability=able,
         profile="resumable", at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC), turngate="0.1.0",
     )  # fmt: skip
 

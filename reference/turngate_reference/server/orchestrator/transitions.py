@@ -8,8 +8,10 @@ import logging
 import secrets
 import sqlite3
 from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import structs
 
 from turngate.model import Interaction, Mode, Outcome
 from turngate_reference.server.orchestrator.decide import Decision
@@ -242,7 +244,7 @@ def _end_turn(
 
 def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, request_id: str | None = None) -> str:
     """Store a question; returns its id."""
-    asked = asdict(interaction)
+    asked = structs.asdict(interaction)
     interaction_id = secrets.token_hex(8)
     connection.execute(
         "INSERT INTO interactions (interaction_id, run_id, turn_index, question_json, request_id, asked_at)"

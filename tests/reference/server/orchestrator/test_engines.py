@@ -24,7 +24,7 @@ from turngate.files import default_cache
 from turngate.model import EngineResumeCapability
 from turngate.process import Stop, executable
 from turngate.process.executable import identity
-from turngate.process.probe_results import Capability, ProbeResult, save_result
+from turngate.process.probe_results import ProbeResult, save_result
 from turngate_probes.simulate.process import install
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.orchestrator.engines import Engines
@@ -291,7 +291,7 @@ def test_the_last_probe_is_listed(desk: Desk, engines: Engines) -> None:
     save_result(
         ProbeResult(
             engine="codex", executable=os.path.realpath(path), identity=identity(path), version="0.169.0",
-            verdict=Verdict.DEGRADED, capability=Capability.of(able), profile="resumable",
+            verdict=Verdict.DEGRADED, capability=able, profile="resumable",
             at=datetime(2026, 11, 22, 1, 2, 3, tzinfo=UTC), turngate="0.1.0",
         ),
         default_cache(),

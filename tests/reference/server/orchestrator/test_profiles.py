@@ -15,7 +15,7 @@ from turngate.files import default_cache
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate.process import Stop
 from turngate.process.executable import MARKER, identity
-from turngate.process.probe_results import Capability, ProbeResult, Verification, save_result, save_verification
+from turngate.process.probe_results import ProbeResult, Verification, save_result, save_verification
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT
 from turngate_reference.server.orchestrator.profiles import Profiles
@@ -79,7 +79,7 @@ def probed(engine: InstalledEngine, *, supported: bool, **changes: object) -> No
     result = ProbeResult(
         engine=engine.contract.engine, executable=os.path.realpath(engine.executable),
         identity=identity(engine.executable), version=engine.version, verdict=Verdict.COMPATIBLE,
-        capability=Capability.of(able), profile="resumable", at=datetime(2026, 11, 22, tzinfo=UTC), turngate="0.1.0",
+        capability=able, profile="resumable", at=datetime(2026, 11, 22, tzinfo=UTC), turngate="0.1.0",
     )  # fmt: skip
     save_result(structs.replace(result, **changes), default_cache())
 
