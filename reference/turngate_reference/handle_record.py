@@ -11,7 +11,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from turngate.errors import EnvironmentFailed
@@ -21,57 +22,50 @@ from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
 
 SCHEMA = "turngate.handle-record/1"
 _FAMILY, _, _VERSION = SCHEMA.rpartition("/")
-PROMPT_KEPT = 80
+_PROMPT_LENGTH = 80
 
 
-class HandleRecord(Struct, frozen=True):
-    """A conversation: its run, its engine's session (both None: not found) and how the engine is launched.
+class SessionReference(Struct, frozen=True):
+    """The engine's session id and the engine's own name of it; both None: no id was found."""
 
-    `locations` are variables that every later turn gets as turn 1 had them (None: unset); `served` says whether
-    `turngate serve` made the run.
-    """
+    field: str | None = None
+    value: str | None = None
 
-    handle: str
-    run_id: str
-    run_directory: Path
-    engine: str
-    session_field: str | None
-    session_value: str | None
+
+class LaunchSettings(Struct, frozen=True, kw_only=True):
+    """How every turn is launched; `locations` are variables that later turns get as turn 1 had them (None: unset)."""
+
     args: tuple[str, ...]
     mode: Mode
     model: str | None
     cwd: Path
-    locations: dict[str, str | None]
+    locations: dict[str, str | None] = {}
+
+
+class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A conversation: its run, its engine's session and how the engine is launched, as it is stored and printed.
+
+    `served` says whether `turngate serve` made the run.
+    """
+
+    schema: str = SCHEMA
+    handle: str
+    run_id: str
+    run_directory: Path
+    engine: str = field(name="agentName")
+    session: SessionReference = SessionReference()
+    launch: LaunchSettings
     state: str
     turns: int
     prompt: str
     created_at: str
     updated_at: str
-    served: bool
+    served: bool = False
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as it is stored and printed."""
-        return {
-            "schema": SCHEMA,
-            "handle": self.handle,
-            "runId": self.run_id,
-            "runDirectory": str(self.run_directory),
-            "agentName": self.engine,
-            "session": {"field": self.session_field, "value": self.session_value},
-            "launch": {
-                "args": list(self.args),
-                "mode": self.mode.value,
-                "model": self.model,
-                "cwd": str(self.cwd),
-                "locations": self.locations,
-            },
-            "state": self.state,
-            "turns": self.turns,
-            "prompt": self.prompt,
-            "createdAt": self.created_at,
-            "updatedAt": self.updated_at,
-            "served": self.served,
-        }
+        data: dict[str, Any] = msgspec.to_builtins(self, enc_hook=str)
+        return data
 
     def updated(self, **changes: Any) -> "HandleRecord":
         """Return the record with changes, and with the time of now."""
@@ -81,6 +75,15 @@ class HandleRecord(Struct, frozen=True):
     def touched(self) -> datetime:
         """When the record was last written."""
         return datetime.fromisoformat(self.updated_at)
+
+
+def new(run_directory: Path, engine: str, launch: LaunchSettings, prompt: str, **more: Any) -> HandleRecord:
+    """Return the record of a run that begins now; `more` are further fields."""
+    at, handle = now(), run_directory.name.rpartition("-")[2]
+    return HandleRecord(
+        handle=handle, run_id=run_directory.name, run_directory=run_directory, engine=engine, launch=launch,
+        prompt=" ".join(prompt.split())[:_PROMPT_LENGTH], created_at=at, updated_at=at, **more,
+    )  # fmt: skip
 
 
 class Unreadable(Struct, frozen=True):
@@ -116,18 +119,18 @@ def find(data: DataDir, prefix: str) -> HandleRecord:
         raise EnvironmentFailed(f"there is no handle {prefix!r} in {data.handles}", "see: turngate handles")
     if len(names) > 1 and prefix not in names:
         raise EnvironmentFailed(f"{prefix!r} may be any of {', '.join(names)}", "give more of its characters")
-    found = read(data.record(prefix if prefix in names else names[0]))
-    if isinstance(found, Unreadable):
-        raise EnvironmentFailed(f"the record {found.path} can't be read: {found.why}", "it is left as it is")
-    return found
+    record = read(data.record(prefix if prefix in names else names[0]))
+    if isinstance(record, Unreadable):
+        raise EnvironmentFailed(f"the record {record.path} can't be read: {record.why}", "it is left as it is")
+    return record
 
 
 def every(data: DataDir) -> Iterator[HandleRecord | Unreadable]:
     """Read all records, the newest first; those that can't be read come last."""
-    found = [read(path) for path in _paths(data)]
-    readable = [each for each in found if isinstance(each, HandleRecord)]
-    yield from sorted(readable, key=lambda each: each.touched, reverse=True)
-    yield from (each for each in found if isinstance(each, Unreadable))
+    records = [read(path) for path in _paths(data)]
+    readable = [record for record in records if isinstance(record, HandleRecord)]
+    yield from sorted(readable, key=lambda record: record.touched, reverse=True)
+    yield from (record for record in records if isinstance(record, Unreadable))
 
 
 def read(path: Path) -> HandleRecord | Unreadable:
@@ -137,36 +140,20 @@ def read(path: Path) -> HandleRecord | Unreadable:
         family, _, version = str(data["schema"]).rpartition("/")
         if family != _FAMILY or int(version) > int(_VERSION):
             return Unreadable(path, f"its format is {data['schema']}; this turngate reads up to {SCHEMA}")
-        return _from_json(data, path.stem)
+        return _checked(msgspec.convert(data, HandleRecord, dec_hook=lambda kind, text: kind(text)), path.stem)
     except OSError as error:
         return Unreadable(path, error.strerror or "it can't be opened")
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:
         return Unreadable(path, f"it is not a handle record ({type(error).__name__}: {error})")
 
 
-def _from_json(data: dict[str, Any], stem: str) -> HandleRecord:
-    session, launch = data["session"], data["launch"]
-    texts = [data[key] for key in ("handle", "runId", "runDirectory", "agentName", "state", "prompt")]
-    texts += [data["createdAt"], data["updatedAt"], launch["mode"], launch["cwd"], *launch["args"]]
-    locations, served = launch.get("locations", {}), data.get("served", False)
-    texts += list(locations)
-    optional = [session["field"], session["value"], launch["model"], *locations.values()]
-    if not all(isinstance(text, str) for text in texts) or not all(isinstance(o, str | None) for o in optional):
-        raise TypeError("a field is no text")
-    if not isinstance(launch["args"], list) or not isinstance(data["turns"], int) or not isinstance(served, bool):
-        raise TypeError("launch.args is no list, turns no number, or served no boolean")
-    if data["handle"] != stem or not re.fullmatch(f"[^/]+-{stem}", data["runId"]):
-        raise ValueError(f"it says that its handle is {data['handle']!r}, of run {data['runId']!r}")
-    if any(datetime.fromisoformat(data[key]).tzinfo is None for key in ("createdAt", "updatedAt")):
+def _checked(record: HandleRecord, stem: str) -> HandleRecord:
+    """Return the record, or raise ValueError: it is not that of its file, or a time is none."""
+    if record.handle != stem or not re.fullmatch(f"[^/]+-{stem}", record.run_id):
+        raise ValueError(f"it says that its handle is {record.handle!r}, of run {record.run_id!r}")
+    if any(datetime.fromisoformat(time).tzinfo is None for time in (record.created_at, record.updated_at)):
         raise ValueError("a time has no offset from UTC")
-    value = session["value"] or None  # an empty id is none
-    return HandleRecord(
-        handle=data["handle"], run_id=data["runId"], run_directory=Path(data["runDirectory"]),
-        engine=data["agentName"], session_field=session["field"] if value else None, session_value=value,
-        args=tuple(launch["args"]), mode=Mode(launch["mode"]), model=launch["model"], cwd=Path(launch["cwd"]),
-        locations=locations, state=data["state"], turns=data["turns"], prompt=data["prompt"],
-        created_at=data["createdAt"], updated_at=data["updatedAt"], served=served,
-    )  # fmt: skip
+    return record if record.session.value else replace(record, session=SessionReference())  # an empty id is none
 
 
 def _paths(data: DataDir) -> list[Path]:

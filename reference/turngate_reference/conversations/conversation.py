@@ -18,11 +18,10 @@ from turngate.process import ProcessTree, Stop
 from turngate.turn.envelope import Envelope
 from turngate.turn.read import TurnReader
 from turngate_reference import handle_record
-from turngate_reference.data_dir import DataDir
+from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.attempt import Attempt, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine, find_engine
-from turngate_reference.handle_record import PROMPT_KEPT, HandleRecord
-from turngate_reference.lock import locked
+from turngate_reference.handle_record import HandleRecord, LaunchSettings, SessionReference
 
 if TYPE_CHECKING:
     from turngate_reference.conversations.served import ServedRun
@@ -61,13 +60,8 @@ class Conversations(Struct, frozen=True):
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"there is no directory {cwd}", "make it, or give another --cwd")
         handle, directory = self.data.new_run(engine)
-        at = handle_record.now()
-        record = HandleRecord(
-            handle=handle, run_id=directory.name, run_directory=directory, engine=engine,
-            session_field=None, session_value=None, args=tuple(args), mode=mode, model=model,
-            cwd=(cwd or directory).absolute(), locations={}, state="unfinished", turns=1,
-            prompt=" ".join(prompt.split())[:PROMPT_KEPT], created_at=at, updated_at=at, served=False,
-        )  # fmt: skip
+        launch = LaunchSettings(args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute())
+        record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
         with self._locked(handle), _naming(handle):
             return self._attempt(record, installed, built, None)
 
@@ -90,28 +84,25 @@ class Conversations(Struct, frozen=True):
 
     def _continue(self, record: HandleRecord, message: str) -> Done:
         """Resume the session that a record names; the caller holds its lock."""
-        handle = record.handle
-        if record.session_value is None:
+        handle, launch, session = record.handle, record.launch, record.session.value
+        if session is None:
             raise EnvironmentFailed(
                 f"{handle} has no session to resume: its attempts reported no session id",
                 f"see {record.run_directory}, and start anew: turngate start {record.engine} …",
             )
-        for directory in (record.run_directory, record.cwd):
+        for directory in (record.run_directory, launch.cwd):
             if not directory.is_dir():
                 hint = f"put it back, or start anew: turngate start {record.engine} …"
                 raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
         installed = find_engine(record.engine, self.data, self.stop)
-        built = build.resume(
-            installed.contract, message, record.mode, record.session_value,
-            options=record.args, model=record.model,
-        )  # fmt: skip
+        built = build.resume(installed.contract, message, launch.mode, session, options=launch.args, model=launch.model)
         with _naming(handle):
-            return self._attempt(record.updated(turns=record.turns + 1), installed, built, record.session_value)
+            return self._attempt(record.updated(turns=record.turns + 1), installed, built, session)
 
     def _reply(self, run: "ServedRun", message: str) -> Done:
         """Reply to the question of a served run that waits."""
         record, done, news = run.reply(message, self.on_text, self.stop)
-        return Done(record, done, _is_other_session(done, record.session_value or ""), news)
+        return Done(record, done, _is_other_session(done, record.session.value or ""), news)
 
     def _locked(self, handle: str) -> AbstractContextManager[None]:
         return locked(self.data.lock(handle), handle)
@@ -129,7 +120,9 @@ class Conversations(Struct, frozen=True):
         try:
             done = attempt(
                 installed, built, reader, traces(record.run_directory, record.turns),
-                RunOptions(record.cwd, relocated(os.environ, record.locations), self.stop, new_tree=self.new_tree),
+                RunOptions(
+                    record.launch.cwd, relocated(os.environ, record.launch.locations), self.stop, new_tree=self.new_tree
+                ),
             )  # fmt: skip
         except Exception:
             handle_record.write(path, record.updated(state="failed"))
@@ -137,8 +130,7 @@ class Conversations(Struct, frozen=True):
         other_session = resumed is not None and _is_other_session(done, resumed)
         session = resumed or _reported(done)
         updated = record.updated(
-            session_field=installed.contract.handle.field if session else None,
-            session_value=session,
+            session=SessionReference(installed.contract.handle.field, session) if session else SessionReference(),
             state="failed" if other_session else _state(done),
         )
         handle_record.write(path, updated)

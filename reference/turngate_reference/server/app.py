@@ -12,8 +12,7 @@ from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
-from turngate_reference.data_dir import DataDir
-from turngate_reference.lock import locked
+from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines

@@ -13,9 +13,8 @@ from turngate.errors import EnvironmentFailed
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli.printing import row
 from turngate_reference.conversations.cli.turns import data_dir_option
-from turngate_reference.data_dir import DataDir, data_dir
+from turngate_reference.data_dir import DataDir, data_dir, locked
 from turngate_reference.handle_record import HandleRecord
-from turngate_reference.lock import locked
 
 if TYPE_CHECKING:
     from turngate_reference.conversations.served_states import ServedStates

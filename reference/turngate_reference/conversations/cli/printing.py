@@ -75,9 +75,9 @@ def diagnostics(done: Done) -> None:
         _note(f"{record.engine} exited with 0, but gave no answer; see {folder}")
     if done.other_session:
         back = f"{reading.session.handle_value} came back" if reading.session else "none can be told to have come back"
-        _note(f"asked for session {record.session_value}, but {back}: {visible(reading.handle.detail)}")
+        _note(f"asked for session {record.session.value}, but {back}: {visible(reading.handle.detail)}")
         _note("what was said before may be lost to it. The record keeps the session that was asked for.")
-    if record.session_value is None:
+    if record.session.value is None:
         _note(f"no session id was found: {visible(reading.handle.detail)}")
     if done.news:
         _note(visible(done.news))
@@ -94,7 +94,7 @@ def _ended(done: Done) -> str:
 
 def continuation(record: HandleRecord, command: str) -> None:
     """Print on stderr the handle and how to continue."""
-    if record.session_value is None:
+    if record.session.value is None:
         _note(f"handle {record.handle} (it can't be resumed)")
     else:
         _note(f"handle {record.handle}; to continue: {command} {record.handle} MESSAGE")

@@ -10,7 +10,7 @@ from typing import Any
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.process import Noted, end_orphans
-from turngate_reference.lock import locked
+from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision, failed
 from turngate_reference.server.orchestrator.run_files import Records

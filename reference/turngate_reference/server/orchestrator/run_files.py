@@ -15,7 +15,7 @@ from turngate.model import Mode
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import covering
-from turngate_reference.handle_record import PROMPT_KEPT, HandleRecord
+from turngate_reference.handle_record import HandleRecord, LaunchSettings, SessionReference
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import State
 from turngate_reference.server.store.rows import Run, own_cwd
@@ -37,7 +37,7 @@ class Records:
     def create(self, handle: str, directory: Path, request: dict[str, Any], workspace: Path | None) -> None:
         """Write the record of a run that has no turn yet; EnvironmentFailed if it can't be written."""
         cwd = workspace or own_cwd(directory)
-        handle_record.write(self.data.record(handle), _new(handle, directory, request, cwd))
+        handle_record.write(self.data.record(handle), _new(directory, request, cwd))
 
     def keep(self, run: Run, state: State, session: dict[str, Any] | None) -> None:
         """Write the record after a turn; a failure is only logged, since the store has the run."""
@@ -49,11 +49,12 @@ class Records:
 
 def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleRecord:
     """Return the record of a run that has had a turn."""
+    record = _new(run.run_directory, run.request, run.cwd)
     return replace(
-        _new(run.handle, run.run_directory, run.request, run.cwd),
-        session_field=_session_field(run) if session else None,
-        session_value=session["handle_value"] if session else None,
-        locations=run.locations, state=STATES[state], turns=run.turn_index, created_at=run.created_at,
+        record,
+        session=SessionReference(_session_field(run), session["handle_value"]) if session else SessionReference(),
+        launch=replace(record.launch, locations=run.locations),
+        state=STATES[state], turns=run.turn_index, created_at=run.created_at,
     )  # fmt: skip
 
 
@@ -113,15 +114,12 @@ def prepare_workspace(run: Run) -> str | None:
     return None
 
 
-def _new(handle: str, directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
-    at = handle_record.now()
-    return HandleRecord(
-        handle=handle, run_id=directory.name, run_directory=directory, engine=request["engine"],
-        session_field=None, session_value=None, args=tuple(request["engine_options"]),
-        mode=Mode(request["execution_mode"]), model=request.get("model"), cwd=cwd, locations={},
-        state=STATES[State.QUEUED], turns=0, prompt=" ".join(request["prompt"].split())[:PROMPT_KEPT],
-        created_at=at, updated_at=at, served=True,
-    )  # fmt: skip
+def _new(directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
+    launch = LaunchSettings(
+        args=tuple(request["engine_options"]), mode=Mode(request["execution_mode"]), model=request.get("model"), cwd=cwd
+    )
+    state = STATES[State.QUEUED]
+    return handle_record.new(directory, request["engine"], launch, request["prompt"], state=state, turns=0, served=True)
 
 
 def _session_field(run: Run) -> str:

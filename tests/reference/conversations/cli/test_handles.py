@@ -7,8 +7,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import Desk
-from turngate_reference.data_dir import data_dir
-from turngate_reference.lock import locked
+from turngate_reference.data_dir import data_dir, locked
 
 
 def test_the_list_is_newest_first(desk: Desk) -> None:
