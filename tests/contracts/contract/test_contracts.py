@@ -1,7 +1,9 @@
 """Every packaged contract is held to what all contracts promise, and four of them to their baselines."""
 
+import json
 import re
 from inspect import getmodule, getsource
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -273,3 +275,43 @@ def test_known_symptoms_are_all_there_are() -> None:
 def _named(source: str) -> set[str]:
     spelled = re.findall(r"symptom=(.+)\)$", source, re.MULTILINE)
     return {word for text in spelled for word in re.findall(r'"([a-z0-9-]+)"', text)}
+
+
+FIXTURES = Path(__file__).parents[3] / "fixtures"
+OFFERING = sorted(
+    (folder.parent.name, folder.name)
+    for folder in FIXTURES.glob("*/*")
+    if all((folder / turn / "requests.ndjson").is_file() for turn in ("main-first", "auto-first"))
+)
+
+
+def offered(engine: str, version: str, turn: str) -> set[str]:
+    """Return the tools of the request that offers most."""
+    lines = (FIXTURES / engine / version / turn / "requests.ndjson").read_text("utf-8").splitlines()
+    return max((set(json.loads(line)["tools"]) for line in lines), key=len, default=set())
+
+
+def test_what_is_lost_is_lost_in_the_recordings(subtests: pytest.Subtests) -> None:
+    """A tool that the model is offered in both modes is lost in another way, such as by a sandbox."""
+    for engine, version in OFFERING:
+        with subtests.test(release=f"{engine}@{version}"):
+            interactive, auto = (offered(engine, version, turn) for turn in ("main-first", "auto-first"))
+            assert interactive
+            for lost in load.contract(engine).at(version).tools_lost:
+                assert ({*lost.tools} <= auto - interactive) == (lost.why == "it is not offered to the model"), lost
+                assert {*lost.tools} <= auto
+
+
+@pytest.mark.parametrize("engine", sorted({engine for engine, _ in OFFERING}))
+def test_nothing_else_is_lost(engine: str) -> None:
+    """The contract names every tool that the newest recorded release offers in mode auto alone."""
+    version = max((v for e, v in OFFERING if e == engine), key=lambda v: [int(part) for part in v.split(".")])
+    named = {tool for lost in load.contract(engine).at(version).tools_lost for tool in lost.tools}
+    assert offered(engine, version, "auto-first") - offered(engine, version, "main-first") <= named
+
+
+@pytest.mark.parametrize("folder", sorted(FIXTURES.glob("codex/*/tool-call-first")), ids=lambda f: f.parent.name)
+def test_interactive_codex_is_read_only(folder: Path) -> None:
+    """The command that the model asked for could not write its file."""
+    said = (folder / "stdout").read_text("utf-8")
+    assert "Read-only file system" in said or "Permission denied" in said

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from turngate.contract import lint, load
 from turngate.contract.load import Contract, parse
 from turngate.errors import ContractError, NotCoveredError, NoVersionError
+from turngate.files import contract_files
 
 PACKAGED = Path(load.__file__).parents[1] / "engines" / "codex.yaml"
 SMALL = """\
@@ -683,3 +684,9 @@ def test_place_of_releases_is_told_where_there_is_one() -> None:
     """An engine that npm has is installed from there; the small one is nowhere."""
     assert load.contract("codex").at().npm
     assert small().at().npm is None
+
+
+@pytest.mark.parametrize("engine", load.engines())
+def test_packaged_contracts_read_the_same_either_way(engine: str) -> None:
+    """Data and places are those that the thorough reader gives."""
+    assert load.contract(engine).document == load.read(contract_files()[engine], f"engines/{engine}.yaml")

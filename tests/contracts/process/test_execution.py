@@ -7,7 +7,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from pytest_subprocess import FakeProcess
 
+from tests.contracts.process.fake_tree import FakeTree
 from tests.contracts.process.unruly import unruly
 from turngate.process import Ended, Leftover, ProcessOutcome, ProcessRequest, ProcessTree, Stdin, Stop, is_alive, run
 
@@ -296,3 +298,32 @@ def test_cpu_time_of_children_counts_once() -> None:
 def test_cpu_time_of_leftovers_counts() -> None:
     """What a child used that outlived the process is part of the sum."""
     assert run(unruly("leave", "warm-child")).cpu_seconds >= 0.2
+
+
+REQUEST = ProcessRequest(("engine", "exec"), Path("/"), {}, stdin=b"prompt")
+
+
+def test_run_reads_a_fake_process(fp: FakeProcess) -> None:
+    """A fake process with in-memory pipes is run like a real one."""
+    fp.register(["engine", "exec"], stdout=b"out", stderr=b"err", returncode=5)
+    outcome = run(REQUEST, new_tree=FakeTree)
+    assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 5)
+    assert (outcome.stdout, outcome.stderr) == (b"out", b"err")
+
+
+def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess) -> None:
+    """A stop reaches the fake alone: it gets the signal, and no real process does."""
+    stop, told = Stop(), threading.Event()
+
+    def hang(_: object) -> None:
+        stop.set()
+        assert told.wait(60)
+
+    recorder = fp.register(
+        ["engine", "exec"],
+        callback=hang,
+        signal_callback=lambda *_: told.set(),
+    )
+    assert run(REQUEST, stop=stop, new_tree=FakeTree).ended is Ended.STOPPED
+    assert recorder.first_call is not None
+    assert recorder.first_call.received_signals() == (signal.SIGTERM,)

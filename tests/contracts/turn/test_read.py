@@ -15,7 +15,7 @@ from turngate.contract.structs import EngineContract, Stream
 from turngate.model import AdapterTurnResult, Ended, EngineSessionHandle, Mode, Outcome, Repair
 from turngate.turn import read as answer
 from turngate.turn.framing import MAX_LOOKS
-from turngate.turn.read import TurnReader, TurnReading, read_turn
+from turngate.turn.read import FinalText, TurnReader, TurnReading, read_turn
 from turngate.turn.session_id import HandleProblem
 
 AUTO, INTERACTIVE = Mode.AUTO, Mode.INTERACTIVE
@@ -585,3 +585,73 @@ def test_failure_without_a_place_for_its_reason_gives_none() -> None:
 def test_empty_answer_is_an_answer() -> None:
     """An agent that ends with an empty text said just that."""
     assert read(CODEX, "", AUTO).result.final_data == {"text": ""}
+
+
+PARTS = 200_000
+
+
+class Counted(str):
+    """A text that counts the characters that are touched when it is joined to others."""
+
+    __slots__ = ()
+    touched = 0
+
+    def __radd__(self, before: str) -> str:
+        """Join it to a text, all of which is copied."""
+        Counted.touched += len(before) + len(self)
+        return str(before) + str(self)
+
+    def encode(self, encoding: str = "utf-8", errors: str = "strict") -> bytes:
+        """Return its own bytes."""
+        Counted.touched += len(self)
+        return super().encode(encoding, errors)
+
+
+def part(text: str, message: str = "m") -> dict[str, object]:
+    """Return a record of OpenCode that holds a part of a message."""
+    return {"type": "text", "sessionID": IDS["opencode"], "part": {"messageID": message, "text": text}}
+
+
+def test_many_small_parts_are_each_touched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Joining costs what the parts are long, not that times their number."""
+    monkeypatch.setattr(Counted, "touched", 0)
+    reader = TurnReader(NEWEST["opencode"], Mode.AUTO)
+    for number in range(2000):
+        reader._take_text(part(Counted("some words")), number)
+    assert reader.finish(0).final_text == "some words" * 2000
+    assert Counted.touched == 2000 * len("some words")
+
+
+def test_a_transcript_of_many_small_parts_is_read_whole() -> None:
+    """Two hundred thousand parts of one message are the answer, in the order in which they came."""
+    reader = TurnReader(NEWEST["opencode"], Mode.AUTO)
+    for first in range(0, PARTS, 1000):
+        reader.feed("stdout", lines(*(part(f"{number:06}|") for number in range(first, first + 1000))).encode())
+    said = reader.finish(0).final_text
+    assert said == "".join(f"{number:06}|" for number in range(PARTS))
+
+
+@pytest.mark.parametrize(
+    "texts, kept",
+    [
+        ([("abcd", "m"), ("efgh", "m"), ("ijkl", "m")], "abcdefg"),
+        ([("äöü", "m"), ("ß", "m")], "äöü"),
+        ([("abcdefghij", "m")], "abcdefg"),
+        ([("abcdefghij", None)], "abcdefghij"),
+        ([("abcdefghij", "m"), ("k", "n")], "k"),
+        ([("a", "m"), ("b", None), ("c", "m")], "c"),
+        ([("", "m")], ""),
+        ([], None),
+    ],
+)
+def test_an_answer_is_bounded_in_bytes(
+    texts: list[tuple[str, str | None]], kept: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Parts are kept up to the limit, which never leaves half a character; another group begins anew."""
+    monkeypatch.setattr(answer, "MAX_FINAL", 7)
+    collected = FinalText()
+    for text, group in texts:
+        collected.take(text, group)
+        assert collected.text is not None
+    assert collected.text == kept
+    assert len(collected._joined) <= 7

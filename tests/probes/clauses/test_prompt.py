@@ -6,11 +6,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.probes import turns as t
+from turngate.contract import load
 from turngate.contract.launch import PromptChannel
 from turngate.model import Mode
+from turngate_probes.clauses.prompt import acts_unasked
 from turngate_probes.clauses.registry import SkippedError
 from turngate_probes.harness.cases import FORGED, IMITATION, QUESTION
 from turngate_probes.harness.observations import NotSeenError, Turn
+from turngate_probes.stub_model import Exchange
 
 AUTO = (t.turn("auto/first", mode=Mode.AUTO), t.resumed("auto/again", "auto/first", mode=Mode.AUTO))
 STDIN_ALONE = replace(t.CODEX, launch=replace(t.CODEX.launch, prompt=(PromptChannel("stdin", ("-",)),)))
@@ -182,3 +185,26 @@ def test_what_arrived_in_a_recording_is_unknown(clause: str) -> None:
     turn = t.turn("flag-prompts/first" if "flag" in clause else "large-prompt/first", requests=None)
     with pytest.raises(NotSeenError):
         t.found(clause, turn)
+
+
+GEMINI = load.contract("gemini").at("0.61.0")
+
+
+@pytest.mark.parametrize(
+    "requests, shown",
+    [
+        ((t.exchange(tools=("read_file", "write_file", "replace")),), "write_file, replace"),
+        ((t.exchange(tools=("read_file",)), t.exchange(tools=("run_shell_command",))), "run_shell_command"),
+        ((t.exchange(tools=("read_file",)), t.exchange(tools=())), ""),
+        ((t.exchange(tools=()),), None),
+        ((), None),
+    ],
+)
+def test_tools_show_the_approval(requests: tuple[Exchange, ...], shown: str | None) -> None:
+    """Tools that write show it, other tools that they are withheld, and no tools show nothing."""
+    assert acts_unasked(t.turn("main/first", requests=requests), GEMINI) == shown
+
+
+def test_unwatched_requests_show_nothing() -> None:
+    """A recording without requests says nothing of the approval."""
+    assert acts_unasked(t.turn("main/first", requests=None), GEMINI) is None

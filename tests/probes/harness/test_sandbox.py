@@ -1,5 +1,6 @@
 """The sandbox: its directories, its environment, its end."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.probes import turns as t
 from turngate.contract.structs import Hermetic, SetupFile
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.harness.sandbox import Sandbox, sandbox, secrets_of, sweep
+from turngate_probes.harness.sandbox import Sandbox, sandbox, save_streams, secrets_of, sweep
 
 HERMETIC = Hermetic(
     env={"ENGINE_HOME": "{home}/.engine", "HOME": "{home}/own"},
@@ -150,3 +152,22 @@ def test_secrets_of_the_account_are_found_by_the_names_of_variables(tmp_path: Pa
         assert box.without_secrets(b"x abcdefgh y abcdef /home/me") == b"x <secret> y <secret> /home/me"
         assert box.env(HERMETIC, box.work) == {**account, "PWD": str(box.work)}
         assert not (box.home / ".engine").exists()
+
+
+def test_a_turn_is_kept_whole(tmp_path: Path) -> None:
+    """Command, both streams and each request lie in a folder named for the step."""
+    requests = (t.exchange(body=b"first"), t.exchange(body=b"second"))
+    turn = t.turn("main/first", stderr=b"\xffwarning", requests=requests)
+    save_streams(turn, tmp_path)
+    folder = tmp_path / "turns" / "first"
+    assert (folder / "stdout").read_bytes() == turn.stdout
+    assert (folder / "stderr").read_bytes() == b"\xffwarning"
+    assert [(folder / f"request-{i}.json").read_bytes() for i in (1, 2)] == [b"first", b"second"]
+    command = json.loads((folder / "command.json").read_text())
+    assert command == {"argv": list(turn.argv), "exit_code": 0, "ended": "exit"}
+
+
+def test_a_page_is_kept_without_requests(tmp_path: Path) -> None:
+    """A plain command has no requests to keep."""
+    save_streams(t.page("static/help-1", "usage"), tmp_path)
+    assert sorted(path.name for path in (tmp_path / "turns/help-1").iterdir()) == ["command.json", "stderr", "stdout"]

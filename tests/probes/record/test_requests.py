@@ -11,8 +11,20 @@ from hypothesis import strategies as st
 
 from turngate.contract import load
 from turngate.errors import ContractError
+from turngate_probes.harness.cases import FILLER
 from turngate_probes.record import replay
-from turngate_probes.record.requests import CUT, LONG, MARK, approval_signs, excess, own_text, read_requests, tool_name
+from turngate_probes.record.requests import (
+    CUT,
+    LONG,
+    MARK,
+    approval_signs,
+    excess,
+    lengthened,
+    own_text,
+    read_requests,
+    shortened,
+    tool_name,
+)
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 CODEX = load.contract("codex").at("0.169.0")
@@ -132,3 +144,22 @@ def test_a_request_of_another_shape_is_not_read(release: Path, changes: dict[str
         read_requests(file.parent)
     assert (told.value.file, told.value.line) == (str(file), 1)
     assert message in told.value.message
+
+
+@given(st.text(max_size=50), st.integers(0, 6000), st.text(max_size=50))
+def test_a_recipe_gives_the_text_again(before: str, count: int, after: str) -> None:
+    """Whatever is shortened can be had back whole."""
+    text = before + (FILLER * 200)[:count] + after
+    assert lengthened(shortened(text)) == text
+
+
+def test_long_filled_text_becomes_short() -> None:
+    """A prompt of 200 KB is a few words; a short one stays itself."""
+    recipe = shortened("a " + FILLER * 5000 + " z")
+    assert recipe == {"before": "a ", "repeated": FILLER, "characters": len(FILLER) * 5000, "after": " z"}
+    assert shortened("hello") == "hello"
+
+
+def test_long_text_of_another_kind_stays() -> None:
+    """Text without the filler is kept as it is."""
+    assert shortened("x" * (LONG + 1)) == "x" * (LONG + 1)

@@ -1,4 +1,4 @@
-"""Kept processes: the checks on visits made by hand; the whole way is played by test_played and by the drifts."""
+"""Kept processes: the checks on visits made by hand; the whole way is played by test_server_level and by the drifts."""
 
 import pytest
 from msgspec.structs import replace

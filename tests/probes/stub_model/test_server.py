@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from turngate_probes.stub_model import Cut, Hang, Refuse, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model import Cut, Hang, Refuse, Rule, StubBackend, Text, ToolCall, refused_port
 
 _GENERATING = {
     "/v1/responses": {"input": "hi"},
@@ -231,3 +231,14 @@ def test_only_in_its_context() -> None:
     """A backend that was not entered says so."""
     with pytest.raises(RuntimeError, match="entered"):
         _ = StubBackend().url
+
+
+def test_refused() -> None:
+    """While the port is held, connections to it are refused and no one else gets it."""
+    with refused_port() as port:
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=20)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", port))
