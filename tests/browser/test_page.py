@@ -8,8 +8,7 @@ import pytest
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.probes.gate import views
 from tests.probes.report import samples
-from turngate_probes.gate.page import page as gate_page
-from turngate_probes.gate.presentation import GateReport
+from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.page import page
 from turngate_probes.report.structs import ProbeReport
 
@@ -38,8 +37,7 @@ def _opened(tab: Browser, tmp_path: Path) -> Opened:
     def opened(
         report: ProbeReport | GateReport, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True
     ) -> Browser:
-        rendered = page(report) if isinstance(report, ProbeReport) else gate_page(report)
-        (tmp_path / "page.html").write_text(rendered, "utf-8")
+        (tmp_path / "page.html").write_text(page(report), "utf-8")
         tab.open(tmp_path / "page.html", size, dark=dark, script=script)
         return tab
 
@@ -221,8 +219,8 @@ def test_the_page_of_a_gate_can_be_read(
     """The outcome is the headline, what differs is a table that scrolls by itself, and all text stands out."""
     report = make()
     tab = opened(report, size, dark=dark)
-    assert report["new"]["release"] in tab.ask("document.querySelector('h1').innerText")
-    assert f"Exit code {report['exit_code']}" in tab.ask("document.querySelector('.lead').innerText")
+    assert report.new.release in tab.ask("document.querySelector('h1').innerText")
+    assert f"Exit code {report.exit_code}" in tab.ask("document.querySelector('.lead').innerText")
     assert tab.ask("document.documentElement.scrollWidth") == size[0]
     for selector in (".gate h2", ".gate li", ".must", ".gate th", ".gate td", ".impact", ".cell:not(.off)"):
         if tab.ask(f"document.querySelector({selector!r}) !== null"):

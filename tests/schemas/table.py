@@ -11,6 +11,7 @@ FOLDER = Path(load.__file__).parents[1] / "schema"
 SCHEMAS: Mapping[str, Callable[[], Schema]] = {
     "engine": contracts.engine,
     "simulation": contracts.simulation,
+    "gate-report": reports.gate_report,
     "probe-events": reports.probe_events,
     "probe-report": reports.probe_report,
 }

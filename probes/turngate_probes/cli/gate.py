@@ -38,17 +38,22 @@ def gate(new: str, **asked: Any) -> int:
     Exit codes: 0 it may; 1 something breaks that the baseline does not excuse; 2 it could not be answered;
     130 interrupted.
     """
-    from turngate_probes import report  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from turngate_probes.gate import command  # noqa: PLC0415
+    from turngate_probes.gate import command  # noqa: PLC0415 - imported when asked for, so that --help is quick
     from turngate_probes.gate.accept import accept  # noqa: PLC0415
     from turngate_probes.gate.accept.targets import accept_target  # noqa: PLC0415
     from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
+    from turngate_probes.report.build import INTERRUPTED_CODE  # noqa: PLC0415
+    from turngate_probes.report.publish import console_for, publish  # noqa: PLC0415
 
     into = accept_target(asked.pop("contracts"), accept=asked.pop("accept"))
-    ordered = command.GateCommand.of(new, asked.pop("old"), **asked)
-    console, interrupt = report.console_for(asked["json_to"]), Interrupt()
+    json_to, reports = asked.pop("json_to"), asked.pop("reports")
+    question = command.question(new, asked.pop("old"), **asked)
+    console, interrupt = console_for(json_to), Interrupt()
     with interrupting(interrupt.set):
-        code, found = command.run(ordered, console, interrupt)
-        if into is not None and found is not None:
-            accept(found, into, ordered.question.new, ordered.question.settings, interrupt, console)
+        report = command.answer(question, console, interrupt)
+        if report is None:
+            return INTERRUPTED_CODE
+        code = publish(report, console, json_to, reports)
+        if into is not None:
+            accept(report, into, question.new, question.settings, interrupt, console)
     return code

@@ -62,16 +62,15 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 
     Exit codes are those of `probe`.
     """
-    from turngate_probes import report  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from turngate_probes.matrix import command  # noqa: PLC0415
+    from turngate_probes.matrix import command  # noqa: PLC0415 - imported when asked for, so that --help is quick
     from turngate_probes.matrix.run import matrix_settings  # noqa: PLC0415
     from turngate_probes.releases.selection import known_clauses  # noqa: PLC0415
+    from turngate_probes.report.publish import console_for, publish  # noqa: PLC0415
 
     if asked["merge"]:
         folders = [Path(folder) for folder in subjects]
         answers = command.merged(folders, strict=asked["strict"])
-        console = report.console_for(asked["json_to"])
-        return report.publish_report(answers, console, folders[0], asked["json_to"], asked["reports"])
+        return publish(answers, console_for(asked["json_to"]), asked["json_to"], asked["reports"], folders[0])
     if len(subjects) > 1 or not asked["versions"]:
         raise click.UsageError("give one ENGINE and its --versions, or --merge and the folders of shards")
     engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])

@@ -64,14 +64,16 @@ def probe(  # noqa: PLR0913 - as it has options
     from dataclasses import replace  # noqa: PLC0415
 
     from turngate.contract import load  # noqa: PLC0415
-    from turngate_probes import report  # noqa: PLC0415
     from turngate_probes.cli.live import CLAUSES, consented, steps  # noqa: PLC0415
     from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
     from turngate_probes.harness.runner import CaseRunner  # noqa: PLC0415
-    from turngate_probes.journal.journal import Journal  # noqa: PLC0415
+    from turngate_probes.journal.journal import Journal, read  # noqa: PLC0415
     from turngate_probes.probe import Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
     from turngate_probes.releases.selection import known_clauses  # noqa: PLC0415
     from turngate_probes.releases.source import Release, Target, parse_target  # noqa: PLC0415
+    from turngate_probes.report.build import build  # noqa: PLC0415
+    from turngate_probes.report.progress import live  # noqa: PLC0415
+    from turngate_probes.report.publish import console_for, publish  # noqa: PLC0415
 
     is_live, account = level == "live", None
     if is_live and (clauses or keep or not targets):
@@ -80,15 +82,15 @@ def probe(  # noqa: PLR0913 - as it has options
     subjects: Sequence[Target | Release] = asked
     only = CLAUSES if is_live else known_clauses(clauses, level)
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict, only)
-    console = report.console_for(json_to)
+    console = console_for(json_to)
     with ExitStack() as stack:
         if is_live:
             # a signal at the question ends the command, as anywhere else
             subjects = stack.enter_context(consented(asked, yes=yes))
             settings, account = replace(settings, jobs=1, more=(steps(),)), dict(os.environ)
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep, account=account)
-        path, listener = journal_path(keep), stack.enter_context(report.live(console))
+        path, listener = journal_path(keep), stack.enter_context(live(console))
         journal = stack.enter_context(closing(Journal(path, [listener])))
         stack.enter_context(interrupting(runner.interrupt.set))
         Probe(settings, journal, runner).run(subjects)
-    return report.publish(path, console, json_to, reports)
+    return publish(build(read(path)), console, json_to, reports, path)

@@ -20,7 +20,7 @@ def report_option(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def _checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
     if paths:
-        from turngate_probes.report.files import wrong_suffix  # noqa: PLC0415 - so that --help is quick
+        from turngate_probes.report.publish import wrong_suffix  # noqa: PLC0415 - so that --help is quick
 
         for wrong in filter(None, map(wrong_suffix, paths)):
             raise click.BadParameter(wrong)
@@ -47,15 +47,12 @@ def report(sources: tuple[Path, ...], json_to: str | None, reports: tuple[Path, 
     Exit codes are those of the probes or the gate; what is no report ends with 2.
     """
     from turngate.errors import EnvironmentFailed  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from turngate_probes import report as rendering  # noqa: PLC0415
     from turngate_probes.gate.load import load_gate  # noqa: PLC0415
-    from turngate_probes.gate.publish import publish  # noqa: PLC0415
     from turngate_probes.report.load import joined, load_report  # noqa: PLC0415
+    from turngate_probes.report.publish import console_for, publish  # noqa: PLC0415
 
     gates = [gate for gate in map(load_gate, sources) if gate]
     if gates and len(sources) > 1:
         raise EnvironmentFailed("the report of a gate can't be joined with others", "give it alone")
-    if gates:
-        return publish(gates[0], rendering.console_for(json_to), json_to, reports)
-    found = joined([load_report(source) for source in sources], sources)
-    return rendering.publish_report(found, rendering.console_for(json_to), sources[0], json_to, reports)
+    found = gates[0] if gates else joined([load_report(source) for source in sources], sources)
+    return publish(found, console_for(json_to), json_to, reports, sources[0])

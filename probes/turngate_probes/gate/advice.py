@@ -2,37 +2,37 @@
 
 from collections.abc import Iterator, Sequence
 
-from turngate.contract.clauses import Severity
+from turngate.contract.clauses import Result, Severity
 from turngate.contract.load import catalogue
 from turngate.contract.structs import EngineContract
-from turngate_probes.gate.classify import Difference, Impact
+from turngate_probes.report.gate_structs import Difference, Impact
 from turngate_probes.report.structs import ReleaseReport
 
 NOTHING = "An orchestrator has to change nothing."
 UNKNOWN = "What an orchestrator must change is not known, since not everything could be asked."
-WEIGHED = (Impact.BREAKING, Impact.DEGRADED)
 MOST = 12
-TOLD_APART = ("clause", "claim", "deviation")
-SEVERITIES = [severity.value for severity in Severity]
+TOLD_APART = ("clause", "deviation")
 
 
 def advice(
-    new: ReleaseReport, found: Sequence[Difference], was: EngineContract | None, now: EngineContract | None
+    new: ReleaseReport, compared: Sequence[Difference], was: EngineContract | None, now: EngineContract | None
 ) -> str:
     """Write the paragraph; `was` and `now` are the contracts of the two releases, None if unknown."""
-    said = list(dict.fromkeys([*_failing(new), *_compensations(was, now), *_claims(found), *_surface(found)]))
-    if not said:
-        return NOTHING
-    more = [f"{len(said) - MOST} more points are in the report."] if len(said) > MOST else []
-    return " ".join([*said[:MOST], *more])
+    costly = [row for row in compared if row.impact in (Impact.BREAKING, Impact.DEGRADED)]
+    claims = [_claim(row) for row in costly if row.kind == "claim"]
+    surface = [_surface(row) for row in costly if row.kind not in (*TOLD_APART, "claim")]
+    points = list(dict.fromkeys([*_failing(new), *_compensations(was, now), *claims, *surface]))
+    more = [f"{len(points) - MOST} more points are in the report."] if len(points) > MOST else []
+    return " ".join([*points[:MOST], *more]) or NOTHING
 
 
 def _failing(new: ReleaseReport) -> Iterator[str]:
     """Return what a clause that fails costs; that of an informative one is nothing."""
-    for each in sorted(new.clauses, key=lambda clause: SEVERITIES.index(clause.severity)):
-        known = next((clause for clause in catalogue().clauses if clause.id == each.id), None)
-        if each.result == "fail" and each.severity != "informative" and known:
-            yield f"{each.id} fails, and {known.why[0].lower()}{known.why[1:]}"
+    why = {clause.id: clause.why for clause in catalogue().clauses}
+    for severity in (Severity.BREAKING, Severity.DEGRADED):
+        for clause in new.clauses:
+            if (clause.result, clause.severity) == (Result.FAIL, severity) and clause.id in why:
+                yield f"{clause.id} fails, and {why[clause.id][0].lower()}{why[clause.id][1:]}"
 
 
 def _compensations(was: EngineContract | None, now: EngineContract | None) -> Iterator[str]:
@@ -42,27 +42,16 @@ def _compensations(was: EngineContract | None, now: EngineContract | None) -> It
         yield f"It must {after[clause, symptom].compensation} ({clause})."
 
 
-def _claims(found: Sequence[Difference]) -> Iterator[str]:
-    for each in found:
-        if each.kind != "claim" or each.impact not in WEIGHED:
-            continue
-        if each.before is None:
-            yield f"It must know {each.after} ({each.subject.partition(':')[0]}): {each.detail}."
-        elif each.after is None:
-            yield f"It must not pass {each.before} any more: {each.detail}."
-        else:
-            yield f"Where it wrote {each.subject} down as {each.before} it must write {each.after}."
+def _claim(row: Difference) -> str:
+    if row.before is None:
+        return f"It must know {row.after} ({row.subject.partition(':')[0]}): {row.detail}."
+    if row.after is None:
+        return f"It must not pass {row.before} any more: {row.detail}."
+    return f"Where it wrote {row.subject} down as {row.before} it must write {row.after}."
 
 
-def _surface(found: Sequence[Difference]) -> Iterator[str]:
-    for each in found:
-        if each.kind not in TOLD_APART and each.impact in WEIGHED:
-            yield f"The {each.kind} {each.subject} {_change(each)}: {each.detail}."
-
-
-def _change(each: Difference) -> str:
-    if each.after is None:
-        return "is gone"
-    if each.before is None or each.before == each.after:
-        return f"is {each.after}"
-    return f"{each.before} became {each.after}"
+def _surface(row: Difference) -> str:
+    change = "is gone" if row.after is None else f"{row.before} became {row.after}"
+    if row.after is not None and row.before in (None, row.after):
+        change = f"is {row.after}"
+    return f"The {row.kind} {row.subject} {change}: {row.detail}."

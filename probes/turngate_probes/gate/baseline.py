@@ -1,56 +1,43 @@
 """The failures that are expected: a file that excuses clauses in a range of releases, until they pass."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-
-from msgspec import Struct
+from typing import Literal
 
 from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.versions import Range
 from turngate.errors import ContractError, EnvironmentFailed
+from turngate_probes.report.gate_structs import Entry
 
-SCHEMA = "gate-baseline"
+BASELINE_SCHEMA = "gate-baseline"
 # what may be excused though it is no clause: a tool that runs unasked in mode interactive
 UNASKED = "interactive.tool-call"
 
 
-class Entry(Struct, frozen=True):
-    """An expected failure; `at` is where it stands in its file."""
-
-    engine: str
-    clause: str
-    reason: str
-    since: str | None = None
-    until: str | None = None
-    at: str = ""
-
-    def covers(self, engine: str, version: str | None) -> bool:
-        """Return whether a release may fail by this entry."""
-        return self.engine == engine and Range(self.since, self.until).covers(version)
-
-
-def read(path: Path) -> tuple[Entry, ...]:
-    """Read a baseline file; ContractError says where it is wrong, EnvironmentFailed that it can't be read."""
+def read(path: Path, engine: str) -> tuple[Entry, ...]:
+    """Read an engine's entries in a baseline; ContractError says where it is wrong, EnvironmentFailed: no file."""
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
         raise EnvironmentFailed(f"the baseline {path} can't be read: {error.strerror}", "see --baseline") from error
     document = load.parse(text, str(path))
-    wrong = next(load.schema_errors(document, SCHEMA), None) or next(_wrong(document), None)
+    wrong = next(load.schema_errors(document, BASELINE_SCHEMA), None) or next(_wrong(document), None)
     if wrong:
         raise wrong
     return tuple(
-        Entry(**each, at=f"{path}:{document.marks[i,][0]}") for i, each in enumerate(document.data or ())
-    )  # fmt: skip
+        Entry(row["clause"], row.get("since"), row.get("until"), row["reason"], f"{path}:{document.marks[i,][0]}")
+        for i, row in enumerate(document.data or ())
+        if row["engine"] == engine
+    )
 
 
-def concerning(entries: Sequence[Entry], engine: str, version: str | None) -> tuple[Entry, ...]:
+def concerning(entries: Iterable[Entry], version: str | None) -> list[Entry]:
     """Choose the entries that speak of a release."""
-    return tuple(each for each in entries if each.covers(engine, version))
+    return [entry for entry in entries if Range(entry.since, entry.until).covers(version)]
 
 
-def state(result: Result, *, breaks: bool) -> str:
+def state(result: Result, *, breaks: bool) -> Literal["excuses", "passes", "not_asked"]:
     """Return what an entry does, by its clause's result: `excuses` a failure, `passes` now, or is `not_asked`.
 
     `breaks`: a breaking difference is about what the entry names.
@@ -62,13 +49,12 @@ def state(result: Result, *, breaks: bool) -> str:
 
 def _wrong(document: load.Document) -> Iterator[ContractError]:
     known = {clause.id for clause in load.catalogue().clauses} | {UNASKED}
-    for i, each in enumerate(document.data or ()):
-        since, until = each.get("since"), each.get("until")
-        if each["clause"] not in known:
-            yield document.error((i, "clause"), f"no clause {each['clause']!r}", "see clauses.yaml")
-        if each["engine"] not in load.engines():
-            yield document.error((i, "engine"), f"no engine {each['engine']!r}", f"there are {load.engines()}")
+    for i, row in enumerate(document.data or ()):
+        since, until = row.get("since"), row.get("until")
+        if row["clause"] not in known:
+            yield document.error((i, "clause"), f"no clause {row['clause']!r}", "see clauses.yaml")
+        if row["engine"] not in load.engines():
+            yield document.error((i, "engine"), f"no engine {row['engine']!r}", f"there are {load.engines()}")
         if since and until and not Range(since, until).covers(since):
-            yield document.error(
-                (i, "until"), f"{until} is not after {since}", "`until` is the first that is expected to pass"
-            )
+            hint = "`until` is the first that is expected to pass"
+            yield document.error((i, "until"), f"{until} is not after {since}", hint)

@@ -7,7 +7,7 @@ import msgspec
 
 from turngate.contract.structs import EngineContract
 from turngate.sanitize import bounded, command_line
-from turngate_probes.gate.classify import Difference, Impact
+from turngate_probes.report.gate_structs import Difference, Impact
 
 ARGV = ("start", "resume", "auto", "interactive", "model")
 # what an orchestrator without contracts would have written down itself
@@ -25,7 +25,7 @@ def _argv(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
         before, after = getattr(was.launch, key), getattr(now.launch, key)
         if before != after:
             old, new = command_line(before, LONGEST) or "nothing", command_line(after, LONGEST) or "nothing"
-            yield Difference("claim", f"launch.{key}", old, new, Impact.DEGRADED, "the arguments are other ones")
+            yield _claim(f"launch.{key}", old, new, Impact.DEGRADED, "the arguments are other ones")
 
 
 def _flags(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
@@ -37,9 +37,9 @@ def _flags(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
         for flag in sorted(before ^ after):
             name = f"{section}: {flag}"
             if flag in before:
-                yield Difference("claim", name, flag, None, gone, "the engine does not know it any more")
+                yield _claim(name, flag, None, gone, "the engine does not know it any more")
             else:
-                yield Difference("claim", name, None, flag, new, why_new)
+                yield _claim(name, None, flag, new, why_new)
 
 
 def _read(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
@@ -48,7 +48,7 @@ def _read(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
         if before != after:
             old, new = _shown(before, after), _shown(after, before)
             detail = "turns are read, or sessions found, otherwise"
-            yield Difference("claim", section, old, new, Impact.DEGRADED, detail)
+            yield _claim(section, old, new, Impact.DEGRADED, detail)
 
 
 def _deviations(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
@@ -61,6 +61,10 @@ def _deviations(was: EngineContract, now: EngineContract) -> Iterator[Difference
         else:
             detail = "the contract declares it no more"
             yield Difference("deviation", f"{clause} {symptom}", symptom, None, Impact.ADDITIVE, detail, clause)
+
+
+def _claim(subject: str, before: str | None, after: str | None, impact: Impact, detail: str) -> Difference:
+    return Difference("claim", subject, before, after, impact, detail, None)
 
 
 def _shown(value: Any, other: Any) -> str:

@@ -1,69 +1,15 @@
-"""What a difference between two releases costs an orchestrator: two tables, and nothing that knows an engine.
+"""What a difference between two releases costs an orchestrator; nothing here knows an engine.
 
 Only the surface that the contract uses can be breaking.
 """
 
 from enum import StrEnum
 
-from msgspec import Struct
-
 from turngate.contract.clauses import Result, Severity
+from turngate_probes.report.gate_structs import Impact
 
-
-class Impact(StrEnum):
-    """What a difference costs, worst first."""
-
-    BREAKING = "breaking"
-    DEGRADED = "degraded"
-    ADDITIVE = "additive"
-    NONE = "none"
-
-
-class Difference(Struct, frozen=True):
-    """One thing in which two releases differ.
-
-    `kind` is clause, option, event, key, tool, call, claim or deviation; `before` and `after` are what each release
-    shows of the `subject` (None: nothing); `clause` is the promise that the difference is about, by which a baseline
-    excuses it.
-    """
-
-    kind: str
-    subject: str
-    before: str | None
-    after: str | None
-    impact: Impact
-    detail: str
-    clause: str | None = None
-
-
-# what became of a clause; a pair that is not here says nothing
-_LOST, _WEAKER, _GAINED = "lost", "weaker", "gained"
-CHANGES = {
-    (Result.PASS, Result.FAIL): _LOST,
-    (Result.DEVIATES, Result.FAIL): _LOST,
-    (Result.UNSUPPORTED, Result.FAIL): _LOST,
-    (Result.NOT_RUN, Result.FAIL): _LOST,
-    (Result.PASS, Result.DEVIATES): _WEAKER,
-    (Result.PASS, Result.UNSUPPORTED): _WEAKER,
-    (Result.DEVIATES, Result.UNSUPPORTED): _WEAKER,
-    (Result.NOT_RUN, Result.DEVIATES): _WEAKER,
-    (Result.NOT_RUN, Result.UNSUPPORTED): _WEAKER,
-    (Result.FAIL, Result.PASS): _GAINED,
-    (Result.FAIL, Result.DEVIATES): _GAINED,
-    (Result.FAIL, Result.UNSUPPORTED): _GAINED,
-    (Result.DEVIATES, Result.PASS): _GAINED,
-    (Result.UNSUPPORTED, Result.PASS): _GAINED,
-    (Result.UNSUPPORTED, Result.DEVIATES): _GAINED,
-    (Result.NOT_RUN, Result.PASS): _GAINED,
-}
-COST = {
-    (_LOST, Severity.BREAKING): Impact.BREAKING,
-    (_LOST, Severity.DEGRADED): Impact.DEGRADED,
-    (_WEAKER, Severity.BREAKING): Impact.DEGRADED,
-    (_WEAKER, Severity.DEGRADED): Impact.DEGRADED,
-    (_GAINED, Severity.BREAKING): Impact.ADDITIVE,
-    (_GAINED, Severity.DEGRADED): Impact.ADDITIVE,
-}
+# a clause that was not run says nothing of what it was before, and less than any result but a pass of what it is now
+WORST_RESULT_FIRST = (Result.FAIL, Result.UNSUPPORTED, Result.DEVIATES, Result.NOT_RUN, Result.PASS)
 
 
 class Use(StrEnum):
@@ -78,39 +24,28 @@ class Use(StrEnum):
     NONE = "none"
 
 
-# by what became of it, its use, and whether the clause that shows it holds in the newer release
-SURFACE = {
-    ("gone", Use.RELIES, False): Impact.BREAKING,
-    ("gone", Use.RELIES, True): Impact.DEGRADED,
-    ("gone", Use.OFFERS, False): Impact.BREAKING,
-    ("gone", Use.OFFERS, True): Impact.BREAKING,
-    ("gone", Use.NONE, False): Impact.NONE,
-    ("gone", Use.NONE, True): Impact.NONE,
-}
-
-# what became of a tool call, by mode
-CALLS = {
-    ("interactive", "executed"): Impact.BREAKING,
-    ("interactive", "hangs"): Impact.DEGRADED,
-    ("interactive", "failed"): Impact.DEGRADED,
-    ("auto", "denied"): Impact.DEGRADED,
-    ("auto", "hangs"): Impact.DEGRADED,
-    ("auto", "failed"): Impact.DEGRADED,
-    ("auto", "dropped"): Impact.DEGRADED,
-}
-
-
 def of_clause(severity: Severity, before: Result, after: Result, *, fallen: bool) -> Impact:
     """Weigh the change of a clause's result; `fallen`: it could not be asked since one that it needs does not hold."""
-    change = _LOST if fallen and after is Result.NOT_RUN and before is not after else CHANGES.get((before, after), "")
-    return COST.get((change, severity), Impact.NONE)
+    if severity is Severity.INFORMATIVE or before is after or (after is Result.NOT_RUN and not fallen):
+        return Impact.NONE
+    if after is Result.FAIL or after is Result.NOT_RUN:
+        return Impact.BREAKING if severity is Severity.BREAKING else Impact.DEGRADED
+    better = WORST_RESULT_FIRST.index(after) > WORST_RESULT_FIRST.index(before)
+    return Impact.ADDITIVE if better else Impact.DEGRADED
 
 
 def of_surface(change: str, use: Use, *, holds: bool) -> Impact:
-    """Weigh what is `gone` or `new` of an engine's surface."""
-    return SURFACE[change, use, holds] if change == "gone" else Impact.ADDITIVE
+    """Weigh what is `gone` or `new` of an engine's surface; `holds`: the clause that shows it still does."""
+    if change == "new":
+        return Impact.ADDITIVE
+    if use is Use.NONE:
+        return Impact.NONE
+    return Impact.DEGRADED if use is Use.RELIES and holds else Impact.BREAKING
 
 
 def of_call(mode: str, outcome: str) -> Impact:
-    """Weigh that a tool call now ends in another way."""
-    return CALLS.get((mode, outcome), Impact.NONE)
+    """Weigh that a tool call now ends in another way: in mode interactive none may run, in mode auto each should."""
+    if outcome == "executed":
+        return Impact.BREAKING if mode == "interactive" else Impact.NONE
+    lost = ("hangs", "failed") if mode == "interactive" else ("hangs", "failed", "denied", "dropped")
+    return Impact.DEGRADED if outcome in lost else Impact.NONE

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from msgspec import structs
 
-from turngate.errors import EnvironmentFailed
 from turngate_probes.gate.cross_resume import cross_resume
 from turngate_probes.gate.sources import located
 from turngate_probes.harness.interrupt import Interrupt
@@ -20,10 +19,10 @@ from turngate_probes.journal.journal import Journal, read
 from turngate_probes.matrix.results import Plan
 from turngate_probes.matrix.run import Matrix, MatrixSettings
 from turngate_probes.probe import Probe, ProbeSettings
-from turngate_probes.releases.npm import pinned_version
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.source import Release, ReleaseSource, Target
 from turngate_probes.report.build import build
+from turngate_probes.report.gate_structs import Entry
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 
 Listener = Callable[[Event], None]
@@ -31,7 +30,10 @@ Listener = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class ReleaseQuestion:
-    """What is asked: may `new` take the place of `old`; `crossed` are the clauses asked of both on one home."""
+    """What is asked: may `new` take the place of `old`; `crossed` are the clauses asked of both on one home.
+
+    `expected` are the entries of the baseline file named `baseline`.
+    """
 
     old: Target
     new: Target
@@ -39,6 +41,8 @@ class ReleaseQuestion:
     crossed: tuple[str, ...]
     folder: Path
     limit: int
+    expected: tuple[Entry, ...]
+    baseline: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,14 +146,6 @@ class Collecting:
         finally:
             path.unlink(missing_ok=True)
         return build(events), events
-
-
-def default_old(engine: str) -> Target:
-    """Return the pinned release; EnvironmentFailed if there is none."""
-    pinned = pinned_version(engine)
-    if pinned is None:
-        raise EnvironmentFailed(f"{engine} is not pinned", f"name the older release: --from {engine}@VERSION")
-    return Target(engine, pinned)
 
 
 def _events(plan: Plan, folder: Path, version: str) -> list[Event]:

@@ -1,8 +1,7 @@
-"""What was ordered on the command line: reads it, has it answered, publishes the report."""
+"""What was asked on the command line: reads the question, and has it answered by a report."""
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from rich.console import Console
@@ -10,54 +9,62 @@ from semver import Version
 
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
-from turngate_probes import report as reporting
-from turngate_probes.gate.baseline import Entry, read
-from turngate_probes.gate.collect import Collecting, ReleaseQuestion, default_old
+from turngate_probes.gate import baseline as baselines
+from turngate_probes.gate.collect import Collecting, ReleaseQuestion
 from turngate_probes.gate.cross_resume import CLAUSES
-from turngate_probes.gate.presentation import GateReport
-from turngate_probes.gate.publish import publish
 from turngate_probes.gate.report import gate_report
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.matrix.run import matrix_settings
-from turngate_probes.releases.npm import LATEST
+from turngate_probes.releases.npm import LATEST, pinned_version
 from turngate_probes.releases.selection import known_clauses
 from turngate_probes.releases.source import Target, parse_target
-from turngate_probes.report.build import INTERRUPTED_CODE
+from turngate_probes.report.gate_structs import GateReport
+from turngate_probes.report.progress import live
 
 
-@dataclass(frozen=True, slots=True)
-class GateCommand:
-    """A question, the baseline, and where the report goes."""
-
-    question: ReleaseQuestion
-    entries: tuple[Entry, ...]
-    baseline: str | None
-    json_to: str | None
-    reports: tuple[Path, ...]
-
-    @classmethod
-    def of(  # noqa: PLR0913 - as the command has options
-        cls, new: str, old: str | None, *, baseline: Path | None, results: Path | None, cache_limit: str,
-        jobs: int | None, clauses: Sequence[str], json_to: str | None, reports: Sequence[Path],
-    ) -> "GateCommand":  # fmt: skip
-        """Read what was asked for; EnvironmentFailed says what is wrong with it."""
-        older, newer = _targets(old, new)
-        crossed = tuple(each for each in clauses if each in CLAUSES)
-        asked = known_clauses([each for each in clauses if each not in CLAUSES], "hermetic")
-        asked = asked or (("version.readable",) if crossed else ())
-        settings = matrix_settings("hermetic", asked, results=results, cache_limit=cache_limit, jobs=jobs)
-        crossed = crossed if clauses else CLAUSES
-        question = ReleaseQuestion(older, newer, settings.probe, crossed, settings.folder, settings.limit)
-        named = str(baseline) if baseline else None
-        return cls(question, read(baseline) if baseline else (), named, json_to, tuple(reports))
-
-
-def _targets(old: str | None, new: str) -> tuple[Target, Target]:
+def question(
+    new: str, old: str | None, *, baseline: Path | None, results: Path | None, cache_limit: str, jobs: int | None,
+    clauses: Sequence[str],
+) -> ReleaseQuestion:  # fmt: skip
+    """Read what was asked for; EnvironmentFailed or ContractError says what is wrong with it."""
     newer = _target(new)
-    older = _target(old) if old else default_old(newer.engine)
+    older = _target(old or _pinned(newer.engine))
     if older.engine != newer.engine:
         raise EnvironmentFailed(f"{older} is another engine than {newer}", "compare two releases of one engine")
-    return older, newer
+    crossed = tuple(clause for clause in clauses if clause in CLAUSES)
+    asked = known_clauses([clause for clause in clauses if clause not in CLAUSES], "hermetic")
+    settings = matrix_settings(
+        "hermetic", asked or (("version.readable",) if crossed else ()), results=results, cache_limit=cache_limit,
+        jobs=jobs,
+    )  # fmt: skip
+    return ReleaseQuestion(
+        older, newer, settings.probe, crossed if clauses else CLAUSES, settings.folder, settings.limit,
+        baselines.read(baseline, newer.engine) if baseline else (), str(baseline) if baseline else None,
+    )  # fmt: skip
+
+
+def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) -> GateReport | None:
+    """Have a question answered; None if it was interrupted before anything was known."""
+    started = time.monotonic()
+    load.prepare()
+    with live(console) as listener:
+        try:
+            collected = Collecting(question, listener, interrupt).run()
+        except (CaseStoppedError, EnvironmentFailed):
+            if interrupt.is_set():
+                return None
+            raise
+    return gate_report(
+        collected, question.expected, seconds=time.monotonic() - started, interrupted=interrupt.is_set(),
+        baseline=question.baseline,
+    )  # fmt: skip
+
+
+def _pinned(engine: str) -> str:
+    pinned = pinned_version(engine)
+    if pinned is None:
+        raise EnvironmentFailed(f"{engine} is not pinned", f"name the older release: --from {engine}@VERSION")
+    return f"{engine}@{pinned}"
 
 
 def _target(text: str) -> Target:
@@ -68,19 +75,3 @@ def _target(text: str) -> Target:
         hint = f"write {target.engine}@MAJOR.MINOR.PATCH, {target.engine}@{LATEST} or {target.engine}=PATH"
         raise EnvironmentFailed(f"{text!r} names no release: {target.version!r} is no whole version", hint)
     return target
-
-
-def run(order: GateCommand, console: Console, interrupt: Interrupt) -> tuple[int, GateReport | None]:
-    """Have the question answered and publish the report; gives the exit code, and the report if there is one."""
-    started = time.monotonic()
-    load.prepare()
-    with reporting.live(console) as listener:
-        try:
-            found = Collecting(order.question, listener, interrupt).run()
-        except (CaseStoppedError, EnvironmentFailed):
-            if interrupt.is_set():
-                return INTERRUPTED_CODE, None
-            raise
-    seconds, stopped = time.monotonic() - started, interrupt.is_set()
-    report = gate_report(found, order.entries, seconds=seconds, interrupted=stopped, baseline=order.baseline)
-    return publish(report, console, order.json_to, order.reports), report

@@ -1,76 +1,58 @@
-"""May the newer release take the older one's place: the exit code, and the reasons for it."""
+"""May the newer release take the older one's place: the outcome, and the reasons for it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import structs
 
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.verdict import Verdict
 from turngate_probes.gate import baseline
-from turngate_probes.gate.baseline import UNASKED, Entry
-from turngate_probes.gate.classify import Difference, Impact
-from turngate_probes.gate.compare import Results
+from turngate_probes.gate.baseline import UNASKED
+from turngate_probes.gate.compare import FALLEN, Results
 from turngate_probes.report.build import BUG, CRASHED_CODE, INTERRUPTED_CODE, bugs
-from turngate_probes.report.structs import ReleaseReport
+from turngate_probes.report.gate_structs import Difference, Entry, Excuse, GateOutcome, GateReason, Impact, Ruling
+from turngate_probes.report.structs import ExitCode, ReleaseReport
 
-PASS, FAIL, UNANSWERED, CRASHED, INTERRUPTED = "pass", "fail", "unanswered", "crashed", "interrupted"
-CODES = {PASS: 0, FAIL: 1, UNANSWERED: 2, CRASHED: CRASHED_CODE, INTERRUPTED: INTERRUPTED_CODE}
-
-
-class Reason(Struct, frozen=True):
-    """What speaks against the newer release, or was not answered, in one sentence.
-
-    `kind` is clause (`about` is its id then), the kind of a difference, baseline, unanswered, crashed or interrupted;
-    `clause` is the promise that it is about.
-    """
-
-    kind: str
-    about: str
-    text: str
-    clause: str | None = None
-    at: str = ""
-
-
-class Ruling(Struct, frozen=True):
-    """The outcome with its reasons, what each entry of the baseline does, and what they excuse."""
-
-    outcome: str
-    reasons: tuple[Reason, ...]
-    entries: tuple[tuple[Entry, str], ...]
-    excused: tuple[tuple[Reason, Entry], ...] = ()
-
-    @property
-    def code(self) -> int:
-        """The exit code."""
-        return CODES[self.outcome]
-
-    @property
-    def sentences(self) -> list[str]:
-        """The reasons, each sentence once."""
-        return list(dict.fromkeys(each.text for each in self.reasons))
+CODES: Mapping[GateOutcome, ExitCode] = {
+    GateOutcome.PASS: 0,
+    GateOutcome.FAIL: 1,
+    GateOutcome.UNANSWERED: 2,
+    GateOutcome.CRASHED: CRASHED_CODE,
+    GateOutcome.INTERRUPTED: INTERRUPTED_CODE,
+}
 
 
 def rule(
-    old: ReleaseReport, new: ReleaseReport, found: Sequence[Difference], entries: Sequence[Entry],
+    old: ReleaseReport, new: ReleaseReport, differences: Iterable[Difference], expected: Sequence[Entry],
     *, interrupted: bool = False,
-) -> Ruling:  # fmt: skip
-    """Judge two releases (of a report) and what they differ in; `entries` are those that concern the newer one."""
+) -> tuple[Ruling, tuple[Entry, ...]]:  # fmt: skip
+    """Judge two releases and what they differ in by the entries that concern the newer one; return what those do."""
     results = Results(new)
-    against = [*_breaking(found), *_failing(new)]
-    named = {each.clause for each in against if each.kind != "clause"}
-    states = tuple((e, baseline.state(_result(e.clause, results, new), breaks=e.clause in named)) for e in entries)
-    excusing = {entry.clause: entry for entry, state in states if state == "excuses"}
-    excused = tuple((each, excusing[each.clause]) for each in against if each.clause in excusing)
-    standing = [each for each in against if each.clause not in excusing]
-    standing += [_passing(entry) for entry, state in states if state == "passes"]
-    open_ = [*_unanswered(old, Results(old)), *_unanswered(new, results)]
-    if failed := [Reason(CRASHED, name, f"{name}: {BUG}") for name in (*bugs(old), *bugs(new))]:
-        return Ruling(CRASHED, tuple(failed), states, excused)
+    surface = list(_breaking(differences))
+    against = [*surface, *_failing(new)]
+    named = {reason.clause for reason in surface}
+    entries = tuple(
+        structs.replace(entry, state=baseline.state(_result(entry.clause, results, new), breaks=entry.clause in named))
+        for entry in expected
+    )
+    excusing = {entry.clause: entry for entry in entries if entry.state == "excuses"}
+    excused = tuple(Excuse(r, excusing[r.clause].reason) for r in against if r.clause in excusing)
+    standing = [reason for reason in against if reason.clause not in excusing]
+    standing += [_passing(entry) for entry in entries if entry.state == "passes"]
+    left_open = [*_unanswered(old), *_unanswered(new)]
+    outcome = GateOutcome.FAIL if standing else GateOutcome.UNANSWERED if left_open else GateOutcome.PASS
+    reasons = [*standing, *left_open]
     if interrupted:
-        stopped = Reason("interrupted", INTERRUPTED, "interrupted: this is what was known by then")
-        return Ruling(INTERRUPTED, (stopped,), states, excused)
-    outcome = FAIL if standing else UNANSWERED if open_ else PASS
-    return Ruling(outcome, tuple(dict.fromkeys((*standing, *open_))), states, excused)
+        outcome, text = GateOutcome.INTERRUPTED, "interrupted: this is what was known by then"
+        reasons = [GateReason("interrupted", "interrupted", text)]
+    if unexplained := [*bugs(old), *bugs(new)]:
+        outcome, reasons = GateOutcome.CRASHED, [GateReason("crashed", n, f"{n}: {BUG}") for n in unexplained]
+    return Ruling(outcome, tuple(dict.fromkeys(reasons)), excused), entries
+
+
+def sentences(ruling: Ruling) -> tuple[str, ...]:
+    """Return the reasons, each sentence once."""
+    return tuple(dict.fromkeys(reason.text for reason in ruling.reasons))
 
 
 def _result(name: str, results: Results, new: ReleaseReport) -> Result:
@@ -81,42 +63,38 @@ def _result(name: str, results: Results, new: ReleaseReport) -> Result:
     return Result.PASS if access and access.call else Result.NOT_RUN
 
 
-def _breaking(found: Sequence[Difference]) -> list[Reason]:
-    """Tell of breaking differences; those of clauses are told with the clauses."""
-    return [
-        Reason(each.kind, f"{each.kind} {each.subject}", f"{each.kind} {each.subject}: {each.detail}", each.clause)
-        for each in found
-        if each.impact is Impact.BREAKING and each.kind != "clause"
-    ]
+def _breaking(differences: Iterable[Difference]) -> Iterator[GateReason]:
+    """Return the breaking differences; those of clauses are told with the clauses."""
+    for row in differences:
+        if row.impact is Impact.BREAKING and row.kind != "clause":
+            about = f"{row.kind} {row.subject}"
+            yield GateReason(row.kind, about, f"{about}: {row.detail}", row.clause)
 
 
-def _failing(new: ReleaseReport) -> list[Reason]:
-    """Tell of breaking clauses that fail, whether or not they failed before."""
-    return [
-        Reason("clause", each.id, f"{each.id} fails: {each.detail}", each.id)
-        for each in new.clauses
-        if (each.severity, each.result) == (Severity.BREAKING, Result.FAIL)
-    ]
+def _failing(new: ReleaseReport) -> Iterator[GateReason]:
+    """Return the breaking clauses that fail, whether or not they failed before."""
+    for clause in new.clauses:
+        if (clause.severity, clause.result) == (Severity.BREAKING, Result.FAIL):
+            yield GateReason("clause", clause.id, f"{clause.id} fails: {clause.detail}", clause.id)
 
 
-def _passing(entry: Entry) -> Reason:
+def _passing(entry: Entry) -> GateReason:
     text = f"{entry.clause} passes now: remove {entry.at} ({entry.reason})"
-    return Reason("baseline", f"baseline {entry.clause}", text, entry.clause, entry.at)
+    return GateReason("baseline", f"baseline {entry.clause}", text, entry.clause, entry.at)
 
 
-def _unanswered(release: ReleaseReport, results: Results) -> list[Reason]:
-    name = release.release
+def _unanswered(release: ReleaseReport) -> Iterator[GateReason]:
+    name, results = release.release, Results(release)
     if release.failed:
-        return [Reason("unanswered", name, f"{name} could not be asked: {release.failed.what}")]
-    found = [
-        Reason("unanswered", f"{name}: {each.id}", f"{name}: {each.id} was not answered: {each.detail}")
-        for each in release.clauses
-        if (each.severity, each.result) == (Severity.BREAKING, Result.NOT_RUN) and not results.fallen(each.id)
-    ]
-    if not found and release.verdict == Verdict.UNANSWERED and not _fell(release):
-        found = [Reason("unanswered", name, f"{name} is unanswered")]
-    return found
-
-
-def _fell(release: ReleaseReport) -> bool:
-    return any(each.result in (Result.FAIL, Result.UNSUPPORTED) for each in release.clauses)
+        yield GateReason("unanswered", name, f"{name} could not be asked: {release.failed.what}")
+        return
+    left_open = [
+        clause for clause in release.clauses
+        if (clause.severity, clause.result) == (Severity.BREAKING, Result.NOT_RUN) and not results.fallen(clause.id)
+    ]  # fmt: skip
+    for clause in left_open:
+        text = f"{name}: {clause.id} was not answered: {clause.detail}"
+        yield GateReason("unanswered", f"{name}: {clause.id}", text)
+    fell = any(clause.result in FALLEN for clause in release.clauses)
+    if not left_open and release.verdict is Verdict.UNANSWERED and not fell:
+        yield GateReason("unanswered", name, f"{name} is unanswered")

@@ -1,15 +1,14 @@
 """Where the two releases come from: which versions are meant, and whether they are published."""
 
 import shutil
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases.npm import LATEST, pinned_version
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.selection import chosen
 from turngate_probes.releases.source import ReleaseSource, Target, published, registries
+from turngate_probes.report.structs import ReleaseReport
 
 
 def located(targets: tuple[Target, ...], interrupt: Interrupt) -> tuple[tuple[Target, ...], Registry | None]:
@@ -36,11 +35,11 @@ def located(targets: tuple[Target, ...], interrupt: Interrupt) -> tuple[tuple[Ta
     return targets, registry
 
 
-def source_of(release: Mapping[str, Any]) -> ReleaseSource:
+def source_of(release: ReleaseReport) -> ReleaseSource:
     """Return the source from which a release of a report can be had again."""
-    registry, version = registries(release["engine"]).get(release["source"]), str(release["version"])
+    registry, version = registries(release.engine).get(release.source), str(release.version)
     if registry is None:
         return ReleaseSource()
-    promised = str(release["note"] or "").rpartition(", ")[2]
+    promised = (release.note or "").rpartition(", ")[2]
     known = {version: promised} if promised.startswith("sha") else {}
     return ReleaseSource(replace(registry, versions=(version,), integrity=known))

@@ -14,8 +14,9 @@ from turngate.contract.verdict import ClauseResult
 from turngate.errors import EnvironmentFailed
 from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
+from turngate_probes.report.evidence import evidence_lines
 from turngate_probes.report.structs import ReleaseReport
-from turngate_probes.report.text import evidence_lines, print_line, style_of
+from turngate_probes.report.text import print_line, style_of
 
 FAILED = (Result.FAIL, Result.UNSUPPORTED)
 

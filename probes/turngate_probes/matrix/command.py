@@ -3,12 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from msgspec import to_builtins
-
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate.process import Stop
-from turngate_probes import report
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, interrupting
 from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection
@@ -19,7 +16,8 @@ from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.selection import chosen, parse_shard
 from turngate_probes.releases.source import parse_target, published
 from turngate_probes.report.build import INTERRUPTED_CODE
-from turngate_probes.report.output import write_json
+from turngate_probes.report.progress import live
+from turngate_probes.report.publish import console_for, publish, write_json
 from turngate_probes.report.structs import ProbeReport
 
 
@@ -43,7 +41,7 @@ def run_matrix(
 ) -> int:
     """Probe what `spec` chooses and report on it; return the exit code."""
     part = parse_shard(shard)
-    console, interrupt = report.console_for(json_to), Interrupt()
+    console, interrupt = console_for(json_to), Interrupt()
     with interrupting(interrupt.set):
         try:
             with interrupt.covering() as stop:
@@ -54,9 +52,9 @@ def run_matrix(
             raise
         if len(versions) < part[0]:
             raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "ask for fewer shards")
-        with report.live(console) as listener:
+        with live(console) as listener:
             answers = Matrix(registry, versions, settings, listener, interrupt, part).run()
-    return report.publish_report(answers, console, settings.folder, json_to, reports)
+    return publish(answers, console, json_to, reports, settings.folder)
 
 
 def merged(folders: Sequence[Path], *, strict: bool) -> ProbeReport:
@@ -68,8 +66,8 @@ def run_bisection(
     engine: str, settings: MatrixSettings, clause: str, good: str | None, bad: str | None, json_to: str | None
 ) -> int:
     """Find where the newest result of a clause began and print it; return the exit code."""
-    console, interrupt = report.console_for(json_to), Interrupt()
-    with interrupting(interrupt.set), report.live(console) as listener:
+    console, interrupt = console_for(json_to), Interrupt()
+    with interrupting(interrupt.set), live(console) as listener:
 
         def ask(version: str) -> ClauseAnswer:
             answers = Matrix(registry, (version,), settings, _unplanned(listener), interrupt).run()
@@ -91,7 +89,7 @@ def run_bisection(
             raise
     outcome = describe(engine, clause, search, change)
     if json_to is not None:
-        write_json(to_builtins(outcome), json_to, schema="bisect-report")
+        write_json(outcome, json_to)
     print_bisection(console, outcome)
     return 0 if change else 2
 

@@ -23,8 +23,9 @@ from turngate_probes.journal.journal import Journal, read
 from turngate_probes.probe import Probe, ProbeSettings, default_jobs, sandboxes_path
 from turngate_probes.releases.source import Target, parse_target
 from turngate_probes.report.build import bugs, build
+from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.structs import ReleaseReport
-from turngate_probes.report.wording import evidence_text, known
+from turngate_probes.report.wording import known
 
 CONTRACTS = "TURNGATE_CONTRACTS"
 

@@ -2,32 +2,29 @@
 
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
-from turngate.contract.clauses import Severity
 from turngate.errors import EnvironmentFailed
 from turngate.sanitize import bounded, visible
+from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.markdown import MOST_BYTES, markdown
-from turngate_probes.report.source_locations import place_of
+from turngate_probes.report.remarks import Remark, remarks
 from turngate_probes.report.structs import ProbeReport
-from turngate_probes.report.wording import failures, name_of
 
 MOST_OF_A_KIND = 10  # more are not shown
 LONGEST = 2000
-KINDS = {Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "notice"}
+KINDS = {"error": "error", "warning": "warning", "note": "notice"}
 IN_MESSAGE = "%\r\n"
 IN_PROPERTY = IN_MESSAGE + ":,"
 
-Told = tuple[str, Mapping[str, str], str]
-
 
 def runs_here(environ: Mapping[str, str] = os.environ) -> bool:
-    """Return whether this runs in a workflow of GitHub."""
+    """Whether this runs in a workflow of GitHub."""
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
@@ -45,48 +42,33 @@ def commands_off(console: Console) -> Iterator[None]:
         _print(console, f"::{token}::")
 
 
-def announce(report: ProbeReport, console: Console) -> None:
-    """Print the annotations of a probe and append its summary; does nothing elsewhere."""
-    show(console, lambda: told_of(report), lambda: markdown(report))
-
-
-def show(console: Console, told: Callable[[], Iterable[Told]], summed_up: Callable[[], str]) -> None:
-    """Print what is told as annotations and append the summary; does nothing elsewhere."""
+def announce(report: ProbeReport | GateReport, console: Console) -> None:
+    """Print the annotations of a report and append its summary; does nothing elsewhere."""
     if not runs_here():
         return
-    for line in annotations(told()):
+    for line in annotations(report):
         _print(console, line)
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-        _append(Path(summary), summed_up())
+        _append(Path(summary), markdown(report))
 
 
-def annotations(told: Iterable[Told]) -> list[str]:
-    """Write a command for all that is told, at most so many of a kind."""
-    lines = []
-    found = list(told)
-    for kind in KINDS.values():
-        listed = [_command(*each) for each in found if each[0] == kind]
-        if len(listed) > MOST_OF_A_KIND:
-            left_out = len(listed) - MOST_OF_A_KIND + 1
-            listed[MOST_OF_A_KIND - 1 :] = [_command(kind, {"title": "turngate"}, f"{left_out} more: see the summary")]
-        lines += listed
+def annotations(report: ProbeReport | GateReport) -> list[str]:
+    """Write a command for each remark, at most so many of a kind."""
+    lines, listed = [], list(remarks(report))
+    for level, kind in KINDS.items():
+        commands = [_annotation(kind, remark) for remark in listed if remark.level == level]
+        if len(commands) > MOST_OF_A_KIND:
+            left_out = len(commands) - MOST_OF_A_KIND + 1
+            commands[MOST_OF_A_KIND - 1 :] = [
+                _command(kind, {"title": "turngate"}, f"{left_out} more: see the summary")
+            ]
+        lines += commands
     return lines
 
 
-def told_of(report: ProbeReport) -> Iterator[Told]:
-    """Tell of each release that could not be asked, and of each failure."""
-    for release in report.releases:
-        if release.failed:
-            what = f"could not be asked: {release.failed.what}"
-            yield "error", {"title": release.release}, what
-    for release, clause in failures(report.releases):
-        properties = titled(f"{name_of(release)} {clause.id}", place_of(release, clause.id))
-        yield KINDS[clause.severity], properties, clause.detail
-
-
-def titled(title: str, place: tuple[str, int] | None) -> dict[str, str]:
-    """Return the properties of an annotation: its title, and file and line if it has a place."""
-    return ({"file": place[0], "line": str(place[1])} if place else {}) | {"title": title}
+def _annotation(kind: str, remark: Remark) -> str:
+    place = {"file": remark.place[0], "line": str(remark.place[1])} if remark.place else {}
+    return _command(kind, place | {"title": remark.title}, remark.text)
 
 
 def _command(kind: str, properties: Mapping[str, str], message: str) -> str:

@@ -1,30 +1,43 @@
-"""The report as GitHub's Markdown, such as a job summary: a table of verdicts, and what failed with its evidence."""
+"""Reports as GitHub's Markdown, such as a job summary: what was found first, then tables, and evidence."""
 
 import html
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
 from turngate_probes.journal.tool_access import rows as price_rows
+from turngate_probes.report.evidence import evidence_text
+from turngate_probes.report.gate_structs import Difference, GateReport
+from turngate_probes.report.gate_text import apart, title
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.text import basis
-from turngate_probes.report.wording import evidence_text, failures, gist, known, verdicts
+from turngate_probes.report.wording import basis, failures, gist, known, verdicts
 
 MOST_BYTES = 1024 * 1024  # a longer summary is not shown at all
 SPARE = 4096
 LONGEST = 500
-SIGNS = {"compatible": "✅", "degraded": "🟡", "unanswered": "❔", "broken": "❌"}
+MOST_DIFFERENCES = 200
+SIGNS = {
+    "compatible": "✅", "degraded": "🟡", "unanswered": "❔", "broken": "❌",
+    "pass": "✅", "fail": "❌", "crashed": "💥", "interrupted": "❔",
+}  # fmt: skip
+MARKS = {"breaking": "❌", "degraded": "🟡", "additive": "🟢"}
 # all that starts something within a line: markup, HTML, a cell, a mention, a reference, math, an emoji, a link
 _SPECIAL = re.compile(r"[&<>|`*_\[\]~^$@#\\!]|:(?=//|\w)|(?<=www)\.", re.IGNORECASE)
+_OTHERS = (Result.DEVIATES, Result.UNSUPPORTED, Result.NOT_RUN)
 
 
-def markdown(report: ProbeReport) -> str:
-    """Render the report in at most 1 MiB; says how much is left out."""
-    parts = [f"## {SIGNS.get(_worst(report), '')} {escaped(gist(report))}\n".replace("##  ", "## "), _counted(report)]
+def markdown(report: ProbeReport | GateReport) -> str:
+    """Render a report in at most 1 MiB; says how much is left out."""
+    if isinstance(report, GateReport):
+        parts = list(_head_of_gate(report))
+        sections = [(_differences(report), "differences"), (_prices(report.probe.releases), "lines")]
+    else:
+        parts = list(_head(report))
+        failed = (_failure(*failure) for failure in failures(report.releases))
+        sections = [(_table(report), "releases"), (_prices(report.releases), "lines"), (failed, "failures")]
     room = MOST_BYTES - SPARE - sum(map(_size, parts))
-    sections = ((_table(report), "releases"), (prices(report), "lines"), (_failures(report), "failures"))
     for section, what in ((list(lines), name) for lines, name in sections):
         kept, room = _fitting(section, room)
         parts += kept
@@ -38,15 +51,23 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(bounded(text, LONGEST)))
 
 
-def _worst(report: ProbeReport) -> str:
-    return next((verdict.value for verdict, count in verdicts(report).items() if count), "")
-
-
-def _counted(report: ProbeReport) -> str:
-    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts(report).items() if count)
+def _head(report: ProbeReport) -> Iterator[str]:
+    counts = {verdict: count for verdict, count in verdicts(report).items() if count}
+    sign = f"{SIGNS[next(iter(counts))]} " if counts else ""
+    yield f"## {sign}{escaped(gist(report))}\n"
     ended = "interrupted: this is what was known by then; " if report.interrupted else ""
+    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no releases"
     how = f"level {report.level}, {report.seconds:.0f} s, exit code {report.exit_code}"
-    return f"{ended}{counts or 'no releases'}; {how}, turngate {escaped(report.turngate)}\n"
+    yield f"{ended}{counted}; {how}, turngate {escaped(report.turngate)}\n"
+
+
+def _head_of_gate(report: GateReport) -> Iterator[str]:
+    yield f"## {SIGNS[report.outcome]} {escaped(title(report))}\n"
+    yield from (f"- {escaped(reason)}" for reason in report.reasons)
+    # sentence by sentence, since there may be more of them than one text can be long
+    yield "\n" + ". ".join(escaped(sentence) for sentence in report.must.split(". "))
+    for excuse in report.ruling.excused:
+        yield f"\nExcused by the baseline ({escaped(excuse.why)}): {escaped(excuse.reason.text)}"
 
 
 def _table(report: ProbeReport) -> Iterator[str]:
@@ -63,9 +84,28 @@ def _table(report: ProbeReport) -> Iterator[str]:
         )
 
 
-def prices(report: ProbeReport) -> Iterator[str]:
+def _differences(report: GateReport) -> Iterator[str]:
+    listed, fallen = apart(row for row in report.differences if row.impact in MARKS)
+    if listed:
+        yield "\n| impact | what | before | after | |\n|---|---|---|---|---|"
+    yield from (_difference(row) for row in listed[:MOST_DIFFERENCES])
+    if len(listed) > MOST_DIFFERENCES:
+        yield f"\n{len(listed) - MOST_DIFFERENCES} more differences are left out here."
+    if fallen:
+        yield f"\nNot to be asked any more, since what they need fell: {escaped(', '.join(fallen))}."
+    if unweighed := len(report.differences) - len(listed) - len(fallen):
+        yield f"\n{unweighed} differences of no consequence are in the JSON report alone."
+
+
+def _difference(row: Difference) -> str:
+    before, after = ("-" if side is None else escaped(side) for side in (row.before, row.after))
+    what = f"{row.kind} {escaped(row.subject)}"
+    return f"| {MARKS[row.impact]} {row.impact} | {what} | {before} | {after} | {escaped(row.detail)} |"
+
+
+def _prices(releases: Iterable[ReleaseReport]) -> Iterator[str]:
     """Write the table of what it costs not to act unasked."""
-    listed = [(release.release, row) for release in report.releases for row in price_rows(release.tool_access)]
+    listed = [(release.release, row) for release in releases for row in price_rows(release.tool_access)]
     if listed:
         yield "\n### The price of not acting unasked\n"
         yield "| release | mode | tools offered | in this mode alone | a tool call | exit code |"
@@ -73,14 +113,6 @@ def prices(report: ProbeReport) -> Iterator[str]:
     for name, row in listed:
         told = f"{row.offered} | {escaped(row.alone)} | {escaped(row.call)} | {row.code}"
         yield f"| {escaped(name)} | {row.mode} | {told} |"
-
-
-_OTHERS = (Result.DEVIATES, Result.UNSUPPORTED, Result.NOT_RUN)
-
-
-def _failures(report: ProbeReport) -> Iterator[str]:
-    for release, clause in failures(report.releases):
-        yield _failure(release, clause)
 
 
 def _failure(release: ReleaseReport, clause: ClauseResult) -> str:

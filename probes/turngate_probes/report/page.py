@@ -1,22 +1,24 @@
-"""The report as one HTML page that needs nothing else: a matrix of releases and clauses, with the evidence."""
+"""Reports as one HTML page that needs nothing else: a matrix of releases and clauses, with the evidence."""
 
 import base64
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
-from msgspec import Struct, structs, to_builtins
+from msgspec import structs, to_builtins
 
 from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import command_line, visible
 from turngate_probes.journal.tool_access import rows as price_rows
+from turngate_probes.report.gate_structs import GateReport, Impact
+from turngate_probes.report.gate_text import apart, title
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.text import meaning
 from turngate_probes.report.wording import gist, known, verdicts
@@ -26,66 +28,46 @@ MOST_EVIDENCE = 12_000_000  # characters of JSON, of the whole page
 FEW = 8  # so many columns have room for what stands above them
 LONGEST_WORD = 1000
 
-STATES = {
-    "pass": "the clause held",
-    "fail": "it did not, and nothing excuses it",
-    "deviates": "it did not, as the contract says of this release; an orchestrator must do what the detail says",
-    "stale": "it held, though the contract says that it would not",
-    "unsupported": "the release has no such facility",
-    "not_run": "it could not be asked; the detail says why",
-}
+STATES = ("pass", "fail", "deviates", "stale", "unsupported", "not_run", "excused")
 VERDICT_SIGNS = {"compatible": "pass", "degraded": "deviates", "unanswered": "not_run", "broken": "fail"}
+IMPACT_SIGNS = {"breaking": "fail", "degraded": "deviates", "additive": "pass", "none": "unsupported"}
 
 Json = Mapping[str, Any]
 
 
-class Head(Struct, frozen=True):
-    """What stands above the matrix; `chips` are each a sign, a count and a word, `gate` is what a gate adds."""
-
-    kind: str
-    title: str
-    lead: str
-    chips: Sequence[tuple[str, int, str]]
-    states: Mapping[str, str]
-    gate: Json | None = None
-
-
-def page(report: ProbeReport) -> str:
-    """Render the page of a probe."""
-    ended = f"Exit code {report.exit_code}: {meaning(report)}."
-    lead = "Interrupted: this is what was known by then." if report.interrupted else ended
-    chips = [(VERDICT_SIGNS[verdict], count, verdict.value) for verdict, count in verdicts(report).items()]
-    return rendered(report, Head("probe report", gist(report), lead, chips, STATES))
-
-
-def rendered(report: ProbeReport, head: Head) -> str:
+def page(report: ProbeReport | GateReport) -> str:
     """Render a page. Nothing in it but its own script and style can run or load, whatever engines wrote."""
+    probe, gate = (report.probe, report) if isinstance(report, GateReport) else (report, None)
     style, script = (_source(name) for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
-    columns = [_column(number, release) for number, release in enumerate(report.releases)]
+    columns = [_column(number, release) for number, release in enumerate(probe.releases)]
+    families = _families(probe.releases, {e.reason.about: e.text for e in gate.ruling.excused} if gate else {})
+    cells = [cell["state"] for family in families for row in family["rows"] for cell in row["cells"] if cell]
     return _environment().get_template("page.html.j2").render(
-        report=report, policy=policy, style=Markup(style), script=Markup(script),  # noqa: S704 - files of ours
-        head=head, verdict_signs=VERDICT_SIGNS, started=_started(report), columns=columns, few=len(columns) <= FEW,
-        engines=_engines(columns), families=_families(report), counts=_counts(report, head.states),
-        prices=_prices(columns),
+        report=probe, gate=gate, title=title(gate) if gate else gist(probe), meaning=meaning(probe),
+        policy=policy, style=Markup(style), script=Markup(script),  # noqa: S704 - files of ours
+        verdicts=verdicts(probe), verdict_signs=VERDICT_SIGNS, impact_signs=IMPACT_SIGNS,
+        differences=apart(row for row in gate.differences if row.impact is not Impact.NONE) if gate else (),
+        started=_started(probe), columns=columns, few=len(columns) <= FEW, engines=_engines(columns),
+        families=families, counts={state: cells.count(state) for state in STATES}, prices=_prices(columns),
     )  # fmt: skip
 
 
 def _environment() -> Environment:
-    found = Environment(
+    environment = Environment(
         loader=FileSystemLoader(FOLDER), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    found.filters |= {
+    environment.filters |= {
         "shown": visible,
         "lines": lambda text: visible(text.strip("\n"), keep="\n\t"),
         "command": lambda argv: command_line(argv, LONGEST_WORD),
         "words": lambda text: text.replace("_", " "),
     }
-    return found
+    return environment
 
 
 def _source(name: str) -> str:
@@ -121,62 +103,44 @@ def _prices(columns: Iterable[Json]) -> list[Json]:
     return [{"column": column, **row._asdict()} for column in columns for row in price_rows(column["tool_access"])]
 
 
-def _families(report: ProbeReport) -> list[Json]:
+def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> list[Json]:
     """Return the rows by the first word of their clause, in the catalogue's order; unknown clauses come last."""
-    found = [{clause.id: clause for clause in release.clauses} for release in report.releases]
-    ids = [each.id for each in catalogue().clauses if any(each.id in held for held in found)]
-    ids += list(dict.fromkeys(name for held in found for name in held if name not in ids))
-    budget = _Budget()
-    # what failed is what one comes for
-    for held in found:
-        for clause in sorted(held.values(), key=lambda each: each.result != Result.FAIL):
-            budget.take(clause)
+    results = [{clause.id: clause for clause in release.clauses} for release in releases]
+    catalogued = dict.fromkeys(clause.id for clause in catalogue().clauses)
+    shown = {name for by_id in results for name in by_id}
+    ids = [name for name in dict.fromkeys([*catalogued, *(n for by_id in results for n in by_id)]) if name in shown]
+    whole = _with_evidence(results)
     families: dict[str, list[Json]] = {}
     for number, clause_id in enumerate(ids):
-        row = _row(number, clause_id, [held.get(clause_id) for held in found], budget)
-        families.setdefault(clause_id.partition(".")[0], []).append(row)
+        cells = [_cell(by_id[clause_id], whole) if clause_id in by_id else None for by_id in results]
+        if clause_id in excused and cells[-1]:
+            cells[-1] |= {"state": "excused", "detail": excused[clause_id]}
+        severity = next(by_id[clause_id].severity for by_id in results if clause_id in by_id)
+        entry, (family, _, short) = known(clause_id), clause_id.partition(".")
+        families.setdefault(family, []).append({
+            "n": number, "id": clause_id, "short": short, "cells": cells, "severity": severity,
+            "sentence": entry.sentence if entry else "", "why": entry.why if entry else "",
+        })  # fmt: skip
     return [{"name": name, "rows": rows} for name, rows in families.items()]
 
 
-def _row(number: int, clause_id: str, clauses: list[ClauseResult | None], budget: "_Budget") -> Json:
-    entry = known(clause_id)
-    cells = [clause and _cell(clause, budget) for clause in clauses]
-    severity = next(clause.severity for clause in clauses if clause)
+def _cell(clause: ClauseResult, whole: Container[int]) -> dict[str, Any]:
+    evidence = [shown for shown in clause.evidence if not isinstance(shown, str)]
+    left_out = bool(evidence) and id(clause) not in whole
     return {
-        "n": number, "id": clause_id, "short": clause_id.partition(".")[2], "cells": cells, "severity": severity,
-        "sentence": entry.sentence if entry else "", "why": entry.why if entry else "",
+        "state": "stale" if clause.stale and clause.result is Result.PASS else str(clause.result),
+        "detail": clause.detail, "level": clause.level, "evidence": [] if left_out else evidence, "left_out": left_out,
+        "names": [name for name in clause.evidence if isinstance(name, str)],
     }  # fmt: skip
 
 
-def _cell(clause: ClauseResult, budget: "_Budget") -> Json:
-    bare = [name for name in clause.evidence if isinstance(name, str)]
-    whole = [each for each in clause.evidence if not isinstance(each, str)]
-    left_out = bool(whole) and id(clause) not in budget.taken
-    return {
-        "state": _state(clause), "detail": clause.detail, "level": clause.level, "names": bare,
-        "evidence": [] if left_out else whole, "left_out": left_out,
-    }  # fmt: skip
-
-
-def _state(clause: ClauseResult) -> str:
-    return "stale" if clause.stale and clause.result == Result.PASS else str(clause.result)
-
-
-def _counts(report: ProbeReport, states: Iterable[str]) -> dict[str, int]:
-    found = [_state(clause) for release in report.releases for clause in release.clauses]
-    return {state: found.count(state) for state in states}
-
-
-class _Budget:
-    """Bounds the evidence of a page: `taken` are the clauses (by identity) whose evidence is shown."""
-
-    def __init__(self) -> None:
-        self.taken: set[int] = set()
-        self._left = MOST_EVIDENCE
-
-    def take(self, clause: ClauseResult) -> None:
-        """Take a clause's evidence while there is room."""
-        size = len(json.dumps(to_builtins(clause.evidence)))
-        if size <= self._left:
-            self._left -= size
-            self.taken.add(id(clause))
+def _with_evidence(results: Iterable[Mapping[str, ClauseResult]]) -> set[int]:
+    """Choose the clauses (by identity) whose evidence the page has room for; what failed is what one comes for."""
+    chosen, room = set[int](), MOST_EVIDENCE
+    for by_id in results:
+        for clause in sorted(by_id.values(), key=lambda clause: clause.result is not Result.FAIL):
+            size = len(json.dumps(to_builtins(clause.evidence)))
+            if size <= room:
+                room -= size
+                chosen.add(id(clause))
+    return chosen

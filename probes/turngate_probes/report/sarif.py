@@ -1,59 +1,51 @@
-"""The report as SARIF 2.1.0, for code scanning: what failed, placed at the claim of the contract."""
+"""Reports as SARIF 2.1.0, for code scanning: what failed, placed at the claim of the contract."""
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
-from itertools import islice
+from collections.abc import Iterable
 from typing import Any
 
-from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
-from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
-from turngate_probes.report.source_locations import place_of
-from turngate_probes.report.structs import NotAsked, ProbeReport, ReleaseReport
-from turngate_probes.report.wording import failures, known, name_of
+from turngate_probes.report.gate_structs import GateReport
+from turngate_probes.report.remarks import LEVELS, Remark, remarks
+from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.wording import known, name_of
 
-LEVELS = {Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "note"}
 MOST_RESULTS = 5000  # more are not shown by GitHub
 LONGEST_MESSAGE = 1000
 
 Json = dict[str, Any]
 
 
-def sarif(report: ProbeReport) -> str:
-    """Render the report; releases that could not be asked are notifications, since they say nothing of a clause."""
-    found = failures(report.releases)
-    results = (result_of(release, clause) for release, clause in found)
-    notes = [notification(_not_asked(each, each.failed)) for each in report.releases if each.failed]
-    return written(report, report.level, results, notes)
-
-
-def written(report: ProbeReport, what: str, found: Iterable[Json], notes: Sequence[Json] = ()) -> str:
-    """Write results and notifications as a log; `what` tells alerts apart from those of other runs."""
-    rest = iter(found)
-    results = list(islice(rest, MOST_RESULTS))
-    left_out = sum(1 for _ in rest)
-    notes = [*notes, *([notification(f"{left_out} more failures are left out")] if left_out else ())]
+def sarif(report: ProbeReport | GateReport) -> str:
+    """Render a report; what says nothing of an engine is a notification: releases not asked, what is excused."""
+    probe, what = (report.probe, "gate") if isinstance(report, GateReport) else (report, report.level)
+    listed = list(remarks(report))
+    results = [remark for remark in listed if remark.rule]
+    notes = [_notification(_notified(remark), remark.level) for remark in listed if not remark.rule]
+    if left_out := len(results[MOST_RESULTS:]):
+        notes.append(_notification(f"{left_out} more failures are left out", "error"))
+    results = results[:MOST_RESULTS]
     run = {
-        "tool": {"driver": _driver(report, [each["ruleId"] for each in results])},
-        "automationDetails": {"id": f"turngate/{what}/"},
-        "invocations": [{"executionSuccessful": not report.interrupted, "toolExecutionNotifications": notes}],
-        "results": results,
+        "tool": {"driver": _driver(probe, [remark.rule for remark in results if remark.rule])},
+        "automationDetails": {"id": f"turngate/{what}/"},  # tells alerts apart from those of other runs
+        "invocations": [{"executionSuccessful": not probe.interrupted, "toolExecutionNotifications": notes}],
+        "results": [_result(remark) for remark in results],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, allow_nan=False) + "\n"
 
 
-def _driver(report: ProbeReport, named: list[str]) -> Json:
-    ids = list(dict.fromkeys([*(each.id for each in catalogue().clauses), *named]))
-    return {"name": "turngate", "semanticVersion": visible(report.turngate), "rules": [_rule(each) for each in ids]}
+def _driver(report: ProbeReport, rules: Iterable[str]) -> Json:
+    ids = dict.fromkeys([*(clause.id for clause in catalogue().clauses), *rules])
+    return {"name": "turngate", "semanticVersion": visible(report.turngate), "rules": [_rule(name) for name in ids]}
 
 
 def _rule(clause_id: str) -> Json:
     entry = known(clause_id)
     if entry is None:
-        return {"id": clause_id}
+        return {"id": visible(clause_id)}
     return {
         "id": clause_id,
         "shortDescription": {"text": entry.sentence},
@@ -63,26 +55,18 @@ def _rule(clause_id: str) -> Json:
     }
 
 
-def result_of(release: ReleaseReport, clause: ClauseResult) -> Json:
-    """Tell of a clause that failed."""
-    found = result(release, clause.id, clause.id, clause.detail, place_of(release, clause.id))
-    return found | {
-        "level": LEVELS[clause.severity],
-        "properties": {**found["properties"], "severity": clause.severity},
-    }
-
-
-def result(release: ReleaseReport, rule: str, about: str, text: str, place: tuple[str, int] | None) -> Json:
-    """Tell of something that is wrong with a release; `about` tells it from all else."""
-    identity = hashlib.sha256(f"{name_of(release)}\n{about}".encode()).hexdigest()[:16]
+def _result(remark: Remark) -> Json:
+    release, name = remark.release, name_of(remark.release)
+    identity = hashlib.sha256(f"{name}\n{remark.about}".encode()).hexdigest()[:16]
+    severity = {"severity": remark.severity} if remark.severity else {}
     return {
-        "ruleId": visible(rule),
-        "level": "error",
-        "message": {"text": f"{name_of(release)}: {visible(bounded(text, LONGEST_MESSAGE))}"},
-        "locations": [] if place is None else [_location(*place)],
+        "ruleId": visible(remark.rule or ""),
+        "level": remark.level,
+        "message": {"text": f"{name}: {visible(bounded(remark.text, LONGEST_MESSAGE))}"},
+        "locations": [] if remark.place is None else [_location(*remark.place)],
         # the first is what GitHub knows an alert by
         "partialFingerprints": {"primaryLocationLineHash": f"{identity}:1", "turngateReleaseClause/v1": identity},
-        "properties": {"release": name_of(release), "verdict": release.verdict, "source": release.source},
+        "properties": {"release": name, "verdict": release.verdict, "source": release.source, **severity},
     }
 
 
@@ -90,10 +74,10 @@ def _location(file: str, line: int) -> Json:
     return {"physicalLocation": {"artifactLocation": {"uri": file}, "region": {"startLine": line}}}
 
 
-def _not_asked(release: ReleaseReport, failed: NotAsked) -> str:
-    return f"{name_of(release)} could not be asked: {visible(failed.what)}"
+def _notified(remark: Remark) -> str:
+    text = visible(bounded(remark.text, LONGEST_MESSAGE))
+    return text if remark.level == "note" else f"{name_of(remark.release)} {text}"
 
 
-def notification(text: str, level: str = "error") -> Json:
-    """Tell of what is no result."""
+def _notification(text: str, level: str) -> Json:
     return {"level": level, "message": {"text": text}}

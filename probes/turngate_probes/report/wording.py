@@ -1,16 +1,14 @@
-"""What every rendered report says in the same words: catalogue entries, evidence as plain lines, the gist."""
+"""What every rendered report says in the same words: catalogue entries, failures, verdicts, the gist."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
 
 from turngate.contract.clauses import Clause, Result, Severity
-from turngate.contract.evidence import Evidence
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult, Verdict
 from turngate.sanitize import visible
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.text import INDENT, basis, evidence_lines
 
 WORST_FIRST = (Verdict.BROKEN, Verdict.UNANSWERED, Verdict.DEGRADED, Verdict.COMPATIBLE)
 SEVEREST_FIRST = (Severity.BREAKING, Severity.DEGRADED, Severity.INFORMATIVE)
@@ -19,7 +17,7 @@ SEVEREST_FIRST = (Severity.BREAKING, Severity.DEGRADED, Severity.INFORMATIVE)
 @cache
 def known(clause_id: str) -> Clause | None:
     """Return the catalogue's entry; None for a clause of another turngate."""
-    return next((each for each in catalogue().clauses if each.id == clause_id), None)
+    return next((clause for clause in catalogue().clauses if clause.id == clause_id), None)
 
 
 def name_of(release: ReleaseReport) -> str:
@@ -27,11 +25,9 @@ def name_of(release: ReleaseReport) -> str:
     return visible(release.release)
 
 
-def evidence_text(evidence: Iterable[Evidence]) -> str:
-    """Write evidence as plain lines, as the text report does."""
-    lines = [(depth, line.plain) for each in evidence for depth, line in evidence_lines(each)]
-    least = min((depth for depth, _ in lines), default=0)
-    return "\n".join(INDENT * (depth - least) + line for depth, line in lines)
+def basis(release: ReleaseReport) -> str:
+    """Return what is added to a verdict that rests on recordings, empty where the release was run."""
+    return ", from recordings" if release.source == "recordings" else ""
 
 
 def failures(releases: Iterable[ReleaseReport]) -> Iterator[tuple[ReleaseReport, ClauseResult]]:
@@ -46,8 +42,8 @@ def failures(releases: Iterable[ReleaseReport]) -> Iterator[tuple[ReleaseReport,
 
 def verdicts(report: ProbeReport) -> dict[Verdict, int]:
     """Count the releases of each verdict, the worst first."""
-    found = Counter(release.verdict for release in report.releases)
-    return {verdict: found[verdict] for verdict in WORST_FIRST}
+    counts = Counter(release.verdict for release in report.releases)
+    return {verdict: counts[verdict] for verdict in WORST_FIRST}
 
 
 def gist(report: ProbeReport) -> str:
@@ -58,7 +54,7 @@ def gist(report: ProbeReport) -> str:
     if len(releases) == 1:
         (only,) = releases
         return f"{name_of(only)} is {only.verdict}{basis(only)}"
-    worst, count = next((each, n) for each, n in verdicts(report).items() if n)
+    worst, count = next(pair for pair in verdicts(report).items() if pair[1])
     if count == len(releases):
         return f"All {count} releases are {worst}"
     return f"{count} of {len(releases)} releases {'is' if count == 1 else 'are'} {worst}"

@@ -2,33 +2,38 @@
 
 from typing import Any
 
-from msgspec import structs
+import msgspec
 
 from tests.probes.report import samples
 from tests.probes.turns import CODEX
 from turngate.contract.clauses import Reason, Result
+from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
-from turngate_probes.gate.survey import Side, Survey
+from turngate_probes.gate.compare import Side
+from turngate_probes.gate.survey import Survey
 from turngate_probes.report.structs import ReleaseReport
 
 EMPTY = Survey({}, {}, {})
+CONTRACT = CODEX
 
 
-def clause(clause_id: str, result: str = "pass", detail: str = "as expected", **more: Any) -> ClauseResult:
+def clause(
+    clause_id: str, result: str = "pass", detail: str = "as expected", *, reason: str | None = None, **more: Any
+) -> ClauseResult:
     """One clause of a release."""
-    known = catalogue()[clause_id]
-    about = ClauseResult.of(known, Result(result), detail, needs=more.get("needs", ()), stale=more.get("stale", False))
-    return structs.replace(about, reason=Reason(more["reason"])) if "reason" in more else about
+    why = Reason(reason) if reason else None
+    return ClauseResult.of(catalogue()[clause_id], Result(result), detail, reason=why, **more)
 
 
 def release(name: str, *clauses: ClauseResult, **more: Any) -> ReleaseReport:
-    """A release with every hermetic clause passed, save those given."""
+    """A release with every hermetic clause passed, save those given; `more` are fields of its JSON."""
     given = {each.id: each for each in clauses}
     usually = [clause(each.id) for each in catalogue().at_level("static", "hermetic")]
     listed = [given.pop(each.id, each) for each in usually]
-    usual = samples.of(samples.whole(release=name, source="npm")).releases[0]
-    return structs.replace(usual, clauses=(*listed, *given.values()), **{"tool_access": None} | more)
+    (usual,) = samples.plain(samples.of(samples.whole(release=name, source="npm")))["releases"]
+    usual |= {"clauses": msgspec.to_builtins([*listed, *given.values()])} | more
+    return msgspec.convert(usual, ReleaseReport, dec_hook=decode_hook)
 
 
 def old(*clauses: ClauseResult, survey: Survey = EMPTY, **more: Any) -> Side:
@@ -39,6 +44,3 @@ def old(*clauses: ClauseResult, survey: Survey = EMPTY, **more: Any) -> Side:
 def new(*clauses: ClauseResult, survey: Survey = EMPTY, **more: Any) -> Side:
     """The newer release."""
     return Side(release("codex@0.170.0", *clauses, **more), survey)
-
-
-CONTRACT = CODEX

@@ -4,7 +4,7 @@ from tests.probes.gate.release_samples import clause, release
 from turngate.contract import load
 from turngate_probes.gate.advice import MOST, NOTHING, advice
 from turngate_probes.gate.claims import claim_differences
-from turngate_probes.gate.classify import Difference, Impact
+from turngate_probes.report.gate_structs import Difference, Impact
 
 CODEX, OPENCODE = load.contract("codex"), load.contract("opencode")
 
@@ -37,11 +37,11 @@ def test_compensations_and_arguments() -> None:
 def test_what_became_of_a_call_is_told_as_it_is() -> None:
     """Whether or not it was seen before."""
     for before in (None, "executed"):
-        runs = Difference("call", "interactive", before, "executed", Impact.BREAKING, "runs unasked")
+        runs = Difference("call", "interactive", before, "executed", Impact.BREAKING, "runs unasked", None)
         assert advice(release("codex@0.170.0"), [runs], None, None) == "The call interactive is executed: runs unasked."
 
 
 def test_a_long_list_is_cut_and_says_so() -> None:
     """The paragraph stays one that is read."""
-    many = [Difference("option", f"--o{i}", f"--o{i}", None, Impact.BREAKING, "gone") for i in range(MOST + 3)]
+    many = [Difference("option", f"--o{i}", f"--o{i}", None, Impact.BREAKING, "gone", None) for i in range(MOST + 3)]
     assert advice(release("codex@0.170.0"), many, None, None).endswith("3 more points are in the report.")

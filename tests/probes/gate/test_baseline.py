@@ -27,17 +27,17 @@ def written(folder: Path, text: str) -> Path:
 def test_entries_concern_releases_in_their_range(tmp_path: Path) -> None:
     """An entry covers its engine from `since` up to but without `until`, and says where it stands."""
     path = written(tmp_path, GOOD)
-    (entry,) = entries = baseline.read(path)
+    (entry,) = entries = baseline.read(path, "codex")
     assert entry.at == f"{path}:2"
-    covered = [v for v in ("0.169.0", "0.170.0", "0.171.9", "0.172.0") if baseline.concerning(entries, "codex", v)]
+    covered = [v for v in ("0.169.0", "0.170.0", "0.171.9", "0.172.0") if baseline.concerning(entries, v)]
     assert covered == ["0.170.0", "0.171.9"]
-    assert baseline.concerning(entries, "gemini", "0.170.0") == ()
-    assert baseline.read(written(tmp_path, "# nothing\n")) == ()
+    assert baseline.read(path, "gemini") == ()
+    assert baseline.read(written(tmp_path, "# nothing\n"), "codex") == ()
 
 
 def test_a_tool_that_runs_unasked_may_be_excused_by_a_name_of_its_own(tmp_path: Path) -> None:
     """It is no clause, and the clause that forbids flags must not be excused with it."""
-    (entry,) = baseline.read(written(tmp_path, GOOD.replace("resume.dead-handle", "interactive.tool-call")))
+    (entry,) = baseline.read(written(tmp_path, GOOD.replace("resume.dead-handle", "interactive.tool-call")), "codex")
     assert entry.clause == baseline.UNASKED
 
 
@@ -56,14 +56,14 @@ def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, old: str, new: s
     """Each mistake is told with file and line."""
     path = written(tmp_path, GOOD.replace(old, new, 1))
     with pytest.raises(ContractError, match=said) as told:
-        baseline.read(path)
+        baseline.read(path, "codex")
     assert (told.value.file, told.value.line) == (str(path), line)
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     """It is the environment's failure."""
     with pytest.raises(EnvironmentFailed, match="can't be read"):
-        baseline.read(tmp_path / "none.yaml")
+        baseline.read(tmp_path / "none.yaml", "codex")
 
 
 @pytest.mark.parametrize(

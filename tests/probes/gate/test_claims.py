@@ -2,7 +2,7 @@
 
 from turngate.contract import load
 from turngate_probes.gate.claims import claim_differences
-from turngate_probes.gate.classify import Impact
+from turngate_probes.report.gate_structs import Impact
 
 
 def found(engine: str, old: str, new: str) -> dict[str, tuple[str | None, str | None, Impact]]:

@@ -5,7 +5,8 @@ import itertools
 import pytest
 
 from turngate.contract.clauses import Result, Severity
-from turngate_probes.gate.classify import Impact, Use, of_call, of_clause, of_surface
+from turngate_probes.gate.classify import Use, of_call, of_clause, of_surface
+from turngate_probes.report.gate_structs import Impact
 
 B, D, A, N = Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE, Impact.NONE
 

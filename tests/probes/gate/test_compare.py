@@ -1,17 +1,15 @@
 """Comparing what two releases showed."""
 
-from collections.abc import Sequence
+from typing import Any
 
 from tests.probes.gate.release_samples import CONTRACT, clause, new, old
-from turngate.contract.evidence import OutputExcerpt
-from turngate.process import Ended
+from tests.probes.report import journals
 from turngate_probes.gate.baseline import UNASKED
-from turngate_probes.gate.classify import Difference, Impact
-from turngate_probes.gate.compare import differences, unasked
-from turngate_probes.gate.survey import Side, Survey
+from turngate_probes.gate.compare import Side, differences, unasked
+from turngate_probes.gate.survey import Survey
 from turngate_probes.gate.survey import survey as read
 from turngate_probes.journal.events import PageEvent
-from turngate_probes.journal.tool_access import CallOutcome, ModeToolAccess, ToolAccess, ToolCallResult
+from turngate_probes.report.gate_structs import Difference, Impact
 
 USAGE = "item.completed: item.usage"
 PAGE = ["--json", "--oss", "--other"]
@@ -22,28 +20,23 @@ def by_subject(before: Side, after: Side) -> dict[str, Difference]:
     return {each.subject: each for each in differences(before, after, CONTRACT)}
 
 
-def survey(names: Sequence[str] = (), **turns: list[str]) -> Survey:
+def survey(names: list[str] | None = None, **turns: list[str]) -> Survey:
     """What one help page and these turns showed, each as kinds, with a key for those that have one."""
-    kinds = {name: tuple(each for each in told if ":" not in each) for name, told in turns.items()}
-    keys = {name: tuple(each for each in told if ":" in each) for name, told in turns.items()}
-    return Survey({"help-1": tuple(names)} if names else {}, kinds, keys)
+    kinds = {name: [each for each in told if ":" not in each] for name, told in turns.items()}
+    keys = {name: [each for each in told if ":" in each] for name, told in turns.items()}
+    return Survey({"help-1": names} if names else {}, kinds, keys)
 
 
-def access(interactive: list[str], outcome: CallOutcome = "denied", mode: str = "interactive") -> ToolAccess:
-    """The tools of one mode, and what became of a call."""
-    seen = ModeToolAccess(tuple(interactive), ToolCallResult("exec_command", outcome, 0, 1.0, "no"))
-    return ToolAccess(seen, None) if mode == "interactive" else ToolAccess(None, seen)
+def price(interactive: list[str], outcome: str = "denied", mode: str = "interactive") -> dict[str, Any]:
+    """The price of one mode."""
+    call = {"tool": "exec_command", "outcome": outcome, "exit_code": 0, "seconds": 1.0, "told": "no"}
+    return {"interactive": None, "auto": None} | {mode: {"tools": interactive, "call": call}}
 
 
 def test_equal_releases_differ_in_nothing() -> None:
     """Nothing comes out where nothing differs."""
     shown = survey(PAGE, first=["turn.started", USAGE])
-    assert (
-        differences(
-            old(survey=shown, tool_access=access(["a"])), new(survey=shown, tool_access=access(["a"])), CONTRACT
-        )
-        == []
-    )
+    assert differences(old(survey=shown, price=price(["a"])), new(survey=shown, price=price(["a"])), CONTRACT) == []
 
 
 def test_a_clause_that_fails_now_is_told_with_those_that_need_it() -> None:
@@ -104,8 +97,8 @@ def test_a_key_that_is_read_and_gone_is_told_once() -> None:
 
 def test_tools_and_what_becomes_of_a_call() -> None:
     """The tool that the contract calls matters, others do not; acting unasked breaks."""
-    before, after = access(["exec_command", "view"]), access(["search"], "executed")
-    found = by_subject(old(tool_access=before), new(tool_access=after))
+    before, after = price(["exec_command", "view"]), price(["search"], "executed")
+    found = by_subject(old(price=before), new(price=after))
     assert found["exec_command (interactive)"].impact is Impact.DEGRADED
     assert found["view (interactive)"].impact is Impact.NONE
     assert found["search (interactive)"].impact is Impact.ADDITIVE
@@ -114,23 +107,23 @@ def test_tools_and_what_becomes_of_a_call() -> None:
 
 def test_a_tool_that_runs_unasked_breaks_unless_it_did_before() -> None:
     """Denied before, unseen before, or with nothing to compare: a user is bypassed, and was not known to be."""
-    runs = access(["exec_command"], "executed")
-    impacts = ((None, Impact.BREAKING), (access(["exec_command"]), Impact.BREAKING), (runs, Impact.DEGRADED))
+    runs = price(["exec_command"], "executed")
+    impacts = ((None, Impact.BREAKING), (price(["exec_command"]), Impact.BREAKING), (runs, Impact.DEGRADED))
     for before, impact in impacts:
-        found = by_subject(old(tool_access=before), new(tool_access=runs))["interactive"]
+        found = by_subject(old(price=before), new(price=runs))["interactive"]
         assert (found.impact, found.clause) == (impact, UNASKED)
     assert (found.before, found.after) == ("executed", "executed")
-    assert [each.subject for each in unasked(new(tool_access=runs).release)] == ["interactive"]
-    auto = access(["exec_command"], "executed", "auto")
-    assert differences(old(tool_access=None), new(tool_access=auto), CONTRACT) == []
-    assert unasked(new(tool_access=auto).release) == unasked(new(tool_access=None).release) == []
+    assert [each.subject for each in unasked(new(price=runs).release)] == ["interactive"]
+    auto = price(["exec_command"], "executed", "auto")
+    assert differences(old(price=None), new(price=auto), CONTRACT) == []
+    assert unasked(new(price=auto).release) == unasked(new(price=None).release) == []
 
 
 def test_another_exit_code_of_the_same_outcome_is_degraded() -> None:
     """Whoever goes by the code of a turn whose call was denied takes it for another."""
-    before = access(["exec_command"])
-    after = ToolAccess(ModeToolAccess(("exec_command",), ToolCallResult("exec_command", "denied", 1, 1.0, "no")), None)
-    found = by_subject(old(tool_access=before), new(tool_access=after))
+    before, after = price(["exec_command"]), price(["exec_command"])
+    after["interactive"]["call"]["exit_code"] = 1
+    found = by_subject(old(price=before), new(price=after))
     assert found.keys() == {"interactive exit code"}
     told = found["interactive exit code"]
     assert (told.before, told.after, told.impact) == ("0", "1", Impact.DEGRADED)
@@ -147,16 +140,8 @@ def test_a_help_page_that_is_empty_now_has_lost_all_its_names() -> None:
 
 def event(names: list[str]) -> PageEvent:
     """A help page in a journal."""
-    output = OutputExcerpt(0, "")
-    about = ("codex@0.160.0", "static", "help-1", ("codex", "--help"), 0, Ended.EXIT, 0.1, output, output)
-    return PageEvent(*about, tuple(names))
-
-
-def test_the_worst_comes_first() -> None:
-    """Differences are listed by what they cost."""
-    found = differences(
-        old(survey=survey(PAGE)), new(clause("handle.present", "fail"), survey=survey(["-n"])), CONTRACT
-    )
-    order = [list(Impact).index(each.impact) for each in found]
-    assert order == sorted(order)
-    assert order[0] == 0
+    output = {"bytes": 0, "excerpt": ""}
+    ended = {"argv": [], "exit_code": 0, "ended": "exit", "cpu_seconds": 0, "stdout": output, "stderr": output}
+    place = {"event": "page", "release": "codex@0.160.0", "case": "static", "step": "help-1"}
+    page: PageEvent = journals.read(place | ended | {"names": names})
+    return page

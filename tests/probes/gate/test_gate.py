@@ -40,7 +40,7 @@ def test_a_release_like_the_other_may_take_its_place(gate: Gate, tmp_path: Path)
     assert crossed(report) == dict.fromkeys(("upgrade.resume", "rollback.resume", "rollback.touched"), "pass")
     assert report["must"] == "An orchestrator has to change nothing."
     assert f"codex@{NEW} may take the place of codex@{OLD}" in gate.shop.err
-    assert "mode interactive: tools offered: 1; a call of exec_command: denied" in gate.shop.err
+    assert f"codex@{NEW} interactive: tools offered: 1; exec_command: denied" in gate.shop.err
     assert "upgrade.resume" in page.read_text()
     assert text.read_text().startswith("## ✅")
     # what was answered is not asked again, though both are crossed again

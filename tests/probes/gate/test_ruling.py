@@ -1,48 +1,69 @@
 """The outcome of a gate: which exit code, and for what reasons."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from tests.probes.gate.release_samples import clause, release
-from turngate.contract.clauses import Reason
 from turngate.contract.verdict import ClauseResult
-from turngate_probes.gate.baseline import UNASKED, Entry
-from turngate_probes.gate.classify import Difference, Impact
-from turngate_probes.gate.ruling import Ruling, rule
-from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccess, ToolCallResult
-from turngate_probes.report.structs import NotAsked, ReleaseReport
+from turngate_probes.gate.baseline import UNASKED
+from turngate_probes.gate.ruling import CODES, rule, sentences
+from turngate_probes.report.gate_structs import Difference, Entry, GateOutcome, GateReason, Impact, Ruling
+from turngate_probes.report.structs import ReleaseReport
 
 FAILS = clause("resume.dead-handle", "fail", "exit code 0")
+CALL = {"tool": "write", "exit_code": 0, "seconds": 1.0, "told": "no"}
 GONE = Difference("option", "--oss", "--oss", None, Impact.BREAKING, "gone", "help.surface")
+
+
+class Ruled(NamedTuple):
+    """A ruling, and what the entries of the baseline do."""
+
+    ruling: Ruling
+    entries: tuple[Entry, ...]
+
+    @property
+    def code(self) -> int:
+        """The exit code."""
+        return CODES[self.ruling.outcome]
+
+    @property
+    def reasons(self) -> tuple[GateReason, ...]:
+        """The reasons."""
+        return self.ruling.reasons
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The reasons in words."""
+        return sentences(self.ruling)
 
 
 def ruled(
     *clauses: ClauseResult, old: ReleaseReport | None = None, found: tuple[Difference, ...] = (),
     expected: tuple[str, ...] = (), interrupted: bool = False, **more: Any,
-) -> Ruling:  # fmt: skip
+) -> Ruled:  # fmt: skip
     """Judge a newer release with these clauses."""
-    entries = [Entry("codex", name, "known", at="b.yaml:1") for name in expected]
+    entries = [Entry(name, None, None, "known", "b.yaml:1") for name in expected]
     newer = release("codex@0.170.0", *clauses, **more)
-    return rule(old or release("codex@0.160.0"), newer, found, entries, interrupted=interrupted)
+    return Ruled(*rule(old or release("codex@0.160.0"), newer, found, entries, interrupted=interrupted))
 
 
 def test_nothing_against_it() -> None:
     """Then it passes, without a reason, whatever is degraded or new."""
     harmless = Difference("clause", "stdin.open", "pass", "fail", Impact.DEGRADED, "hangs", "stdin.open")
-    assert ruled(clause("stdin.open", "fail"), found=(harmless,)) == Ruling("pass", (), ())
+    assert ruled(clause("stdin.open", "fail"), found=(harmless,)).ruling == Ruling(GateOutcome.PASS, ())
     assert ruled().code == 0
 
 
 def test_a_breaking_clause_that_fails_is_against_it_even_if_it_failed_before() -> None:
     """The gate asks whether the newer one is good, not whether it is worse."""
     found = ruled(FAILS, old=release("codex@0.160.0", FAILS))
-    assert (found.code, found.sentences) == (1, ["resume.dead-handle fails: exit code 0"])
+    assert (found.code, found.sentences) == (1, ("resume.dead-handle fails: exit code 0",))
 
 
 def test_a_breaking_difference_is_against_it() -> None:
     """Without any failing clause."""
-    assert (ruled(found=(GONE,)).code, ruled(found=(GONE,)).sentences) == (1, ["option --oss: gone"])
+    assert (ruled(found=(GONE,)).code, ruled(found=(GONE,)).sentences) == (1, ("option --oss: gone",))
 
 
 def test_the_baseline_excuses_until_it_passes() -> None:
@@ -52,14 +73,14 @@ def test_the_baseline_excuses_until_it_passes() -> None:
     gone = ruled(expected=("resume.dead-handle",))
     assert gone.code == 1
     assert "remove b.yaml:1" in gone.sentences[0]
-    assert [state for _, state in gone.entries] == ["passes"]
+    assert [entry.state for entry in gone.entries] == ["passes"]
 
 
 def test_what_is_excused_is_told_with_its_entry() -> None:
     """So that reports can say why it is no failure."""
     found = ruled(FAILS, found=(GONE,), expected=("resume.dead-handle", "help.surface"))
-    told = [(reason.about, entry.clause) for reason, entry in found.excused]
-    assert told == [("option --oss", "help.surface"), ("resume.dead-handle", "resume.dead-handle")]
+    told = [(excuse.reason.about, excuse.why) for excuse in found.ruling.excused]
+    assert told == [("option --oss", "known"), ("resume.dead-handle", "known")]
     assert found.reasons == ()
 
 
@@ -67,7 +88,7 @@ def test_a_degraded_difference_keeps_no_entry() -> None:
     """It was never a reason, so it needs no excuse: the entry has served its time."""
     weaker = Difference("option", "--json", "--json", None, Impact.DEGRADED, "gone", "help.surface")
     found = ruled(found=(weaker,), expected=("help.surface",))
-    assert (found.code, [state for _, state in found.entries]) == (1, ["passes"])
+    assert (found.code, [entry.state for entry in found.entries]) == (1, ["passes"])
 
 
 def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
@@ -76,14 +97,14 @@ def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
     assert ruled(found=(runs,)).code == 1
     assert ruled(found=(runs,), expected=(UNASKED,)).code == 0
     assert ruled(clause("interactive.no-auto-flags", "fail"), found=(runs,), expected=(UNASKED,)).code == 1
-    denied = ToolAccess(ModeToolAccess((), ToolCallResult("shell", "denied", 0, 1.0, "no")), None)
-    assert ruled(expected=(UNASKED,), tool_access=denied).code == 1
-    assert [state for _, state in ruled(expected=(UNASKED,)).entries] == ["not_asked"]
+    denied = {"interactive": {"tools": [], "call": CALL | {"outcome": "denied"}}, "auto": None}
+    assert ruled(expected=(UNASKED,), price=denied).code == 1
+    assert [entry.state for entry in ruled(expected=(UNASKED,)).entries] == ["not_asked"]
 
 
 def test_what_was_not_answered_is_unanswered() -> None:
     """A release that can't be had, or a breaking clause without an answer, on either side, is no pass."""
-    failed = NotAsked(Reason.NO_EXECUTABLE, "no such version", "")
+    failed = {"reason": "no_executable", "what": "no such version", "hint": ""}
     lost = clause("resume.isolation", "not_run", "interrupted", reason="interrupted")
     assert ruled(failed=failed).code == 2
     assert ruled(old=release("codex@0.160.0", failed=failed)).code == 2
@@ -107,7 +128,7 @@ def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool
         ruled(lost, FAILS, interrupted=interrupted),
         ruled(old=release("codex@0.160.0", lost), interrupted=interrupted),
     ):
-        assert (found.outcome, found.code) == ("crashed", 3)
+        assert (found.ruling.outcome, found.code) == ("crashed", 3)
         assert "resume.isolation: not run, and turngate can't say why" in found.sentences[0]
 
 

@@ -13,13 +13,15 @@ from tests.probes.report import journals as j
 from turngate import cli
 from turngate.errors import EnvironmentFailed
 from turngate_probes.gate import advice
-from turngate_probes.gate.ci import junit, sarif
-from turngate_probes.gate.github import markdown, told_of
 from turngate_probes.gate.load import load_gate
-from turngate_probes.gate.page import page
-from turngate_probes.gate.presentation import GateReport
+from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.github import annotations
-from turngate_probes.report.output import json_text
+from turngate_probes.report.junit import junit
+from turngate_probes.report.markdown import markdown
+from turngate_probes.report.page import page
+from turngate_probes.report.publish import json_text
+from turngate_probes.report.remarks import remarks
+from turngate_probes.report.sarif import sarif
 
 Make = Callable[[], GateReport]
 EVERY = [views.green_by_baseline, views.red_by_a_tool, views.red_by_all, views.unanswered]
@@ -35,14 +37,14 @@ def run_of(report: GateReport) -> Any:
 def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> None:
     """As many failures and errors, results of level error, and annotations, as there are reasons."""
     report = make()
-    count = len(report["reasons"])
-    assert (report["exit_code"] != 0) is (count > 0)
+    count = len(report.reasons)
+    assert (report.exit_code != 0) is (count > 0)
     root = ET.fromstring(junit(report))
     assert int(root.get("failures", "")) + int(root.get("errors", "")) == count
     assert [suite.get("name") for suite in root] == [views.NEW], "the older release is there to be compared with"
     wrong = [each for each in run_of(report)["results"] if each["level"] == "error"]
-    assert [each["message"]["text"] for each in wrong] == [f"{views.NEW}: {each}" for each in report["reasons"]]
-    assert [text for kind, _, text in told_of(report) if kind == "error"] == report["reasons"]
+    assert [each["message"]["text"] for each in wrong] == [f"{views.NEW}: {each}" for each in report.reasons]
+    assert tuple(remark.text for remark in remarks(report) if remark.level == "error") == report.reasons
 
 
 def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
@@ -57,7 +59,7 @@ def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
     assert [(each["ruleId"], each["level"]) for each in run["results"]] == [("stdin.open", "warning")]
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
     assert (note["level"], "mended upstream" in note["message"]["text"]) == ("note", True)
-    assert [kind for kind, _, _ in told_of(report)] == ["warning", "notice"]
+    assert [remark.level for remark in remarks(report)] == ["warning", "note"]
     assert "Excused by the baseline" in markdown(report)
 
 
@@ -84,12 +86,12 @@ def test_the_page_says_what_the_gate_does(make: Make) -> None:
     """Headline, exit code, reasons and the paragraph; never those of the probes."""
     report = make()
     shown = page(report)
-    said = "may take" if report["outcome"] == "pass" else {"fail": "must not take"}.get(report["outcome"], "could not")
+    said = "may take" if report.outcome == "pass" else {"fail": "must not take"}.get(report.outcome, "could not")
     assert f"<h1>{views.NEW} {said}" in shown
-    assert f"Exit code {report['exit_code']}: " in shown
+    assert f"Exit code {report.exit_code}: " in shown
     assert "releases are broken" not in shown
-    assert report["must"].partition(" (")[0] in shown
-    for reason in report["reasons"]:
+    assert report.must.partition(" (")[0] in shown
+    for reason in report.reasons:
         assert reason.partition(" (")[0] in shown
 
 
@@ -102,16 +104,16 @@ def test_the_page_has_the_table_of_differences() -> None:
 
 def test_an_open_question_leaves_the_advice_open() -> None:
     """That nothing has to change is said only of what was compared."""
-    assert views.unanswered()["must"] == advice.UNKNOWN
+    assert views.unanswered().must == advice.UNKNOWN
     stopped = views.of(views.release(views.OLD), views.release(views.NEW), interrupted=True)
-    assert stopped["must"] == advice.UNKNOWN
-    assert views.of(views.release(views.NEW), views.release("codex@0.170.0"))["must"] == advice.NOTHING
+    assert stopped.must == advice.UNKNOWN
+    assert views.of(views.release(views.NEW), views.release("codex@0.170.0")).must == advice.NOTHING
 
 
 def test_a_tool_that_runs_unasked_breaks_where_the_older_release_can_not_be_asked() -> None:
     """What is known to break goes first."""
     lost = [j.planned(views.OLD), j.failed(views.OLD)]
-    assert views.of(lost, views.release(views.NEW, acted=True))["exit_code"] == 1
+    assert views.of(lost, views.release(views.NEW, acted=True)).exit_code == 1
 
 
 @pytest.mark.parametrize("make", EVERY)
@@ -123,27 +125,25 @@ def test_a_report_is_rendered_again_as_the_gate_did(
     report = make()
     source.write_text(json_text(report))
     files = ("--report", str(xml), "--report", str(tmp_path / "x.html"))
-    assert cli.run(["report", str(source), *files]) == report["exit_code"]
+    assert cli.run(["report", str(source), *files]) == report.exit_code
     assert xml.read_text() == junit(report)
     assert (tmp_path / "x.html").read_text() == page(report)
-    assert f"exit code {report['exit_code']}" in capsys.readouterr().out
+    assert f"exit code {report.exit_code}" in capsys.readouterr().out
 
 
 def test_hostile_text_stays_text_in_every_format(tmp_path: Path) -> None:
     """Nothing of it is markup, a command or a control character; a report that holds it is read all the same."""
     report = views.hostile()
-    assert len(report["reasons"]) == 3
+    assert len(report.reasons) == 3
     markup = (junit(report), page(report), markdown(report))
     assert not any("<img" in text for text in markup)
-    for text in (*markup, sarif(report), *annotations(told_of(report))):
+    for text in (*markup, sarif(report), *annotations(report)):
         assert not {"\x1b", "\x00", "\ud800", "\u202e", "\r"} & set(text)
     assert "window.hacked" in page(report)
     assert "<script>window" not in page(report)
-    assert all(len(line.splitlines()) == 1 for line in annotations(told_of(report)))
+    assert all(len(line.splitlines()) == 1 for line in annotations(report))
     (tmp_path / "gate.json").write_text(json_text(report))
-    loaded = load_gate(tmp_path / "gate.json")
-    assert loaded
-    assert json_text(loaded) == json_text(report)
+    assert load_gate(tmp_path / "gate.json") == report
 
 
 @pytest.mark.parametrize("change, why", [
@@ -160,7 +160,7 @@ def test_what_a_gate_would_not_say_is_refused(tmp_path: Path, change: Callable[[
     """A report is held against both schemas, and ruled anew."""
     report = json.loads(json_text(views.red_by_a_tool()))
     change(report)
-    (tmp_path / "gate.json").write_text(json_text(report))
+    (tmp_path / "gate.json").write_text(json.dumps(report))
     with pytest.raises(EnvironmentFailed, match="is no report: ") as refused:
         load_gate(tmp_path / "gate.json")
     assert why in refused.value.what

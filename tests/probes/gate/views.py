@@ -2,13 +2,14 @@
 
 from typing import Any
 
+from msgspec import structs
+
 from tests.probes.report import journals as j
 from tests.probes.report import samples
-from turngate_probes.gate.baseline import Entry
 from turngate_probes.gate.collect import Collected, ReleaseAnswer
-from turngate_probes.gate.presentation import GateReport, ruling_of
 from turngate_probes.gate.report import gate_report
 from turngate_probes.journal.events import Event
+from turngate_probes.report.gate_structs import Entry, GateReport
 
 OLD, NEW = "codex@0.160.0", "codex@0.169.0"
 REQUEST = j.REQUEST | {"tools": ["exec_command"], "reply": "tool_call exec_command"}
@@ -26,12 +27,13 @@ def call(release: str, *, acted: bool, told: str = "no") -> Any:
 
 
 def of(
-    old: list[Event], new: list[Event], *excused: str, at: str = "b.yaml:3", interrupted: bool = False
-) -> GateReport:
+    old: list[Event], new: list[Event], *excused: str, at: str = "b.yaml:3", why: str = "mended upstream",
+    interrupted: bool = False,
+) -> GateReport:  # fmt: skip
     """The report of a gate on what these events tell, in which these names are excused."""
     frame = samples.of(old, new)
     before, after = (ReleaseAnswer(*each) for each in zip(frame.releases, (old, new), strict=True))
-    entries = [Entry("codex", name, "mended upstream", at=at) for name in excused]
+    entries = [Entry(name, None, None, why, at) for name in excused]
     baseline = "b.yaml" if excused else None
     return gate_report(
         Collected(before, after, None, frame), entries, seconds=3.0, interrupted=interrupted, baseline=baseline
@@ -66,12 +68,9 @@ def hostile() -> GateReport:
     first, _, *rest = release(
         NEW, fails(detail=samples.HOSTILE), fails("resume.accepted", samples.HOSTILE), verdict="broken"
     )
-    report = of(
-        release(OLD), [first, call(NEW, acted=True, told=samples.HOSTILE), *rest], DEAD, "stdin.open", at="\0:x"
-    )
-    for entry in report["baseline"]["entries"]:
-        entry["reason"] = samples.HOSTILE
-    return {**report, "reasons": ruling_of(report).sentences, "must": samples.HOSTILE}
+    told = [first, call(NEW, acted=True, told=samples.HOSTILE), *rest]
+    report = of(release(OLD), told, DEAD, "stdin.open", at="\0:x", why=samples.HOSTILE)
+    return structs.replace(report, must=samples.HOSTILE)
 
 
 def unanswered() -> GateReport:

@@ -27,7 +27,7 @@ from turngate_probes.journal.tool_access import (
 )
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
-from turngate_probes.report.text import print_report
+from turngate_probes.report.text import print_line, report_lines
 
 
 def asked(*lies: str, folder: Path) -> ToolAccess:
@@ -140,7 +140,8 @@ def test_every_table_of_prices_names_them(kind: str) -> None:
     first = structs.replace(report.releases[0], tool_access=offered(["read"], ["read", "write_file"]))
     report = structs.replace(report, releases=(first, *report.releases[1:]))
     console = Console(file=io.StringIO(), width=500)
-    print_report(console, report, Path("journal"))
+    for depth, line in report_lines(report, Path("journal")):
+        print_line(console, depth, line)
     assert isinstance(console.file, io.StringIO)
     found = {"text": console.file.getvalue(), "markdown": markdown(report), "page": page(report)}[kind]
     assert re.search(r"only with auto(-|&#45;)approve(:|&#58;) write(_|&#95;)file", found)

@@ -12,7 +12,7 @@ from tests.probes.report import journals as j
 from turngate.contract.evidence import decode_hook
 from turngate_probes.journal.events import ClauseEvent, Event
 from turngate_probes.report.build import build
-from turngate_probes.report.output import json_text
+from turngate_probes.report.publish import json_text
 from turngate_probes.report.structs import ProbeReport
 
 HOSTILE = (

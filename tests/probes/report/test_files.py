@@ -1,3 +1,4 @@
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -6,12 +7,19 @@ import click
 import pytest
 from click.testing import CliRunner
 from msgspec import structs
+from rich.console import Console
 
 from tests.probes.report import samples
 from turngate import cli
 from turngate.errors import EnvironmentFailed
 from turngate_probes.cli import report as report_option
-from turngate_probes.report.files import FORMATS, write_reports
+from turngate_probes.report.publish import FORMATS, publish
+from turngate_probes.report.structs import ProbeReport
+
+
+def write_reports(report: ProbeReport, paths: list[Path]) -> None:
+    """Publish a report in these files."""
+    publish(report, Console(file=io.StringIO()), None, paths)
 
 
 @pytest.mark.parametrize("suffix, begin", [

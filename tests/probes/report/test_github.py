@@ -8,8 +8,9 @@ from rich.console import Console
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.errors import EnvironmentFailed
-from turngate_probes.report import live, publish_report
-from turngate_probes.report.github import annotations, told_of
+from turngate_probes.report.github import annotations
+from turngate_probes.report.progress import live
+from turngate_probes.report.publish import publish
 from turngate_probes.report.structs import ProbeReport
 
 COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::([^\r\n]*)")
@@ -26,14 +27,14 @@ def _summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def published(report: ProbeReport) -> list[str]:
     """Publish, and give the lines that were printed."""
     console = Console(file=io.StringIO(), width=80)
-    publish_report(report, console, Path("journal"))
+    publish(report, console, None, (), Path("journal"))
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue().splitlines()
 
 
 def test_what_failed_is_annotated_where_the_contract_says_it() -> None:
     """By severity: an error for what is breaking or could not be asked, a warning for what is degraded."""
-    found = annotations(told_of(samples.mixed()))
+    found = annotations(samples.mixed())
     kinds = [each.partition(" ")[0] for each in found]
     assert kinds == ["::error", "::error", "::warning"]
     assert found[0] == "::error title=opencode@1.0.0::could not be asked: npm is absent"
@@ -47,15 +48,15 @@ def test_what_failed_is_annotated_where_the_contract_says_it() -> None:
 
 def test_at_most_ten_of_a_kind_and_the_rest_is_counted() -> None:
     """GitHub drops what is more, and would not say so."""
-    assert len(annotations(told_of(samples.many(10)))) == 10
-    found = annotations(told_of(samples.many(25)))
+    assert len(annotations(samples.many(10))) == 10
+    found = annotations(samples.many(25))
     assert len(found) == 10
     assert found[-1] == "::error title=turngate::16 more: see the summary"
 
 
 def test_no_text_of_an_engine_is_a_command() -> None:
     """Each annotation is one line, and its properties end where we end them."""
-    for each in annotations(told_of(samples.hostile())):
+    for each in annotations(samples.hostile()):
         assert COMMAND.fullmatch(each), each
         assert "\x1b" not in each
 
@@ -67,7 +68,7 @@ def test_a_workflow_gets_annotations_and_a_summary(summary: Path) -> None:
     assert stop
     end = lines.index(f"::{stop[1]}::")
     assert end > 10
-    assert lines[end + 1 :] == annotations(told_of(samples.mixed()))
+    assert lines[end + 1 :] == annotations(samples.mixed())
     assert "1 of 4 releases is broken" in summary.read_text()
 
 

@@ -14,7 +14,7 @@ from tests.probes.report import samples
 from turngate import cli
 from turngate.errors import EnvironmentFailed
 from turngate_probes.report.load import joined, load_report
-from turngate_probes.report.output import json_text
+from turngate_probes.report.publish import json_text
 
 Change = Callable[[dict[str, Any]], Any]
 

@@ -9,7 +9,7 @@ from syrupy.assertion import SnapshotAssertion
 from tests.probes.report import journals as j
 from turngate_probes.journal.events import Event
 from turngate_probes.report.build import build
-from turngate_probes.report.text import print_report
+from turngate_probes.report.text import print_line, report_lines
 
 JOURNAL = Path("/runs/journal.ndjson")
 ARGV = ["codex", "exec", "--json", "two\nlines"]
@@ -19,7 +19,8 @@ def text(*events: Event, width: int = 80, terminal: bool = False) -> str:
     """Return the final text of a probe, as a pipe or a terminal of that width gets it."""
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=terminal, highlight=False, markup=False)
-    print_report(console, build(events), JOURNAL)
+    for depth, line in report_lines(build(events), JOURNAL):
+        print_line(console, depth, line)
     return file.getvalue()
 
 

@@ -1,7 +1,7 @@
 """From what a gate showed to the ranges of a contract: which claims end, begin or are added. Pure."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
@@ -13,12 +13,12 @@ from turngate.contract.versions import parse, stretches
 from turngate.errors import ContractError
 from turngate_probes.gate.accept import edit
 from turngate_probes.gate.accept.edit import Claim
+from turngate_probes.report.gate_structs import Difference
+from turngate_probes.report.structs import ReleaseReport
 
 STALE = re.compile(r"stale: the declared deviation (\S+) did not occur")
 SYMPTOMS = re.compile(r" \[([a-z0-9-]+(?:, [a-z0-9-]+)*)\]\Z")
 TO_BE_WRITTEN = "(to be written by a person before this is committed)"
-
-Clauses = Mapping[str, Mapping[str, Any]]
 
 
 class Rewritten(Struct, frozen=True):
@@ -29,12 +29,15 @@ class Rewritten(Struct, frozen=True):
     left: tuple[str, ...]
 
 
-def rewrite(text: str, report: Mapping[str, Any], compensations: Mapping[tuple[str, str], str]) -> Rewritten:
+def rewrite(
+    text: str, old: ReleaseReport, new: ReleaseReport, differences: Iterable[Difference],
+    compensations: Mapping[tuple[str, str], str],
+) -> Rewritten:  # fmt: skip
     """Write what a gate showed into a contract; ContractError if the outcome would not be a valid one.
 
     `compensations` are what contracts ask for by clause and symptom, for deviations that are new here.
     """
-    upgrade = _Upgrade(text, report)
+    upgrade = _Upgrade(text, old, new, differences)
     upgrade.end_deviations()
     upgrade.end_options()
     upgrade.add_events()
@@ -48,11 +51,10 @@ def rewrite(text: str, report: Mapping[str, Any], compensations: Mapping[tuple[s
 class _Upgrade:
     """A contract while it is changed, with what was done and what is left to a person."""
 
-    def __init__(self, text: str, report: Mapping[str, Any]) -> None:
-        old, new = report["probe"].releases
+    def __init__(self, text: str, old: ReleaseReport, new: ReleaseReport, differences: Iterable[Difference]) -> None:
         self._older, self._newer = str(old.version), str(new.version)
-        self._was, self._now = ({clause.id: clause for clause in release.clauses} for release in (old, new))
-        self._differences = report["differences"]
+        self._was = {clause.id: clause for clause in old.clauses}
+        self._now, self._differences = new.clauses, list(differences)
         self._contract, self._new = edit.read(text), list[dict[str, Any]]()
         self.done, self.left = list[str](), list[str]()
 
@@ -63,39 +65,38 @@ class _Upgrade:
 
     def end_deviations(self) -> None:
         """End deviations that the older release shows and the newer one does not."""
-        for clause_id, clause in self._now.items():
-            was = self._was.get(clause_id)
-            before = set(STALE.findall(was.detail if was else ""))
+        for clause in self._now:
+            before = set(STALE.findall(self._was[clause.id].detail if clause.id in self._was else ""))
             for symptom in sorted(set(STALE.findall(clause.detail) if clause.stale else ()) - before):
-                claim = self._claim("deviations", clause=clause_id, symptom=symptom)
+                claim = self._claim("deviations", clause=clause.id, symptom=symptom)
                 observed = f"{self._older} deviates, {self._newer} does not"
-                self._close(claim, observed, f"deviations: {clause_id} {symptom} ends before {self._newer}")
+                self._close(claim, observed, f"deviations: {clause.id} {symptom} ends before {self._newer}")
 
     def add_deviations(self, compensations: Mapping[tuple[str, str], str]) -> None:
         """Add a deviation for each symptom that only the newer release shows."""
         sayable = {clause.id for clause in load.catalogue().clauses if not clause.baseline}
-        for clause_id, clause in self._now.items():
-            was = self._was.get(clause_id)
-            if clause.result is not Result.FAIL or (was and was.result is Result.FAIL):
+        failed = {clause.id for clause in self._was.values() if clause.result is Result.FAIL}
+        for clause in self._now:
+            if clause.result is not Result.FAIL or clause.id in failed:
                 continue
             symptoms = SYMPTOMS.search(clause.detail)
-            if not symptoms or clause_id not in sayable:
-                self.left.append(f"{clause_id} fails, and no range can say so: {clause.detail}")
+            if not symptoms or clause.id not in sayable:
+                self.left.append(f"{clause.id} fails, and no range can say so: {clause.detail}")
                 continue
             observed = f"{self._older} does not deviate, {self._newer} does"
             if clause.level == "gate":
                 observed = f"{self._older} and {self._newer} on one home"
             for symptom in symptoms[1].split(", "):
-                compensation = compensations.get((clause_id, symptom), TO_BE_WRITTEN)
+                compensation = compensations.get((clause.id, symptom), TO_BE_WRITTEN)
                 self._new.append({
-                    "clause": clause_id, "since": self._newer, "symptom": symptom, "compensation": compensation,
+                    "clause": clause.id, "since": self._newer, "symptom": symptom, "compensation": compensation,
                     "evidence": [edit.observation(observed)],
                 })  # fmt: skip
-                self.done.append(f"deviations: {clause_id} {symptom} begins with {self._newer}")
+                self.done.append(f"deviations: {clause.id} {symptom} begins with {self._newer}")
 
     def end_options(self) -> None:
         """End options, and names on help pages, that no page names any more."""
-        gone = [row["subject"] for row in self._differences if row["kind"] == "option" and row["after"] is None]
+        gone = [row.subject for row in self._differences if row.kind == "option" and row.after is None]
         observed = f"the help of {self._older} names {{}}, that of {self._newer} does not"
         for name in gone:
             if claim := self._claim("options", flag=name):
@@ -114,9 +115,9 @@ class _Upgrade:
         if claim := self._claim("events"):
             names = stretches(claim)[-1].data["names"]
             for row in self._differences:
-                if row["kind"] == "event" and row["before"] is None and row["after"] not in names:
-                    names.append(str(row["after"]))
-                    self.done.append(f"events: {row['after']} is known")
+                if row.kind == "event" and row.before is None and row.after not in names:
+                    names.append(row.after)
+                    self.done.append(f"events: {row.after} is known")
 
     def _claim(self, section: str, **wanted: str) -> Claim | None:
         for claim in edit.entries(self._contract, section):

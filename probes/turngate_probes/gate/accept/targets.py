@@ -10,9 +10,12 @@ import turngate
 from turngate.contract.lint import lay_over
 from turngate.contract.structs import Npm
 from turngate.errors import EnvironmentFailed
-from turngate.files import contract_files, overlay
+from turngate.files import overlay
 from turngate.process import Stop
-from turngate_probes.releases.npm import PINS, check_integrity, npm, pin_of
+from turngate_probes.releases.npm import PINS, check_integrity, npm
+
+COMMAND = ("install", "--package-lock-only", "--omit-lockfile-registry-resolved")
+MANIFEST, LOCK = "package.json", "package-lock.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +25,6 @@ class AcceptTarget:
     contracts: Path
     pins: Path
     fixtures: Path
-
-    def contract(self, engine: str) -> Path:
-        """Name the contract file of an engine, which may not be there yet."""
-        return self.contracts / f"{engine}.yaml"
-
-    def pin(self, engine: str) -> Path:
-        """Name the folder of an engine's pin, which may not be there yet."""
-        return self.pins / engine
 
 
 def accept_target(contracts: Path | None, *, accept: bool) -> AcceptTarget | None:
@@ -51,20 +46,9 @@ def accept_target(contracts: Path | None, *, accept: bool) -> AcceptTarget | Non
 def checkout() -> Path | None:
     """Find the checkout that both packages run from; None if they are installed."""
     root = PINS.parents[3]
-    ours = (Path(turngate.__file__).parent, PINS) == (
-        root / "contracts/turngate",
-        root / "probes/turngate_probes/releases/pins",
-    )
+    packages = root / "contracts/turngate", root / "probes/turngate_probes/releases/pins"
+    ours = (Path(turngate.__file__).parent, PINS) == packages
     return root if ours and (root / "pyproject.toml").is_file() and (root / "fixtures").is_dir() else None
-
-
-def source(engine: str) -> tuple[Path, Path]:
-    """Return the contract file and the pin that are in force."""
-    return contract_files()[engine], pin_of(engine)
-
-
-COMMAND = ("install", "--package-lock-only", "--omit-lockfile-registry-resolved")
-MANIFEST, LOCK = "package.json", "package-lock.json"
 
 
 def pin_files(engine: str, source: Npm, version: str, integrity: str, stop: Stop | None = None) -> dict[str, str]:

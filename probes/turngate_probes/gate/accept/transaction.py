@@ -4,7 +4,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from turngate.contract.structs import EngineContract
@@ -18,47 +18,32 @@ from turngate_probes.record.recorder import Recorded, put_in_place, record
 from turngate_probes.releases.source import ReleaseSource, Target
 
 
-@dataclass(frozen=True, slots=True)
-class Recording:
-    """What was recorded aside, and the folder below that of all recordings where it belongs."""
-
-    done: Recorded
-    folder: Path
-
-
 @contextmanager
 def recorded(
     target: Target, source: ReleaseSource, contract: EngineContract, settings: ProbeSettings, interrupt: Interrupt
-) -> Iterator[Recording]:
+) -> Iterator[Recorded]:
     """Record a release, from where the gate had it and by its new contract, into a folder that lasts for the block."""
-    stage = CaseRunner.of(settings.sandboxes, settings.jobs, interrupt)
-    with tempfile.TemporaryDirectory(prefix="turngate-accept-") as name:
-        aside = Path(name)
+    runner = CaseRunner.of(settings.sandboxes, settings.jobs, interrupt)
+    with tempfile.TemporaryDirectory(prefix="turngate-accept-") as aside:
         with interrupt.covering() as stop, source.held(target, lambda _: None, stop) as release:
-            done = record(replace(release, contract=contract), RECORDED, stage, aside, interrupt)
-        yield Recording(done, done.folder.relative_to(aside))
+            recording = record(replace(release, contract=contract), RECORDED, runner, Path(aside), interrupt)
+        yield recording
 
 
-def written(changes: Mapping[Path, str], recording: Recording, fixtures: Path) -> None:
-    """Write files and recordings; EnvironmentFailed, with everything as it was, if that fails."""
-    place, kept = fixtures / recording.folder, recording.done.folder.with_name("before")
-    with _told(place):
+def written(changes: Mapping[Path, str], recording: Path, place: Path) -> None:
+    """Write files, and a recording into its place; EnvironmentFailed, with everything as it was, if that fails."""
+    kept = recording.with_name("before")
+    try:
         before = {path: path.read_bytes() if path.exists() else None for path in changes}
         if place.exists():
             shutil.copytree(place, kept)
         try:
             for path, text in changes.items():
                 write_atomically(path, text)
-            put_in_place(place, recording.done.folder, [case.name for case in RECORDED])
+            put_in_place(place, recording, [case.name for case in RECORDED])
         except OSError:
             _taken_back(before, place, kept)
             raise
-
-
-@contextmanager
-def _told(place: Path) -> Iterator[None]:
-    try:
-        yield
     except OSError as error:
         what = f"nothing was accepted, since {error.filename or place} can't be written: {error.strerror or error}"
         raise EnvironmentFailed(what, "make room or mend its permissions, and run the gate again") from error

@@ -4,8 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from tests.probes.gate.conftest import NEW, OLD, Gate
+from tests.probes.gate.release_samples import release
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.files import contract_files
@@ -93,14 +95,14 @@ def test_what_can_not_be_written_whole_is_taken_back(gate: Gate, few: tuple[str,
 
 def test_a_release_is_recorded_from_where_the_gate_had_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From PyPI where there is no Node, by the exact version; an executable of one's own is what it is."""
-    shown = {"engine": "codex", "version": "0.169.0", "source": "pypi", "note": "installed from pypi, sha256-x"}
+    shown = release("codex@0.169.0", source="pypi", note="installed from pypi, sha256-x")
     source = source_of(shown)
     registry = source.registry
     assert registry is not None
     assert (registry.name, registry.package, registry.versions) == ("pypi", "openai-codex-cli-bin", ("0.169.0",))
-    assert source_of(shown | {"source": "path"}).registry is None
+    assert source_of(structs.replace(shown, source="path")).registry is None
     installed = Installed("0.169.0", tmp_path, tmp_path / "codex", "sha256-x")
     monkeypatch.setattr(PypiRegistry, "install", lambda *_, **__: installed)
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
-    with source.held(Target("codex", "0.169.0"), print) as release:
-        assert (release.source, release.executable) == ("pypi", tmp_path / "codex")
+    with source.held(Target("codex", "0.169.0"), print) as held:
+        assert (held.source, held.executable) == ("pypi", tmp_path / "codex")

@@ -2,29 +2,25 @@
 
 from typing import Any
 
-import pytest
-from msgspec import structs
-
 from tests.probes.gate.release_samples import clause, release
-from tests.probes.report import samples
 from turngate.contract import load
 from turngate.contract.load import Contract
 from turngate.contract.verdict import ClauseResult
 from turngate.files import contract_files
 from turngate_probes.gate.accept.ranges import TO_BE_WRITTEN, Rewritten, rewrite
+from turngate_probes.report.gate_structs import Difference, Impact
 
 TEXT = contract_files()["codex"].read_text("utf-8")
 OLD, NEW = "0.169.0", "0.900.0"
 
 
 def rewritten(
-    *clauses: ClauseResult, differences: tuple[dict[str, Any], ...] = (), was: tuple[ClauseResult, ...] = (),
+    *clauses: ClauseResult, differences: tuple[Difference, ...] = (), was: tuple[ClauseResult, ...] = (),
     compensations: dict[tuple[str, str], str] | None = None,
 ) -> Rewritten:  # fmt: skip
     """Write what the newer release showed into the contract."""
-    older, newer = release(f"codex@{OLD}", *was), release(f"codex@{NEW}", *clauses)
-    probe = structs.replace(samples.of(), releases=(older, newer))
-    return rewrite(TEXT, {"probe": probe, "differences": list(differences)}, compensations or {})
+    sides = release(f"codex@{OLD}", *was), release(f"codex@{NEW}", *clauses)
+    return rewrite(TEXT, *sides, differences, compensations or {})
 
 
 def at(text: str, version: str) -> Any:
@@ -32,9 +28,9 @@ def at(text: str, version: str) -> Any:
     return Contract(load.parse(text, "the edited contract")).at(version)
 
 
-def gone(name: str, kind: str = "option") -> dict[str, Any]:
+def gone(name: str) -> Difference:
     """A name that went."""
-    return {"kind": kind, "subject": name, "before": name, "after": None}
+    return Difference("option", name, name, None, Impact.BREAKING, "gone", None)
 
 
 def test_where_nothing_changed_the_text_is_the_same() -> None:
@@ -42,7 +38,6 @@ def test_where_nothing_changed_the_text_is_the_same() -> None:
     assert rewritten() == Rewritten(TEXT, (), ())
 
 
-@pytest.mark.long
 def test_a_deviation_that_did_not_occur_any_more_ends() -> None:
     """It ends before the newer release, with evidence; the older one deviates as before."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
@@ -54,7 +49,6 @@ def test_a_deviation_that_did_not_occur_any_more_ends() -> None:
     assert f'{{observed: "{OLD} deviates, {NEW} does not"}}' in found.text
 
 
-@pytest.mark.long
 def test_a_deviation_that_did_not_occur_before_either_is_left() -> None:
     """That the claim was wrong already is nothing that this gate showed."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
@@ -62,7 +56,6 @@ def test_a_deviation_that_did_not_occur_before_either_is_left() -> None:
     assert rewritten(stale, was=(stale,)).text == TEXT
 
 
-@pytest.mark.long
 def test_a_symptom_that_is_new_becomes_a_deviation() -> None:
     """With what other contracts ask for, else with a place for a person to write it."""
     fails = clause("resume.other-cwd", "fail", "from another directory: exit code 1 [refused]")
@@ -93,13 +86,14 @@ def test_options_that_went_end() -> None:
 
 def test_kinds_of_records_that_are_new_are_known() -> None:
     """They are listed; those that were known before stay as they are."""
-    new = {"kind": "event", "subject": "turn.budgeted", "before": None, "after": "turn.budgeted"}
-    known = new | {"subject": "item.updated", "after": "item.updated"}
+    new, known = (
+        Difference("event", name, None, name, Impact.ADDITIVE, "new", None)
+        for name in ("turn.budgeted", "item.updated")
+    )
     found = rewritten(differences=(new, known))
     assert at(found.text, NEW).events.names == (*load.contract("codex").at(NEW).events.names, "turn.budgeted")
 
 
-@pytest.mark.long
 def test_all_at_once() -> None:
     """Several changes of one contract don't get into each other's way."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"

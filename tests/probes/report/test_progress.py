@@ -5,7 +5,7 @@ from rich.console import Console
 
 from tests.probes.report import journals as j
 from turngate_probes.journal.events import Event, InstallProgress, MatrixPlanned
-from turngate_probes.report.progress_table import HEARTBEAT, LiveTable, live
+from turngate_probes.report.progress import HEARTBEAT, LiveTable, live
 
 RELEASE = "codex@0.169.0"
 

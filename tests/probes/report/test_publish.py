@@ -13,11 +13,17 @@ from rich.console import Console
 from tests.probes.report import journals as j
 from turngate.contract.load import first_error
 from turngate.errors import EnvironmentFailed
-from turngate_probes.report import console_for, publish
+from turngate_probes.journal.journal import read
 from turngate_probes.report.build import build
-from turngate_probes.report.output import write_json
+from turngate_probes.report.publish import console_for, write_json
+from turngate_probes.report.publish import publish as publish_report
 
 WHOLE = [j.started(), j.planned(), j.turn(), *j.clauses(), j.finished(), j.ended()]
+
+
+def publish(journal: Path, console: Console, json_to: str | None = None) -> int:
+    """Publish what a journal holds."""
+    return publish_report(build(read(journal)), console, json_to, (), journal)
 
 
 @pytest.fixture
