@@ -87,12 +87,12 @@ class ServedRun:
         try:
             with self._ended_from_elsewhere(stop):
                 done = turn.play(built, session, stop)
-            decision, came = turn.came(done, start, _INTERRUPTED)
+            decision, result = turn.conclude(done, start, _INTERRUPTED)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code
-            decision, came = headless.failure(run, error), transitions.TurnResult(time.monotonic() - start)
-        # before the state is told, as on the server: the next turn can't have begun
+            decision, result = headless.failure(run, error), transitions.TurnResult(time.monotonic() - start)
+        # before the state is written, as on the server: the next turn can't have begun
         self.records.keep(run, decision.state, run.session)
-        transitions.end_turn_eventually(self.store, run, decision, came, _waited_or(stop))
+        transitions.end_turn_eventually(self.store, run, decision, result, _waited_or(stop))
         ended = runs.find(self.store, run.run_id) or run
         if done is None:
             raise EnvironmentFailed(_news(ended), _SEE)

@@ -60,7 +60,7 @@ class Attempt(Struct, frozen=True):
 
 
 class RunOptions(Struct, frozen=True):
-    """On what terms an engine runs: where, in which environment, for how long, and what ends it or hears of it.
+    """How an engine runs: where, in which environment, for how long, and what ends it or hears of it.
 
     `timeout` is in seconds; `tag` marks its processes (empty: nobody needs to find them later); `on_start` gets
     the process id; `new_tree` is that of `turngate.process.run`.
@@ -75,23 +75,17 @@ class RunOptions(Struct, frozen=True):
     new_tree: Callable[[str], ProcessTree] = ProcessTree
 
 
-def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, terms: RunOptions) -> Attempt:
+def attempt(
+    engine: InstalledEngine, built: Invocation, reader: TurnReader, folder: Path, options: RunOptions
+) -> Attempt:
     """Run the engine to its end, read by `reader`; EnvironmentFailed if it can't be started.
 
     Command, stdout and stderr are written to `folder`; NoRoom if they can't be.
     """
     argv = (str(engine.executable), *built.arguments)
     stdin = Stdin.CLOSED if built.stdin is None else built.stdin
-    request = ProcessRequest(
-        argv,
-        terms.cwd,
-        {**terms.env, "PWD": str(terms.cwd)},
-        stdin,
-        terms.timeout,
-        EXIT_LIMIT,
-        max_output=0,
-        tag=terms.tag,
-    )
+    env = {**options.env, "PWD": str(options.cwd)}
+    request = ProcessRequest(argv, options.cwd, env, stdin, options.timeout, EXIT_LIMIT, max_output=0, tag=options.tag)
     with ExitStack() as files:
         opened = _opened(folder, argv, engine, files)
 
@@ -105,7 +99,9 @@ def attempt(engine: InstalledEngine, built: Invocation, reader: TurnReader, fold
             reader.feed(name, chunk)
             return reader.over
 
-        outcome = run(request, stop=terms.stop, on_output=on_output, on_start=terms.on_start, new_tree=terms.new_tree)
+        outcome = run(
+            request, stop=options.stop, on_output=on_output, on_start=options.on_start, new_tree=options.new_tree
+        )
     if lingered := outcome.ended is Ended.LINGERED:
         log.warning("%s was ended: it was still running %.0f s after its turn", engine.executable, EXIT_LIMIT)
     reading = reader.finish(outcome.exit_code, ended=outcome.ended)

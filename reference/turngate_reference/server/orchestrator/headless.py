@@ -105,19 +105,19 @@ class HeadlessTurn:
                     runs.change(connection, run.run_id, process=noted)
                     transitions.note_argv(connection, run, built.own_arguments)
 
-        terms = RunOptions(
+        options = RunOptions(
             run.cwd, self.env, stop,
             timeout=float(run.timeout), tag=(run.process or {}).get("tag", ""), on_start=note_process,
         )  # fmt: skip
         try:
-            return attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), terms)
+            return attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), options)
         except NoRoom as ours:
             raise TurnFailed(failed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours))) from ours
         except EnvironmentFailed as lacking:
             code = RunErrorCode.SESSION_RESUME_FAILED if resumed else RunErrorCode.ENGINE_FAILED
             raise TurnFailed(failed(code, str(lacking))) from lacking
 
-    def came(self, done: Attempt, start: float, stopped: Decision) -> tuple[Decision, TurnResult]:
+    def conclude(self, done: Attempt, start: float, stopped: Decision) -> tuple[Decision, TurnResult]:
         """Return what becomes of the run; `start` is the turn's of `time.monotonic`, `stopped` is for an interrupt."""
         run, result = self.run, done.reading.result
         decision = decide(

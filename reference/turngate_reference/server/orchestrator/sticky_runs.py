@@ -190,12 +190,12 @@ class StickyRuns:
         sticky.process["transport_session_id"] = event.session_id
         decision, outcome, repair = decide_sticky(sticky.run, event.final_text, event.failure, declined=event.declined)
         seconds, session = self._clock() - sticky.turn_began, sticky.session_record(event.session_id)
-        came = transitions.TurnResult(seconds, outcome, None, repair, session)
+        result = transitions.TurnResult(seconds, outcome, None, repair, session)
         until = self._limit_wait(sticky) if decision.state is State.WAITING_USER else None
         self._write_record(sticky, decision, session)
         # what is noted of the process stays until it is gone, so that a restart finds it
         state = transitions.end_turn(
-            self._store, sticky.run, decision, came, process=sticky.process, wait_deadline_at=until
+            self._store, sticky.run, decision, result, process=sticky.process, wait_deadline_at=until
         )
         self.observe(sticky.run.engine, outcome, seconds)
         if state is not State.WAITING_USER:

@@ -130,7 +130,7 @@ def note_argv(connection: sqlite3.Connection, run: Run, argv: tuple[str, ...]) -
     )
 
 
-def end_turn(store: Store, run: Run, decision: Decision, came: TurnResult, **columns: Any) -> State:
+def end_turn(store: Store, run: Run, decision: Decision, result: TurnResult, **columns: Any) -> State:
     """End the running turn of a run; returns the state that it went to, which is `canceled` if that was asked for.
 
     `columns` are further ones of the run that are written with the transition.
@@ -139,14 +139,16 @@ def end_turn(store: Store, run: Run, decision: Decision, came: TurnResult, **col
         current = runs.get(connection, run.run_id)
         if current.cancel_requested:
             decision = Decision(State.CANCELED)
-        if came.session_seen is not None:
-            columns["recovery"] = {**(current.recovery or {}), "session_seen": came.session_seen}
+        if result.session_seen is not None:
+            columns["recovery"] = {**(current.recovery or {}), "session_seen": result.session_seen}
         if decision.interaction is not None:
             columns["pending_interaction_id"] = _ask(connection, run, decision.interaction)
         columns |= {"error": decision.error, "final_data": decision.final_data}
-        if came.session is not None:
-            columns["session"] = came.session
-        _end_turn(connection, run, decision.error, came.seconds, came.outcome, came.exit_code, came.repair_level)
+        if result.session is not None:
+            columns["session"] = result.session
+        _end_turn(
+            connection, run, decision.error, result.seconds, result.outcome, result.exit_code, result.repair_level
+        )
         if decision.state in ENDED:
             columns["ended_at"] = now()
         if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **({"process": None} | columns)):
@@ -155,12 +157,12 @@ def end_turn(store: Store, run: Run, decision: Decision, came: TurnResult, **col
 
 
 def end_turn_eventually(
-    store: Store, run: Run, decision: Decision, came: TurnResult, wait: Callable[[float], bool]
+    store: Store, run: Run, decision: Decision, result: TurnResult, wait: Callable[[float], bool]
 ) -> None:
     """End the turn as soon as the store can be written; `wait` waits for seconds, and returns whether to give up."""
     while True:
         try:
-            end_turn(store, run, decision, came)
+            end_turn(store, run, decision, result)
         except sqlite3.Error:
             log.exception("the end of turn %s of %s can't be written yet", run.turn_index, run.run_id)
             if wait(RETRY_SECONDS):

@@ -56,13 +56,13 @@ class TurnRunner:
             if run.is_sticky and engine.contract.sticky.transport != "none":
                 self._begin_sticky(run, engine)
                 return False
-            decision, came = self._turn(run, engine, stop, start)
+            decision, result = self._turn(run, engine, stop, start)
         except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code and frees its slot
-            decision, came = headless.failure(run, error), TurnResult(time.monotonic() - start)
+            decision, result = headless.failure(run, error), TurnResult(time.monotonic() - start)
         # before the state is written: a reader of it finds the record, and the next turn can't have begun
-        self.records.keep(run, decision.state, came.session or run.session)
-        transitions.end_turn_eventually(self.store, run, decision, came, self.closing.wait)
-        self.observe(run.engine, came.outcome, came.seconds)
+        self.records.keep(run, decision.state, result.session or run.session)
+        transitions.end_turn_eventually(self.store, run, decision, result, self.closing.wait)
+        self.observe(run.engine, result.outcome, result.seconds)
         return True
 
     def _engine(self, run: Run) -> InstalledEngine:
@@ -89,7 +89,7 @@ class TurnRunner:
         reply = runs.last_answer(self.store, run.run_id, run.turn_index) if resumed else None
         built = turn.command(resumed, reply or "")
         interrupted = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
-        return turn.came(turn.play(built, resumed, stop), start, interrupted)
+        return turn.conclude(turn.play(built, resumed, stop), start, interrupted)
 
     def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
         """Settle on turn 1 what every later turn reuses: locations, version, profile."""

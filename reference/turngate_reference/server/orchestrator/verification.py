@@ -117,8 +117,8 @@ class Verifier:
             return Verified(Status.UNPROVEN, str(failed), at)
         except ValueError:
             how = f"exit code {outcome.exit_code}" if outcome.ended is Ended.EXIT else f"ended after {DEADLINE:.0f} s"
-            said = visible(bounded(outcome.stderr.decode("utf-8", "replace").strip(), _LONGEST_REASON), "\n")
-            return Verified(Status.UNPROVEN, f"turngate verify: {how}" + (f": {said}" if said else ""), at)
+            words = visible(bounded(outcome.stderr.decode("utf-8", "replace").strip(), _LONGEST_REASON), "\n")
+            return Verified(Status.UNPROVEN, f"turngate verify: {how}" + (f": {words}" if words else ""), at)
         return Verified(Status(printed.status), printed.detail, at)
 
 
