@@ -9,8 +9,7 @@ from turngate.process import Stop
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, interrupting
 from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection
-from turngate_probes.matrix.joined import joined
-from turngate_probes.matrix.results import plans
+from turngate_probes.matrix.results import joined, plans
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.selection import chosen, parse_shard

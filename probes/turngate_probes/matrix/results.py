@@ -1,4 +1,4 @@
-"""What a matrix leaves on disk: a plan, and the journal of each release, found again by what decided it.
+"""What a matrix leaves on disk (a plan, and the journal of each release), and the report that it is joined into.
 
 A folder holds `plan-<key>.json` for each order (what was asked for, and how its last run ended), and for each
 release `<engine>@<version>-<key>.ndjson` once it is answered, or `….failed.ndjson` when it could not be. The key
@@ -8,7 +8,7 @@ release is asked again. A file that ends in `.part` is of a run that was killed,
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from importlib import metadata
@@ -17,17 +17,23 @@ from typing import Any
 
 import msgspec
 from msgspec import Struct
+from semver import Version
 
 from turngate.contract import load
-from turngate.contract.clauses import Level
+from turngate.contract.clauses import Level, Reason
 from turngate.errors import EnvironmentFailed
 from turngate.files import locked, write_atomically
 from turngate_probes.harness.resource_usage import Machine, machine
-from turngate_probes.journal.events import Origin
+from turngate_probes.journal.events import Event, Origin, ProbeStarted, ReleaseFailed, ReleasePlanned
+from turngate_probes.journal.journal import read
 from turngate_probes.releases.registry import Registry
+from turngate_probes.report.build import build, code_of
+from turngate_probes.report.structs import PeakUsage, ProbeReport, ReleaseReport
 
 SCHEMA = "turngate.matrix-plan/1"
 KEY_LENGTH = 12
+NOT_PROBED = "it was not probed: the run of its shard ended before its turn"
+INTERRUPTED = "interrupted"
 
 
 class Totals(Struct, frozen=True):
@@ -135,3 +141,80 @@ def _unwritable(folder: Path, error: OSError) -> EnvironmentFailed:
 
 def _digest(data: Any) -> str:
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:KEY_LENGTH]
+
+
+def joined(
+    plans: Sequence[Plan], folders: Sequence[Path], *, strict: bool = False, interrupted: bool = False,
+    merging: bool = False,
+    failed: Mapping[str, str] | None = None,
+) -> ProbeReport:  # fmt: skip
+    """Build the report of all that was planned; what no folder holds is unanswered.
+
+    With `merging` that is what all shards were to do, else those of the plans alone. Of two plans of one release the
+    newer one counts, and before both that of the shard whose part it was.
+    `failed` says why of releases that could not even leave a journal. EnvironmentFailed if the plans don't fit
+    together, or a journal can't be read.
+    """
+    plans = sorted(plans, key=lambda plan: plan.at, reverse=True)
+    _check(plans)
+    first, why, whys = plans[0], INTERRUPTED if interrupted else NOT_PROBED, failed or {}
+    reports: dict[str, ReleaseReport] = {}
+    wanted = [(plan, version) for plan in plans for version in plan.mine]
+    wanted += [(plan, version) for plan in plans for version in plan.files if merging]
+    for plan, version in wanted:
+        name = f"{plan.engine}@{version}"
+        if name not in reports:
+            reports[name] = _release(plan, folders, version, whys.get(version, why))
+    releases = tuple(sorted(reports.values(), key=lambda row: (row.engine, Version.parse(str(row.version)))))
+    totals = [plan.totals for plan in plans if plan.totals]
+    return ProbeReport(
+        turngate=first.turngate, started_at=min(plan.at for plan in plans), machine=first.machine, level=first.level,
+        strict=strict, clauses=first.clauses, cores=first.machine.cores or 1, interrupted=interrupted,
+        seconds=max((total.seconds for total in totals), default=0.0),
+        engine_seconds=round(sum(total.engine_seconds for total in totals), 3),
+        peak_usage=PeakUsage(
+            max((total.cache_bytes for total in totals), default=0),
+            max((total.memory_bytes for total in totals), default=0),
+        ),
+        exit_code=code_of(releases, strict=strict, interrupted=interrupted), releases=releases,
+    )  # fmt: skip
+
+
+def _check(plans: Sequence[Plan]) -> None:
+    """Refuse plans whose answers say different things; EnvironmentFailed names what differs."""
+    if len({(plan.level, plan.clauses) for plan in plans}) > 1:
+        raise EnvironmentFailed("the shards were asked different questions", "merge those of one level and its clauses")
+    if len(programs := {plan.turngate for plan in plans}) > 1:
+        what = f"the shards are of different turngates: {', '.join(sorted(programs))}"
+        raise EnvironmentFailed(what, "run the older ones again")
+    for engine in sorted({plan.engine for plan in plans}):
+        contracts = {plan.contract_version for plan in plans if plan.engine == engine}
+        if len(contracts) > 1:
+            what = f"the shards judge {engine} by different contracts: {', '.join(sorted(contracts))}"
+            raise EnvironmentFailed(what, "run the older ones again")
+
+
+def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> ReleaseReport:
+    for place in (plan.answered, plan.failed):
+        for folder in folders:
+            path = place(folder, version)
+            if path.exists() and (listed := build(read(path)).releases):
+                return listed[0]
+    return _absent(plan, version, why)
+
+
+def _absent(plan: Plan, version: str, why: str) -> ReleaseReport:
+    release, at = f"{plan.engine}@{version}", plan.at
+    reason = Reason.INTERRUPTED if why in (NOT_PROBED, INTERRUPTED) else Reason.MACHINE
+    events: list[Event] = [
+        ProbeStarted(
+            at=at, turngate=plan.turngate, machine=plan.machine, level=plan.level, strict=False, cores=1,
+            clauses=plan.clauses,
+        ),
+        ReleasePlanned(
+            at=at, release=release, engine=plan.engine, version=version, executable=None, source=plan.source,
+            contract_version=plan.contract_version, turns=0, note="",
+        ),
+        ReleaseFailed(at=at, release=release, reason=reason, what=why, hint="run the matrix again"),
+    ]  # fmt: skip
+    return build(events).releases[0]

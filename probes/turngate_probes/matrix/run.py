@@ -21,8 +21,7 @@ from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory,
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ReleaseFailed
 from turngate_probes.journal.journal import Journal, read
-from turngate_probes.matrix.joined import joined
-from turngate_probes.matrix.results import Plan, Totals, alone
+from turngate_probes.matrix.results import Plan, Totals, alone, joined
 from turngate_probes.probe import Probe, ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, parse_size
 from turngate_probes.releases.registry import Registry
