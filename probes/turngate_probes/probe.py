@@ -83,12 +83,12 @@ class Probe:
         self,
         settings: ProbeSettings,
         journal: Journal,
-        stage: CaseRunner,
+        runner: CaseRunner,
         source: ReleaseSource | None = None,
     ) -> None:
-        """Probe on `stage`, which other probes may share."""
+        """Probe on `runner`, which other probes may share."""
         self.settings, self.journal, self._source = settings, journal, source or ReleaseSource()
-        self.stage, self.interrupt = stage, stage.interrupt
+        self.runner, self.interrupt = runner, runner.interrupt
 
     def run(self, targets: Sequence[Target | Release]) -> None:
         """Probe all targets side by side; what goes wrong with one leaves the others alone.
@@ -180,12 +180,13 @@ class ReleaseProbe:
         else:
             before = fingerprint(executable)
             self.seen.hosts = set()
-            self.probe.stage.play(self.release.contract, executable, cases, self)
+            self.probe.runner.play(self.release.contract, executable, cases, self)
             self.seen.changed = difference(before, executable)
         self._judge({case.name for case in (*CASES, *SERVED, *self.probe.settings.more)} | {EVERYTHING})
+        finished = self._finished(time.monotonic() - started)
         if self._is_whole():
-            self._save(known)
-        self._finish(time.monotonic() - started)
+            self._save(finished, known)
+        self.probe.journal.add(finished)
         return self._cpu
 
     def saw(self, item: Observation, box: Sandbox) -> None:
@@ -210,21 +211,19 @@ class ReleaseProbe:
         settings = self.probe.settings
         return "hermetic" in LEVELS[settings.level] and not settings.clauses and not self.probe.interrupt.is_set()
 
-    def _save(self, known: str) -> None:
+    def _save(self, finished: ReleaseFinished, known: str) -> None:
         """Leave what the clauses say of an executable of this identity where the reference server looks for it.
 
         Without an executable, or an answer, there is nothing to keep.
         """
-        release, results = self.release, tuple(self.results.values())
-        able, worth = capability(results), verdict(results)
-        if release.executable is None or worth is Verdict.UNANSWERED:
+        release = self.release
+        if release.executable is None or finished.verdict is Verdict.UNANSWERED:
             return
         save_result(
             ProbeResult(
                 engine=release.engine, executable=os.path.realpath(release.executable), identity=known,
-                version=release.version, verdict=worth, capability=able,
-                profile=profile(able).kind,
-                at=datetime.now(UTC), turngate=metadata.version("turngate"),
+                version=release.version, verdict=finished.verdict, profile=finished.profile.kind,
+                capability=finished.capability, at=datetime.now(UTC), turngate=metadata.version("turngate"),
             ),
             default_cache(),
         )  # fmt: skip
@@ -243,17 +242,15 @@ class ReleaseProbe:
         for result in judge_all(self.seen, self.results, levels, done, self.probe.settings.asked()):
             self.probe.journal.add(ClauseEvent.about(self.release.name, result))
 
-    def _finish(self, seconds: float) -> None:
-        results = tuple(self.results.values())
-        able = capability(results)
+    def _finished(self, seconds: float) -> ReleaseFinished:
+        """Weigh the results, once: whoever needs the verdict reads it from this event."""
+        able = capability(self.results.values())
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
-        self.probe.journal.add(
-            ReleaseFinished(
-                release=self.release.name, profile=profile(able), capability=able, handle=session,
-                verdict=verdict(results, recordings_only=self.release.executable is None),
-                seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3), turns=len(self.seen.turns),
-                unverified=tuple(self.release.contract.unverified),
-            )
+        return ReleaseFinished(
+            release=self.release.name, profile=profile(able), capability=able, handle=session,
+            verdict=verdict(self.results.values(), recordings_only=self.release.executable is None),
+            seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3), turns=len(self.seen.turns),
+            unverified=tuple(self.release.contract.unverified),
         )  # fmt: skip
 
 

@@ -27,16 +27,9 @@ from turngate_probes.probe import sandboxes_path
 from turngate_probes.releases.source import Release
 
 DEADLINE = 180.0
-DECIDING = frozenset(
-    {
-        "handle.present",
-        "handle.place",
-        "handle.shape",
-        "resume.accepted",
-        "resume.same-handle",
-        "resume.context-carried",
-    }
-)
+DECIDING = frozenset({
+    "handle.present", "handle.place", "handle.shape", "resume.accepted", "resume.same-handle", "resume.context-carried",
+})  # fmt: skip
 # the cases whose turns these clauses read, of which one is played
 _CASE = "main"
 _READ = {_CASE, "bad-handles", "auto"}
@@ -70,19 +63,19 @@ def verify(release: Release, interrupt: Interrupt) -> Outcome:
     if executable is None:
         return Outcome("unproven", "there is no executable to run")
     before = _identity(executable)
-    found = _observed(release, executable, interrupt)
+    outcome = _observed(release, executable, interrupt)
     if _identity(executable) != before or before is None:
         return Outcome("unproven", "the executable was replaced meanwhile")
-    if found.status != "unproven":
+    if outcome.status != "unproven":
         save_verification(
             Verification(
                 engine=release.engine, executable=os.path.realpath(executable), identity=before,
-                version=release.version, contract_version=release.contract.contract_version, status=found.status,
-                detail=found.detail, at=datetime.now(UTC), turngate=metadata.version("turngate"),
+                version=release.version, contract_version=release.contract.contract_version, status=outcome.status,
+                detail=outcome.detail, at=datetime.now(UTC), turngate=metadata.version("turngate"),
             ),
             default_cache(),
         )  # fmt: skip
-    return found
+    return outcome
 
 
 def _identity(executable: Path) -> str | None:
@@ -104,8 +97,8 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outco
     timer.daemon = True
     timer.start()
     try:
-        stage = CaseRunner.of(sandboxes_path(None), 1, interrupt)
-        stage.play(release.contract, executable, [Case(_CASE, _two_turns, 2)], observer)
+        runner = CaseRunner.of(sandboxes_path(None), 1, interrupt)
+        runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2)], observer)
     finally:
         timer.cancel()
     if late.is_set():
@@ -115,30 +108,27 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outco
     return _ruling(observer.seen)
 
 
-def _two_turns(lab: EngineDriver) -> None:
-    first = lab.start("first", ask(ASK))
+def _two_turns(driver: EngineDriver) -> None:
+    first = driver.start("first", ask(ASK))
     if not went_well(first):
         raise CaseStoppedError(f"the first turn failed: {how_it_ended(first)}", by_engine=True)
     if not first.sent():
         raise CaseStoppedError("the first turn sent no prompt to the stub model", by_engine=True)
-    lab.resume("again", first.session, ask(FINAL, turn_index=2))
-
-
-def _why_early(seen: Observations) -> str:
-    return seen.stopped[_CASE].text if _CASE in seen.stopped else ""
+    driver.resume("again", first.session, ask(FINAL, turn_index=2))
 
 
 def _ruling(seen: Observations) -> Outcome:
     first = seen.turns.get(f"{_CASE}/first")
+    why_early = seen.stopped[_CASE].text if _CASE in seen.stopped else ""
     # an engine that does not work in a sandbox shows nothing of its resume
     if first is None or not went_well(first) or not first.sent():
-        return Outcome("unproven", bounded(_why_early(seen) or "there was no first turn", _LONGEST))
+        return Outcome("unproven", bounded(why_early or "there was no first turn", _LONGEST))
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, ("hermetic",), _READ, DECIDING)
     able = capability(results.values())
-    failed = any(each.result is Result.FAIL for each in results.values())
+    failed = any(result.result is Result.FAIL for result in results.values())
     status: Literal["proven", "refuted", "unproven"] = (
         "proven" if able.supported else "refuted" if failed else "unproven"
     )
-    detail = able.detail if status != "unproven" else f"{able.detail}: {_why_early(seen)}".rstrip(": ")
+    detail = able.detail if status != "unproven" else f"{able.detail}: {why_early}".rstrip(": ")
     return Outcome(status, bounded(detail, _LONGEST))

@@ -61,7 +61,7 @@ class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
 def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
     """Hold a finding against the declared deviations: they excuse their symptom, in a baseline none."""
     declared = {d.symptom: d for d in contract.deviations if d.clause == clause.id and not clause.baseline}
-    gone = sorted({symptom for symptom, each in declared.items() if not each.flaky} - set(finding.symptoms))
+    gone = sorted({symptom for symptom, deviation in declared.items() if not deviation.flaky} - set(finding.symptoms))
     stale = "".join(f"; stale: the declared deviation {symptom} did not occur" for symptom in gone)
     if finding.ok:
         return ClauseResult.of(clause, Result.PASS, finding.detail + stale, finding.evidence, stale=bool(gone))
@@ -75,16 +75,16 @@ def judged(clause: Clause, finding: Finding, contract: EngineContract) -> Clause
 
 
 def unmet(clause: Clause, results: Mapping[str, ClauseResult]) -> ClauseResult | None:
-    """Give `not_run` if a clause that this one needs did not hold, else None."""
+    """Return `not_run` if a clause that this one needs did not hold, else None."""
     return fallen(clause, clause.needs, results)
 
 
 def fallen(clause: Clause, others: Iterable[str], results: Mapping[str, ClauseResult]) -> ClauseResult | None:
-    """Give `not_run` if one of the other clauses failed, was not run or is unsupported, else None."""
+    """Return `not_run` if one of the other clauses failed, was not run or is unsupported, else None."""
     for need in others:
-        found = results.get(need)
-        if found is None or found.result in (Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED):
-            state = found.result.value if found else "absent"
+        other = results.get(need)
+        if other is None or other.result in (Result.FAIL, Result.NOT_RUN, Result.UNSUPPORTED):
+            state = other.result if other else "absent"
             return ClauseResult.of(clause, Result.NOT_RUN, f"needs {need}, which is {state}", needs=(need,))
     return None
 
@@ -95,15 +95,15 @@ def unexplained(results: Iterable[ClauseResult]) -> list[ClauseResult]:
     A reason is one in the environment, or that what the clause needs failed, deviates or is unsupported, or was not
     run for such a reason itself.
     """
-    found = {each.id: each for each in results}
+    by_id = {result.id: result for result in results}
 
-    def is_explained(each: ClauseResult, below: frozenset[str] = frozenset()) -> bool:
-        if each.result is not Result.NOT_RUN or each.reason is not None:
-            return each.result is not Result.PASS
-        needs = (found[need] for need in each.needs if need in found and need not in below)
-        return any(is_explained(need, below | {each.id}) for need in needs)
+    def is_explained(result: ClauseResult, below: frozenset[str] = frozenset()) -> bool:
+        if result.result is not Result.NOT_RUN or result.reason is not None:
+            return result.result is not Result.PASS
+        needs = (by_id[need] for need in result.needs if need in by_id and need not in below)
+        return any(is_explained(need, below | {result.id}) for need in needs)
 
-    return [each for each in found.values() if each.result is Result.NOT_RUN and not is_explained(each)]
+    return [result for result in by_id.values() if result.result is Result.NOT_RUN and not is_explained(result)]
 
 
 def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -> Verdict:
@@ -122,31 +122,24 @@ def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -
 
 def exit_code(verdicts: Sequence[Verdict], *, strict: bool = False, stale: bool = False) -> Literal[0, 1, 2]:
     """1: broken; else 2: unanswered, or nothing asked; else 0, or if strict 1 for what is degraded or stale."""
-    found = set(verdicts)
-    if Verdict.BROKEN in found:
+    if Verdict.BROKEN in verdicts:
         return 1
-    if Verdict.UNANSWERED in found or not found:
+    if Verdict.UNANSWERED in verdicts or not verdicts:
         return 2
-    return 1 if strict and (stale or Verdict.DEGRADED in found) else 0
+    return 1 if strict and (stale or Verdict.DEGRADED in verdicts) else 0
 
 
 def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability:
     """Return whether resume can be relied on: no `handle.*` or `resume.*` clause failed or went unasked."""
     deciding = [r for r in results if r.id.startswith(RESUMABLE_NEEDS)]
-    wrong = [r for r in deciding if r.result is Result.FAIL]
-    open_ = [r for r in deciding if r.result is Result.NOT_RUN and r.severity is Severity.BREAKING]
-    if wrong:
-        return EngineResumeCapability(
-            supported=False, probe_method="command", detail=f"{wrong[0].id}: {wrong[0].detail}"
-        )
-    if open_ or not deciding:
-        asked = open_[0].id if open_ else "no clause about resuming"
-        return EngineResumeCapability(supported=False, probe_method="command", detail=f"{asked} was not answered")
-    return EngineResumeCapability(
-        supported=True, probe_method="command", detail="resumed by handle with the context on the wire"
-    )
+    wrong = [f"{r.id}: {r.detail}" for r in deciding if r.result is Result.FAIL]
+    open_ = [r.id for r in deciding if r.result is Result.NOT_RUN and r.severity is Severity.BREAKING]
+    if not wrong and (open_ or not deciding):
+        wrong = [f"{open_[0] if open_ else 'no clause about resuming'} was not answered"]
+    detail = wrong[0] if wrong else "resumed by handle with the context on the wire"
+    return EngineResumeCapability(supported=not wrong, probe_method="command", detail=detail)
 
 
-def profile(found: EngineResumeCapability) -> EngineInteractiveProfile:
+def profile(able: EngineResumeCapability) -> EngineInteractiveProfile:
     """Choose how runs on this release wait for their user; never a refusal."""
-    return EngineInteractiveProfile("resumable" if found.supported else "sticky_process", found.detail)
+    return EngineInteractiveProfile("resumable" if able.supported else "sticky_process", able.detail)

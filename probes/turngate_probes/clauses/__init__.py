@@ -10,40 +10,35 @@ from msgspec import structs
 from turngate.contract import load
 from turngate.contract.clauses import Clause, Result
 from turngate.contract.verdict import ClauseResult, Finding, fallen, judged, unmet
-from turngate_probes.clauses import backend, gate, handle, live, process, prompt, resume, server, static, sticky, stream
-from turngate_probes.clauses.registry import CHECKS, Check, SkippedError
+from turngate_probes.clauses import (  # noqa: F401 - importing them registers their checks
+    backend,
+    gate,
+    handle,
+    process,
+    prompt,
+    resume,
+    server,
+    static,
+    sticky,
+    stream,
+)  # fmt: skip
+from turngate_probes.clauses.registry import CHECKS as CHECKS
+from turngate_probes.clauses.registry import Check, SkippedError
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotSeenError, Observations
 
 SHOWN = 3  # of the last sights of a case that could not be played on
-__all__ = [
-    "CHECKS",
-    "backend",
-    "gate",
-    "handle",
-    "judge",
-    "judge_all",
-    "live",
-    "process",
-    "prompt",
-    "resume",
-    "server",
-    "static",
-    "sticky",
-    "stream",
-    "with_needs",
-]
 
 
 def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
     """Return the clauses, all that they need and the first that each blames; KeyError if there is no such clause."""
-    found = set[str]()
+    wanted = set[str]()
     open_ = list(clause_ids)
     while open_:
         clause = load.catalogue()[open_.pop()]
-        found.add(clause.id)
-        open_ += {*clause.needs, *CHECKS[clause.id].blames[:1]} - found
-    return frozenset(found)
+        wanted.add(clause.id)
+        open_ += {*clause.needs, *CHECKS[clause.id].blames[:1]} - wanted
+    return frozenset(wanted)
 
 
 def judge_all(
@@ -88,7 +83,7 @@ def _not_seen(
     clause: Clause, check: Check, seen: Observations, obstacle: Obstacle, results: dict[str, ClauseResult]
 ) -> ClauseResult:
     """Judge a clause of which something was not seen: what the engine did fails it, unless another clause names it."""
-    named = fallen(clause, (each for each in check.blames if each in results), results)
+    named = fallen(clause, (blamed for blamed in check.blames if blamed in results), results)
     if named:
         return structs.replace(named, detail=f"{obstacle.text}; {named.detail}")
     if obstacle.by_engine:

@@ -19,7 +19,7 @@ def failure_told(seen: Observations) -> Finding:
     missing = [case for case in FAILING if f"{case}/first" not in seen.turns]
     if missing and all(turn.requests is not None for turn in turns):
         seen.turn(f"{missing[0]}/first")
-    symptoms = {turn.name: found for turn in turns if (found := _symptom(turn))}
+    symptoms = {turn.name: symptom for turn in turns if (symptom := _symptom(turn))}
     told = "; ".join(f"{_kind(turn)}: {how_it_ended(turn)}" for turn in turns)
     return Finding(not symptoms, told, tuple(symptoms.values()), tuple(turn.name for turn in turns))
 

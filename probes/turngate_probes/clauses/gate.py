@@ -35,9 +35,8 @@ def _carried(first: Turn, turn: Turn, *more: Turn) -> Finding:
         return failed(how_it_ended(turn), turn, symptom="hang")
     if not went_well(turn):
         return failed(how_it_ended(turn), turn, symptom="refused")
-    wanted = {first.nonce, *(each.nonce for each in more)}
-    if not any(wanted <= set(request.nonces) for request in turn.sent()):
+    if not turn.carries(first, *more):
         return failed("what was said before is not sent to the model, with exit code 0", turn, symptom="fresh-session")
     if turn.session != turn.resumed:
         return failed(f"asked for {turn.resumed}, came back as {turn.session}", turn, symptom="new-handle")
-    return passed(f"{', '.join(sorted(wanted))} sent again", first, *more, turn)
+    return passed(f"{', '.join(sorted(past.nonce for past in (first, *more)))} sent again", first, *more, turn)

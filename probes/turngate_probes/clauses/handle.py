@@ -42,5 +42,5 @@ def shape(seen: Observations) -> Finding:
 
 def _first_turns(seen: Observations) -> list[Turn]:
     """Return the first turn of all, and those of other cases that ended well."""
-    found = [turn for name, turn in seen.turns.items() if name.partition("/")[0] in AGREEING and turn.resumed is None]
-    return [seen.turn(FIRST)] + [turn for turn in found if went_well(turn)]
+    first = [turn for name, turn in seen.turns.items() if name.partition("/")[0] in AGREEING and turn.resumed is None]
+    return [seen.turn(FIRST)] + [turn for turn in first if went_well(turn)]

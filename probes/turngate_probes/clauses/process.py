@@ -23,7 +23,7 @@ def clean_exit(seen: Observations) -> Finding:
             detail = f"still running {turn.exit_seconds or EXIT_LIMIT:.0f} s after its terminal event, and ended then"
             return failed(detail, turn, symptom="lingers")
         if turn.leftovers:
-            left = ", ".join(" ".join(each.argv)[:120] or str(each.pid) for each in turn.leftovers)
+            left = ", ".join(" ".join(process.argv)[:120] or str(process.pid) for process in turn.leftovers)
             return failed(f"left running: {left}", turn, symptom="left-running")
     if any(turn.exit_seconds is None for turn in watched):
         what = "recordings do not show how long the engine stayed after its terminal event"

@@ -105,10 +105,10 @@ MAX_SHOWN = 100
 
 def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:
     """Return what shows that the engine acts without asking; empty: what is shown is safe; None: nothing is shown."""
-    found = [
+    signs = [
         said for request in turn.requests or () for sign in contract.approval_signs for said in _read(sign, request)
     ]
-    return max(found, key=len, default=None)
+    return max(signs, key=len, default=None)
 
 
 def _read(sign: ApprovalSign, request: Exchange) -> Iterator[str]:

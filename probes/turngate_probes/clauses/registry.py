@@ -49,7 +49,7 @@ def check(
 
 def passed(detail: str, *shown: Turn | Call) -> Finding:
     """Return that the clause held, as these turns and calls show."""
-    return Finding(ok=True, detail=detail, evidence=tuple(each.name for each in shown))
+    return Finding(ok=True, detail=detail, evidence=tuple(item.name for item in shown))
 
 
 def failed(detail: str, *shown: Turn | Call, symptom: str = "") -> Finding:
@@ -58,7 +58,7 @@ def failed(detail: str, *shown: Turn | Call, symptom: str = "") -> Finding:
         ok=False,
         detail=detail,
         symptoms=(symptom,) if symptom else (),
-        evidence=tuple(each.name for each in shown),
+        evidence=tuple(item.name for item in shown),
     )
 
 

@@ -1,8 +1,10 @@
-"""Checks of resuming. What counts is what the model backend was sent, not what the engine says."""
+"""Checks of resuming. What counts is what the model backend was sent, or what a real model recalls."""
+
+import re
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.handle import RESUMABLE
-from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, went_well
+from turngate_probes.clauses.registry import EXCERPT, check, failed, how_it_ended, passed, went_well
 from turngate_probes.harness.observations import Observations, Turn
 
 
@@ -16,7 +18,7 @@ def accepted(seen: Observations) -> Finding:
         return passed("exit code 0", turn)
     if not turn.sent():
         return failed("exit code 0, but the prompt was never sent to the model", turn)
-    first, again = (_models(each) for each in (seen.turn("main/first"), turn))
+    first, again = map(_models, (seen.turn("main/first"), turn))
     if not first & again:
         return failed(f"the model option was lost: first {', '.join(first)}, then {', '.join(again)}", turn)
     return passed(f"{len(turn.sent())} requests to {', '.join(sorted(again))}", turn)
@@ -37,7 +39,7 @@ def same_handle(seen: Observations) -> Finding:
 def context_carried(seen: Observations) -> Finding:
     """One request held the nonce of the first turn and that of the resumed one."""
     first, turn = seen.turn("main/first"), seen.turn("main/again")
-    if not _sent_with(turn, first):
+    if not turn.carries(first):
         return failed(f"no request of the resumed turn holds the first turn's nonce {first.nonce}", first, turn)
     return passed(f"{first.nonce} was sent again", first, turn)
 
@@ -50,7 +52,7 @@ def repeated(seen: Observations) -> Finding:
         return failed(how_it_ended(third), third)
     if third.session != first.session:
         return failed(f"the third turn came back as {third.session}, not {first.session}", third, symptom="new-handle")
-    if not _sent_with(third, first, again):
+    if not third.carries(first, again):
         return failed("no request of the third turn holds both earlier nonces", first, again, third)
     return passed("both earlier turns were sent again", third)
 
@@ -63,7 +65,7 @@ def other_cwd(seen: Observations) -> Finding:
         return failed(f"from another directory: {how_it_ended(turn)}", turn, symptom="hang")
     if not went_well(turn):
         return failed(f"from another directory: {how_it_ended(turn)}", turn, symptom="refused")
-    if not _sent_with(turn, first):
+    if not turn.carries(first):
         return failed("from another directory the context is gone, with exit code 0", turn, symptom="fresh-session")
     return passed("resumed from another directory", turn)
 
@@ -72,9 +74,9 @@ def other_cwd(seen: Observations) -> Finding:
 def later_minute(seen: Observations) -> Finding:
     """A was resumed in a later minute, and again after B had started beside it, with all of its turns."""
     first, again, third = (seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
-    if not went_well(again) or not _sent_with(again, first):
+    if not went_well(again) or not again.carries(first):
         return failed(f"in a later minute the session was lost ({how_it_ended(again)})", again, symptom="lost-at-once")
-    if not went_well(third) or not _sent_with(third, first, again):
+    if not went_well(third) or not third.carries(first, again):
         detail = f"after another session had started the first was lost ({how_it_ended(third)})"
         return failed(detail, third, symptom="lost-after-another")
     return passed("resumed twice over a change of the clock's minute", again, third)
@@ -83,12 +85,10 @@ def later_minute(seen: Observations) -> Finding:
 @check("resume.isolation", "later-minute", blames=("resume.later-minute",))
 def isolation(seen: Observations) -> Finding:
     """No request of one session held a nonce of the other."""
-    a = [
-        seen.turn("later-minute/a-first"),
-        seen.turn("later-minute/a-again"),
-        seen.turn("later-minute/a-third"),
-    ]
-    b = [seen.turn("later-minute/b-first"), seen.turn("later-minute/b-again")]
+    a, b = (
+        [seen.turn(f"later-minute/{step}") for step in steps]
+        for steps in (("a-first", "a-again", "a-third"), ("b-first", "b-again"))
+    )
     for mine, others in ((a, b), (b, a)):
         foreign = {turn.nonce for turn in others}
         for turn in mine:
@@ -112,6 +112,17 @@ def malformed_handle(seen: Observations) -> Finding:
     return _loud(seen.turn("bad-handles/malformed"))
 
 
+@check("live.context-recalled", "main")
+def context_recalled(seen: Observations) -> Finding:
+    """The answer of the resumed turn held the random word of the first one."""
+    first, turn = seen.turn("main/first"), seen.turn("main/again")
+    said = turn.reading.final_text or ""
+    if first.nonce.casefold() not in re.findall(r"[\w-]+", said.casefold()):
+        shown = f"it answered {said.strip()[:EXCERPT]!r}" if said else how_it_ended(turn)
+        return failed(f"the answer does not hold the word {first.nonce} of the first turn: {shown}", first, turn)
+    return passed(f"{first.nonce} was told and given back", first, turn)
+
+
 def _models(turn: Turn) -> set[str]:
     return {request.model or "no model" for request in turn.sent()}
 
@@ -128,9 +139,3 @@ def _loud(turn: Turn) -> Finding:
     if turn.requests and turn.sent():
         return failed(f"the prompt was sent to the model before it failed ({how_it_ended(turn)})", turn, symptom="late")
     return passed(how_it_ended(turn), turn)
-
-
-def _sent_with(turn: Turn, *earlier: Turn) -> bool:
-    """Return whether one request held this turn's prompt and those of the earlier turns."""
-    wanted = {each.nonce for each in earlier}
-    return any(wanted <= set(request.nonces) for request in turn.sent())

@@ -56,7 +56,7 @@ def survives_kill(seen: Observations) -> Finding:
 def context_carried(seen: Observations) -> Finding:
     """One request after the reply held the nonce of the first turn and that of the reply, under the same session id."""
     first, turn = seen.turn("loop/turn-1"), seen.turn("loop/turn-2")
-    if not any(first.nonce in request.nonces for request in turn.sent()):
+    if not turn.carries(first):
         ended = seen.call("loop/ended")
         return failed(f"no request holds {first.nonce} beside the reply; the run is {standing(ended)}", turn, ended)
     if turn.session != first.session:
@@ -145,7 +145,7 @@ def cancel(seen: Observations) -> Finding:
     if ended.document.get("state") != "canceled":
         return failed(f"after the cancel the run is {standing(ended)}", asked, ended, turn)
     if turn.leftovers:
-        left = ", ".join(" ".join(each.argv)[:120] or str(each.pid) for each in turn.leftovers)
+        left = ", ".join(" ".join(process.argv)[:120] or str(process.pid) for process in turn.leftovers)
         return failed(f"canceled, with this still running: {left}", ended, turn)
     return passed("canceled in the middle of the turn, and nothing runs", asked, ended)
 

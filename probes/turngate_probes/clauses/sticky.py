@@ -1,4 +1,4 @@
-"""Checks of a process that the reference server keeps over the turns of a run."""
+"""Checks of a sticky process, kept by the reference server over the turns of a run."""
 
 import json
 from signal import SIGKILL
@@ -16,7 +16,7 @@ _LASTING = ("always", "session", "forever", "never")
 @check("sticky.one-process", "sticky")
 def one_process(seen: Observations) -> Finding:
     """One start of the engine ran three turns: it was there after each but the last, and then nothing was."""
-    _must_be_kept(seen)
+    _must_be_sticky(seen)
     asked, ended = seen.call("sticky/asked"), seen.call("sticky/ended")
     turns = [seen.turn(f"sticky/turn-{i}") for i in (1, 2, 3)]
     if (kind := (asked.document.get("interactive_profile") or {}).get("kind")) != "sticky_process":
@@ -40,7 +40,7 @@ def one_process(seen: Observations) -> Finding:
 def context_carried(seen: Observations) -> Finding:
     """One request of the third turn held the nonce of the first one beside its own."""
     first, third = seen.turn("sticky/turn-1"), seen.turn("sticky/turn-3")
-    if not any(first.nonce in request.nonces for request in third.sent()):
+    if not third.carries(first):
         return failed(f"no request of the third turn holds {first.nonce}", first, third)
     return passed(f"{first.nonce} was sent again in the third turn", first, third)
 
@@ -48,7 +48,7 @@ def context_carried(seen: Observations) -> Finding:
 @check("sticky.framing", "sticky", blames=("sticky.one-process",))
 def framing(seen: Observations) -> Finding:
     """Every line on standard output was a JSON object."""
-    _must_be_kept(seen)
+    _must_be_sticky(seen)
     seen.turn("sticky/turn-1")
     turns = [turn for name, turn in seen.turns.items() if name.startswith("sticky/turn-")]
     for line in turns[-1].stdout.splitlines():
@@ -60,7 +60,7 @@ def framing(seen: Observations) -> Finding:
 @check("sticky.ends-when-told", "sticky", blames=("sticky.one-process",))
 def ends_when_told(seen: Observations) -> Finding:
     """When the run had ended its process ended at the end of its input or by SIGTERM, and was not killed."""
-    _must_be_kept(seen)
+    _must_be_sticky(seen)
     turn = seen.turn("sticky/turn-3")
     if turn.exit_code == -SIGKILL:
         return failed("the run had ended, and it had to be killed", turn, symptom="killed")
@@ -72,7 +72,7 @@ def ends_when_told(seen: Observations) -> Finding:
 @check("sticky.permission-asked", "sticky", blames=("sticky.one-process",))
 def permission_asked(seen: Observations) -> Finding:
     """The call of a tool became a question with one-time options; none but these was taken, and the run went on."""
-    _must_be_kept(seen)
+    _must_be_sticky(seen)
     if seen.contract.hermetic.tool_call is None:
         raise SkippedError("its contract names no tool that the model could call")
     acting, asked = seen.call("sticky/acting"), seen.call("sticky/permission")
@@ -106,9 +106,9 @@ def wait_timeout(seen: Observations) -> Finding:
 @check("sticky.process-lost", "sticky-ends")
 def process_lost(seen: Observations) -> Finding:
     """The started process was killed: the run failed as such without being asked, and nothing was left."""
-    found = _lost(seen, "killed", "INTERACTION_PROCESS_LOST")
+    lost = _lost(seen, "killed", "INTERACTION_PROCESS_LOST")
     turn = seen.turn("sticky-ends/killed")
-    return passed(f"{found.detail}, {turn.seconds:.1f} s after the kill", turn) if found.ok else found
+    return passed(f"{lost.detail}, {turn.seconds:.1f} s after the kill", turn) if lost.ok else lost
 
 
 @check("sticky.restart", "sticky-ends", blames=("sticky.process-lost", "sticky.wait-timeout"))
@@ -118,15 +118,14 @@ def restart(seen: Observations) -> Finding:
 
 
 def _lost(seen: Observations, step: str, code: str) -> Finding:
-    _must_be_kept(seen)
+    _must_be_sticky(seen)
     asked, ended = seen.call(f"sticky-ends/{step}-asked"), seen.call(f"sticky-ends/{step}-ended")
     turn = seen.turn(f"sticky-ends/{step}")
-    if not (found := failed_as(code, ended, asked, turn)).ok:
-        return found
-    if turn.leftovers:
-        left = _listed({each.pid for each in turn.leftovers})
+    lost = failed_as(code, ended, asked, turn)
+    if lost.ok and turn.leftovers:
+        left = _listed({process.pid for process in turn.leftovers})
         return failed(f"the run has failed as {code}, and {left} still run", ended, turn)
-    return found
+    return lost
 
 
 def _is_message(line: bytes) -> bool:
@@ -136,9 +135,9 @@ def _is_message(line: bytes) -> bool:
         return False
 
 
-def _must_be_kept(seen: Observations) -> None:
+def _must_be_sticky(seen: Observations) -> None:
     if seen.contract.sticky.transport == "none":
-        raise SkippedError("its contract names no way to keep a process")
+        raise SkippedError("its contract has no sticky transport")
 
 
 def _listed(pids: set[int]) -> str:

@@ -53,5 +53,5 @@ def _holds_more_text(turn: Turn, seen: Observations) -> bool:
 
 
 def _turns(seen: Observations) -> list[Turn]:
-    found = [seen.turns[name] for name in GOOD if name in seen.turns]
-    return found or [seen.turn(GOOD[0])]
+    turns = [seen.turns[name] for name in GOOD if name in seen.turns]
+    return turns or [seen.turn(GOOD[0])]

@@ -43,10 +43,10 @@ def planned(contract: EngineContract) -> tuple[tuple[str, ...], ...]:
     return tuple((contract.executable, *turn.arguments) for turn in (first, again))
 
 
-def _play(lab: EngineDriver) -> None:
+def _play(driver: EngineDriver) -> None:
     word = f"tg{secrets.token_hex(4)}"
-    first = lab.start("first", Ask(FIRST.format(word=word), word, Text("")))
-    lab.resume("again", first.session, Ask(AGAIN, "", Text(""), turn_index=2))
+    first = driver.start("first", Ask(FIRST.format(word=word), word, Text("")))
+    driver.resume("again", first.session, Ask(AGAIN, "", Text(""), turn_index=2))
 
 
 @contextmanager

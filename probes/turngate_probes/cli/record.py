@@ -47,14 +47,14 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     fixtures = into or recorded_releases.folder() or Path("fixtures")
     interrupt, source, failed = Interrupt(), ReleaseSource(), 0
     say = partial(click.echo, err=True)
-    stage = CaseRunner.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
+    runner = CaseRunner.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
     with interrupting(interrupt.set):
         for target in map(parse_target, targets):
             try:
                 with ExitStack() as holding:
                     with interrupt.covering() as stop:
                         release = holding.enter_context(source.held(target, say, stop))
-                    done = record_release(release, cases, stage, fixtures, interrupt, note)
+                    done = record_release(release, cases, runner, fixtures, interrupt, note)
             except TurngateError as error:
                 click.echo(f"{target}: {error}", err=True)
                 failed += 1

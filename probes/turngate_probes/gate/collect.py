@@ -138,10 +138,10 @@ class Collecting:
         self, name: str, settings: ProbeSettings, target: Target | Release, listener: Listener
     ) -> tuple[ProbeReport, list[Event]]:
         path = self.question.folder / f"gate-{name}-{os.getpid()}.ndjson"
-        stage = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt)
+        runner = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt)
         try:
             with closing(Journal(path, [listener])) as journal:
-                Probe(settings, journal, stage).run([target])
+                Probe(settings, journal, runner).run([target])
             events = list(read(path))
         finally:
             path.unlink(missing_ok=True)

@@ -95,8 +95,8 @@ class EngineDriver:
         tool = self.contract.hermetic.tool_call
         if tool is None:
             return None
-        filled = {k: self.sandbox.fill(each) if isinstance(each, str) else each for k, each in tool.arguments.items()}
-        return ToolCall(tool.name, filled)
+        fill = self.sandbox.fill
+        return ToolCall(tool.name, {k: fill(v) if isinstance(v, str) else v for k, v in tool.arguments.items()})
 
     def _options(self) -> tuple[tuple[str, ...], str | None]:
         """Return the options and the model that lead to the stub backend; none in the user's own environment."""

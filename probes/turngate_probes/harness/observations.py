@@ -1,11 +1,11 @@
 """What a probe saw: turns, help pages, and what happened round them, in real runs or in recordings."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from turngate.contract.clauses import Reason
-from turngate.contract.structs import EngineContract
+from turngate.contract.structs import EngineContract, Stream
 from turngate.model import HUNG, Mode
 from turngate.process import Ended, Leftover
 from turngate.turn.read import TurnReading
@@ -75,7 +75,12 @@ class Turn:
 
     def sent(self) -> tuple[Exchange, ...]:
         """The requests that carry this turn's own prompt."""
-        return tuple(each for each in self.watched if self.nonce in each.nonces)
+        return tuple(request for request in self.watched if self.nonce in request.nonces)
+
+    def carries(self, *earlier: "Turn") -> bool:
+        """Whether one request held this turn's prompt and the nonces of the earlier turns."""
+        wanted = {turn.nonce for turn in earlier}
+        return any(wanted <= set(request.nonces) for request in self.sent())
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,10 @@ class CommandOutput:
     stdout: bytes
     stderr: bytes
     cpu_seconds: float = 0.0
+
+    def text(self, stream: Stream) -> str:
+        """Return what stands on a stream."""
+        return (self.stdout if stream == "stdout" else self.stderr).decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,7 @@ class Call:
 
 
 Observation: TypeAlias = Turn | CommandOutput | Call
+_Item = TypeVar("_Item", Turn, CommandOutput, Call)
 
 
 def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
@@ -155,21 +165,15 @@ class Observations:
 
     def turn(self, name: str) -> Turn:
         """Return a turn by `case/step`; NotSeenError says why it is not there."""
-        if name not in self.turns:
-            raise self._unseen(name)
-        return self.turns[name]
+        return self._named(self.turns, name)
 
     def page(self, name: str) -> CommandOutput:
-        """Return a page by `case/step`; NotSeenError says why it is not there."""
-        if name not in self.pages:
-            raise self._unseen(name)
-        return self.pages[name]
+        """Return a page, likewise."""
+        return self._named(self.pages, name)
 
     def call(self, name: str) -> Call:
-        """Return a call by `case/step`; NotSeenError says why it is not there."""
-        if name not in self.calls:
-            raise self._unseen(name)
-        return self.calls[name]
+        """Return a call, likewise."""
+        return self._named(self.calls, name)
 
     def note(self, item: Observation) -> None:
         """Add what was seen."""
@@ -193,6 +197,11 @@ class Observations:
     def unseen(self, what: str) -> NotSeenError:
         """Return why something is not there that has nothing to do with what the engine did."""
         return _obstructed(what, self.absent or Obstacle("it did not run"))
+
+    def _named(self, items: Mapping[str, _Item], name: str) -> _Item:
+        if name not in items:
+            raise self._unseen(name)
+        return items[name]
 
     def _unseen(self, name: str) -> NotSeenError:
         """Return why a step is not there: a case that came to its end lacks only what the engine did not do."""

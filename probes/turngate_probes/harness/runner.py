@@ -84,7 +84,7 @@ class CaseRunner:
         cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False, waiting: int | None = None,
         account: Mapping[str, str] | None = None,
     ) -> "CaseRunner":  # fmt: skip
-        """Make a stage on which `jobs` engines work at once, and `waiting` ones sleep (None: so many for each job).
+        """Make a runner on which `jobs` engines work at once, and `waiting` ones sleep (None: so many for each job).
 
         What killed runs left among the sandboxes is removed, unless they are kept.
         """
@@ -93,34 +93,34 @@ class CaseRunner:
         load.prepare()  # here, since what is played reads contracts and the catalogue on many threads
         return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB), account)
 
-    def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], audience: Observer) -> None:
+    def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], observer: Observer) -> None:
         """Play all cases side by side, the first ones first where slots are short; returns when all have ended."""
 
         def play_one(priority: int, case: Case) -> None:
-            self._play(contract, executable, case, priority, audience)
+            self._play(contract, executable, case, priority, observer)
 
         with ThreadPoolExecutor(max(1, len(cases)), thread_name_prefix="case") as pool:
             for outcome in [pool.submit(play_one, i, case) for i, case in enumerate(cases)]:
                 outcome.result()
 
-    def _play(self, contract: EngineContract, executable: Path, case: Case, priority: int, audience: Observer) -> None:
+    def _play(self, contract: EngineContract, executable: Path, case: Case, priority: int, observer: Observer) -> None:
         slots = self.waiting if case.waits else self.busy
         why, hosts, unknown = None, frozenset[str](), frozenset[str]()
         try:
             with self._sandbox(contract, case) as box:
-                lab = EngineDriver(
+                driver = EngineDriver(
                     case.name, contract, executable, box,
                     slot=lambda: slots.held(priority), interrupt=self.interrupt,
-                    note=lambda item: audience.saw(item, box),
+                    note=lambda item: observer.saw(item, box),
                 )  # fmt: skip
                 try:
-                    case.play(lab)
+                    case.play(driver)
                 finally:
                     hosts = frozenset(redact(tried.host) for tried in box.backend.egress())
                     unknown = frozenset(map(redact, unknown_requests(box.backend.exchanges())))
         except (CaseStoppedError, TurngateError) as stopped:
             why = self.interrupt.why(stopped)
-        audience.ended(CaseEnd(case.name, why, hosts, unknown))
+        observer.ended(CaseEnd(case.name, why, hosts, unknown))
 
     @contextmanager
     def _sandbox(self, contract: EngineContract, case: Case) -> Iterator[Sandbox]:

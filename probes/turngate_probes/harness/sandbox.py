@@ -20,6 +20,7 @@ _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH|COOKIE", re.IGNOREC
 _SHORTEST_SECRET = 6
 _HIDDEN = "<secret>"
 _LOOPBACK = "127.0.0.1,localhost,::1"
+_XDG = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE": ".local/state"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,37 +62,21 @@ class Sandbox:
 
     def fill(self, text: str) -> str:
         """Fill the slots that contracts may use."""
-        slots = {
-            "{url}": self.model_url,
-            "{home}": self.home,
-            "{work}": self.work,
-            "{tmp}": self.root / "tmp",
-        }
+        slots = {"url": self.model_url, "home": self.home, "work": self.work, "tmp": self.root / "tmp"}
         for slot, value in slots.items():
-            text = text.replace(slot, str(value))
+            text = text.replace(f"{{{slot}}}", str(value))
         return text
 
     def env(self, hermetic: Hermetic, cwd: Path) -> dict[str, str]:
         """Build the whole environment of one turn: an allow-list, the sandbox, and what the contract sets."""
         if self.account is not None:
             return {**self.account, "PWD": str(cwd)}
-        proxy = self.backend.url
+        proxies = dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), self.backend.url)
+        proxies["NO_PROXY"] = _LOOPBACK
         env = {name: os.environ[name] for name in _INHERITED if name in os.environ}
-        env |= {
-            "HOME": str(self.home),
-            "PWD": str(cwd),
-            "TMPDIR": str(self.root / "tmp"),
-            "TZ": "UTC",
-            "TERM": "dumb",
-        }
-        env |= {"XDG_CONFIG_HOME": str(self.home / ".config"), "XDG_CACHE_HOME": str(self.home / ".cache")}
-        env |= {
-            "XDG_DATA_HOME": str(self.home / ".local/share"),
-            "XDG_STATE_HOME": str(self.home / ".local/state"),
-        }
-        for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
-            env |= {name: proxy, name.lower(): proxy}
-        env |= {"NO_PROXY": _LOOPBACK, "no_proxy": _LOOPBACK}
+        env |= {"HOME": str(self.home), "PWD": str(cwd), "TMPDIR": str(self.root / "tmp"), "TZ": "UTC", "TERM": "dumb"}
+        env |= {f"XDG_{name}_HOME": str(self.home / folder) for name, folder in _XDG.items()}
+        env |= proxies | {name.lower(): value for name, value in proxies.items()}
         # real engines ignore it; a simulated one has no other way to its backend
         env["TURNGATE_SIMULATE_URL"] = self.model_url
         return env | {name: self.fill(value) for name, value in hermetic.env.items()}

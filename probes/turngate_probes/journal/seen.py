@@ -1,21 +1,35 @@
-"""From what was seen to events: bounded, and without paths of this machine."""
+"""From what was seen to events: bounded, and without paths of this machine.
+
+Turns and help pages come with what can be compared between releases: kinds of records, their key paths, option names.
+"""
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
+from turngate.contract.help_page import missing
 from turngate.contract.structs import EngineContract
 from turngate.sanitize import bounded, redact
+from turngate.turn.framing import framer
+from turngate.turn.records import Record, value_at
 from turngate_probes.harness.observations import Call, CommandOutput, Observation, Turn
 from turngate_probes.journal.events import CallEvent, PageEvent, SeenEvent, TurnEvent
-from turngate_probes.journal.surface import keys_of, names
 from turngate_probes.journal.tool_access import told
 from turngate_probes.stub_model import Exchange
 
 MAX_EXCERPT = 4000
 MAX_ARGUMENT = 300
 MAX_REQUESTS = 12
+MOST = 400
+LONGEST = 160
+DEEPEST = 6
+_LONG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
+# a short option counts where a line begins with it, or where it stands beside a long one
+_SHORT = re.compile(
+    r"^\s*(-[A-Za-z])(?=[\s,=]|$)|(?<![\w-])(-[A-Za-z])(?=,\s*--)|(?<=,\s)(-[A-Za-z])(?=[\s,]|$)", re.MULTILINE
+)
 
 
 def seen_event(
@@ -76,3 +90,49 @@ def _request(exchange: Exchange, places: Mapping[str, str]) -> RequestExcerpt:
         tools=exchange.tools[:100], bytes=exchange.size, reply=exchange.reply,
         path=redact(exchange.path, places)[:MAX_ARGUMENT], last_user_text=redact(last[-MAX_ARGUMENT:], places),
     )  # fmt: skip
+
+
+def keys_of(turn: Turn, contract: EngineContract) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """List the kinds of a turn's records, and the key paths in them."""
+    kinds = tuple(turn.reading.census)
+    # a sticky process prints a protocol, of which the contract's framing knows nothing
+    records = _records(turn, contract) if kinds else []
+    return kinds[:MOST], tuple(sorted(set(_paths(records, contract.events.field)))[:MOST])
+
+
+def names(page: CommandOutput, contract: EngineContract) -> tuple[str, ...]:
+    """List the options that a help page names, and the other words that the contract looks for there."""
+    number = page.name.rpartition("-")[2]
+    if not page.name.startswith("static/help-") or not number.isdigit():
+        return ()
+    wanted = contract.help.pages[int(number) - 1]
+    text = page.text(wanted.stream)
+    named = set(_LONG.findall(text)) | {next(filter(None, groups)) for groups in _SHORT.findall(text)}
+    named |= set(wanted.names) - set(missing(wanted, text))
+    return tuple(sorted(name[:LONGEST] for name in named)[:MOST])
+
+
+def _records(turn: Turn, contract: EngineContract) -> list[Record]:
+    stream = contract.events.stream
+    cut = framer(contract.stream(stream))
+    return [*cut.feed(turn.stdout if stream == "stdout" else turn.stderr), *cut.finish()]
+
+
+def _paths(records: list[Record], field: str | None) -> Iterator[str]:
+    """Name every key as `kind: path`; where records have no kind the path stands alone."""
+    for record in records:
+        kind = f"{value_at(record, field)}: " if field else ""
+        for path in _below(record, "", 1):
+            yield f"{kind}{path}"[:LONGEST]
+
+
+def _below(value: Any, above: str, depth: int) -> Iterator[str]:
+    if depth > DEEPEST:
+        return
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield f"{above}{key}"
+            yield from _below(item, f"{above}{key}.", depth + 1)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _below(item, f"{above.removesuffix('.')}[].", depth)

@@ -152,7 +152,7 @@ def _last_words(body: bytes) -> str | None:
     held = [document[key] for key in CONVERSATIONS if isinstance(document, dict) and document.get(key)]
     entries = held[0][-AT_THE_END:] if held and isinstance(held[0], list) else []
     # other requests run beside the agent's own, and some engines add a remark of their own
-    results = [each for each in entries if any(sign in json.dumps(each) for sign in RESULTS)]
+    results = [entry for entry in entries if any(sign in json.dumps(entry) for sign in RESULTS)]
     said = " ".join(" ".join(_texts(results[-1] if results else None)).split())
     return bounded(said, LONGEST) if results else None
 
@@ -161,8 +161,8 @@ def _texts(value: Any, key: str = "") -> Iterator[str]:
     if isinstance(value, str) and key in ("", "text", "content", "output", "error", "response"):
         yield value
     elif isinstance(value, dict):
-        for name, each in value.items():
-            yield from _texts(each, name)
+        for name, item in value.items():
+            yield from _texts(item, name)
     elif isinstance(value, list):
-        for each in value:
-            yield from _texts(each, key)
+        for item in value:
+            yield from _texts(item, key)

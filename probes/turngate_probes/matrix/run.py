@@ -91,7 +91,7 @@ class Matrix:
         self._limit = CacheLimit(default_cache(), settings.limit, interrupt.wait)
         self._source = PatientSource(registry, self._limit, interrupt)
         waiting = waiting_for(os.cpu_count() or 1)
-        self._stage = CaseRunner.of(settings.probe.sandboxes, settings.probe.jobs, interrupt, waiting=waiting)
+        self._runner = CaseRunner.of(settings.probe.sandboxes, settings.probe.jobs, interrupt, waiting=waiting)
         self._telling = threading.Lock()
 
     def run(self) -> ProbeReport:
@@ -129,7 +129,7 @@ class Matrix:
         part = self.plan.part(self._folder, version)
         try:
             with closing(Journal(part, [self._tell])) as journal:
-                Probe(self._settings, journal, self._stage, self._source).run([Target(self.plan.engine, version)])
+                Probe(self._settings, journal, self._runner, self._source).run([Target(self.plan.engine, version)])
             return self._keep(part, version)
         except EnvironmentFailed as failed:
             self._lost(version, failed.what, failed.hint)

@@ -50,12 +50,12 @@ class Probed:
 
     def _run(self) -> None:
         settings = ProbeSettings(self.level, default_jobs(), sandboxes_path(None), clauses=self._selected())
-        stage = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt())
+        runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt())
 
         def probe(target: Target, path: Path) -> ReleaseReport:
             # a probe each, since a release does not say which target named it
             with closing(Journal(path)) as journal:
-                Probe(settings, journal, stage).run([target])
+                Probe(settings, journal, runner).run([target])
             return build(read(path)).releases[0]
 
         with TemporaryDirectory() as folder, ThreadPoolExecutor(len(self.targets)) as pool:

@@ -88,7 +88,7 @@ class _Recorder:
 
 
 def record(
-    release: Release, cases: Sequence[Case], stage: CaseRunner, fixtures: Path, interrupt: Interrupt, note: str = ""
+    release: Release, cases: Sequence[Case], runner: CaseRunner, fixtures: Path, interrupt: Interrupt, note: str = ""
 ) -> Recorded:
     """Record a release into `fixtures/<engine>/<version>`, in place of what is there of these cases.
 
@@ -99,9 +99,9 @@ def record(
     if release.executable is None or release.version is None:
         raise EnvironmentFailed(f"{release.name} can't be recorded", "name a release that has an executable")
     folder = fixtures / release.engine / release.version
-    with claimed(stage.sandboxes, "recording-") as unfinished:
+    with claimed(runner.sandboxes, "recording-") as unfinished:
         recorder = _Recorder(release, unfinished, note)
-        stage.play(release.contract, release.executable, cases, recorder)
+        runner.play(release.contract, release.executable, cases, recorder)
         if interrupt.is_set():
             raise EnvironmentFailed("the recording was interrupted", "nothing was changed; start it again")
         put_in_place(folder, unfinished, [case.name for case in cases])

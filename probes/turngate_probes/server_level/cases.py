@@ -24,58 +24,58 @@ RACERS = 10
 REPEATS = 3
 
 
-def _loop(visit: ServerRun) -> None:
-    visit.create(ASK, output_schema=SCHEMA)
-    visit.settle("asked")
-    question = visit.question("question")
-    visit.kill_and_open()
-    visit.show("restarted")
-    visit.question("question-again")
-    visit.reply("reply", question, Prompt.of("blue", FINAL))
-    visit.settle("ended")
+def _loop(run: ServerRun) -> None:
+    run.create(ASK, output_schema=SCHEMA)
+    run.settle("asked")
+    question = run.question("question")
+    run.kill_and_open()
+    run.show("restarted")
+    run.question("question-again")
+    run.reply("reply", question, Prompt.of("blue", FINAL))
+    run.settle("ended")
 
 
-def _dead_handle(visit: ServerRun) -> None:
-    visit.create(ASK)
-    visit.settle("asked")
-    question = visit.question("question")
-    visit.forget_sessions()
-    visit.reply("reply", question, Prompt.of("blue", FINAL))
-    visit.settle("ended")
+def _dead_handle(run: ServerRun) -> None:
+    run.create(ASK)
+    run.settle("asked")
+    question = run.question("question")
+    run.forget_sessions()
+    run.reply("reply", question, Prompt.of("blue", FINAL))
+    run.settle("ended")
 
 
-def _missing_handle(visit: ServerRun) -> None:
-    visit.create(ASK)
-    visit.settle("ended")
+def _missing_handle(run: ServerRun) -> None:
+    run.create(ASK)
+    run.settle("ended")
 
 
-def _engine_failure(visit: ServerRun) -> None:
-    declared = {d.symptom for d in visit.lab.contract.deviations if d.clause == "backend.failure-told"}
-    visit.create(Refuse(REFUSED), timeout=SHORT_LIMIT if HANGS in declared else TURN_LIMIT)
-    visit.settle("ended")
+def _engine_failure(run: ServerRun) -> None:
+    declared = {d.symptom for d in run.driver.contract.deviations if d.clause == "backend.failure-told"}
+    run.create(Refuse(REFUSED), timeout=SHORT_LIMIT if HANGS in declared else TURN_LIMIT)
+    run.settle("ended")
 
 
-def _bad_envelope(visit: ServerRun) -> None:
-    visit.create(Text(MALFORMED))
-    visit.settle("ended")
+def _bad_envelope(run: ServerRun) -> None:
+    run.create(Text(MALFORMED))
+    run.settle("ended")
 
 
-def _cancel(visit: ServerRun) -> None:
-    visit.create(Hang())
-    visit.until_asked()
-    visit.cancel("cancel")
-    visit.settle("ended")
+def _cancel(run: ServerRun) -> None:
+    run.create(Hang())
+    run.until_asked()
+    run.cancel("cancel")
+    run.settle("ended")
 
 
-def _one_reply(visit: ServerRun) -> None:
-    visit.create(ASK)
-    visit.settle("asked")
-    visit.race("reply", visit.question("question"), [Prompt.of("blue", ASK) for _ in range(RACERS)])
-    if visit.settle("asked-again").get("state") != "waiting_user":
+def _one_reply(run: ServerRun) -> None:
+    run.create(ASK)
+    run.settle("asked")
+    run.race("reply", run.question("question"), [Prompt.of("blue", ASK) for _ in range(RACERS)])
+    if run.settle("asked-again").get("state") != "waiting_user":
         raise CaseStoppedError("after the first reply the run does not ask again", by_engine=True)
     again = Prompt.of("red", FINAL)
-    visit.race("repeated", visit.question("question-again"), [again] * REPEATS, key=new_nonce())
-    visit.settle("ended")
+    run.race("repeated", run.question("question-again"), [again] * REPEATS, key=new_nonce())
+    run.settle("ended")
 
 
 SERVER_CASES = tuple(

@@ -35,7 +35,7 @@ class Prompt:
 
 
 def turn_of(
-    lab: EngineDriver,
+    driver: EngineDriver,
     number: int,
     start: Start,
     prompt: Prompt,
@@ -44,12 +44,12 @@ def turn_of(
     requests: tuple[Exchange, ...],
 ) -> Turn:
     """Put together one turn of a run: `run` and `told` are what the API says of the run and of the turn."""
-    contract, sandbox = lab.contract, lab.sandbox
+    contract, sandbox = driver.contract, driver.sandbox
     session = (run.get("engine_session_handle") or {}).get("handle_value") if number > 1 else None
     stdout, stderr = (trace(sandbox, run, number, name) for name in ("stdout", "stderr"))
     ended = _ended(run, told)
     return Turn(
-        name=f"{lab.case}/turn-{number}", argv=(contract.executable, *start.arguments),
+        name=f"{driver.case}/turn-{number}", argv=(contract.executable, *start.arguments),
         own_arguments=tuple(told.get("argv") or ()), cwd=start.cwd, mode=Mode.INTERACTIVE,
         prompt=prompt.text, nonce=prompt.nonce, resumed=session,
         scripted=prompt.reply.text if isinstance(prompt.reply, Text) else "",

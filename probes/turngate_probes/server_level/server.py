@@ -37,9 +37,9 @@ def request(
     behind: bool = False,
     verify: str = "off",
 ) -> ProcessRequest:
-    """Return how the server is started: its data below `folder`; `pass_env` are names that engines get beside others.
+    """Return how the server is started: its data below `folder`; `pass_env` are names of extra variables for engines.
 
-    With `behind` a launcher outlives it, so that its sudden death leaves its engines alone until the life is closed.
+    With `behind` a launcher outlives it, so that its sudden death leaves its engines alone until this is closed.
     It doesn't verify the engine by itself unless `verify` says when: the clauses ask whether it resumes.
     """
     names = [word for name in sorted(pass_env) for word in ("--pass-env", name)]
@@ -52,10 +52,10 @@ def request(
 
 
 class Serving:
-    """One life of the server, from its start line to its end; every process below it ends with it."""
+    """A running server process; every process below it ends with it."""
 
     def __init__(self, asked: ProcessRequest, interrupt: Interrupt, name: str) -> None:
-        """Serve as `asked` once entered; `name` is that of the page which tells of this life."""
+        """Serve as `asked` once entered; `name` is that of the page which shows its output."""
         self._asked, self._interrupt, self._name = asked, interrupt, name
         self._printed, self._started = bytearray(), threading.Event()
         self._pid, self._url = 0, ""
@@ -97,7 +97,7 @@ class Serving:
             self._thread.join()
 
     def page(self) -> CommandOutput:
-        """Tell of a life that has ended."""
+        """Return the output of a server that has ended."""
         done = self._outcome
         streams = (done.stdout, done.stderr) if done else (b"", b"")
         code, ended, seconds = (done.exit_code, done.ended, done.cpu_seconds) if done else (None, Ended.STOPPED, 0.0)
@@ -118,8 +118,8 @@ class Serving:
         if stream != "stdout" or self._url:
             return
         self._printed += chunk
-        if found := _ADDRESS.search(self._printed):
-            self._url = found["url"].decode()
+        if address := _ADDRESS.search(self._printed):
+            self._url = address["url"].decode()
             self._started.set()
 
     def _last_words(self) -> str:

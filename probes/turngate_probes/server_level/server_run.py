@@ -1,9 +1,9 @@
 """One run on a server of its own, in the sandbox of a case: what a caller does with it, and what is seen of it."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ _UNSETTLED = ("queued", "running")
 class ServerRun:
     """One run: created, asked about, answered. Each request is noted under the name of its step."""
 
-    lab: EngineDriver
+    driver: EngineDriver
     shim: Shim
     run: dict[str, Any] = field(default_factory=dict)
     _lives: int = 0
@@ -40,23 +40,23 @@ class ServerRun:
 
     def open(self, *, behind: bool = False) -> None:
         """Start the server, `behind` a launcher that outlives it; CaseStoppedError if it does not serve."""
-        lab, hermetic, root = self.lab, self.lab.contract.hermetic, self.lab.sandbox.root
-        env = lab.sandbox.env(hermetic, root)
+        driver, hermetic, root = self.driver, self.driver.contract.hermetic, self.driver.sandbox.root
+        env = driver.sandbox.env(hermetic, root)
         env["PATH"] = f"{self.shim.folder}:{env.get('PATH', '')}"
         # what the contract does not list the server would keep from the engine
         unlisted = {"TURNGATE_SIMULATE_URL", *hermetic.env} - {
-            *lab.contract.environment.passed, *lab.contract.environment.locations
+            *driver.contract.environment.passed, *driver.contract.environment.locations
         }  # fmt: skip
         self._lives += 1
         name = self._name(f"serve-{self._lives}")
-        self._life = Serving(request(root / DATA, root, env, unlisted, behind=behind), lab.interrupt, name)
+        self._life = Serving(request(root / DATA, root, env, unlisted, behind=behind), driver.interrupt, name)
         self._life.__enter__()
-        self._client = Client(self._life.url, lab.note)
+        self._client = Client(self._life.url, driver.note)
 
     def close(self) -> None:
         """End the server."""
         self._life.__exit__(None, None, None)
-        self.lab.note(self._life.page())
+        self.driver.note(self._life.page())
 
     def kill_and_open(self) -> None:
         """Kill the server without warning, and start it again on the same data."""
@@ -66,12 +66,12 @@ class ServerRun:
 
     def create(self, reply: Reply, *, timeout: int = TURN_LIMIT, **more: Any) -> None:
         """Create an interactive run; CaseStoppedError if it is refused."""
-        lab = self.lab
+        driver = self.driver
         prompt = self._says(Prompt.of("Ask me which colour I like.", reply))
         body = {
-            "engine": lab.contract.engine, "prompt": prompt.text, "execution_mode": Mode.INTERACTIVE.value,
-            "model": lab.contract.hermetic.model, "session_timeout_sec": timeout, "workspace": str(self._workspace),
-            "engine_options": [lab.sandbox.fill(token) for token in lab.contract.hermetic.options], **more,
+            "engine": driver.contract.engine, "prompt": prompt.text, "execution_mode": Mode.INTERACTIVE.value,
+            "model": driver.contract.hermetic.model, "session_timeout_sec": timeout, "workspace": str(self._workspace),
+            "engine_options": [driver.sandbox.fill(token) for token in driver.contract.hermetic.options], **more,
         }  # fmt: skip
         call = self._client.post("/v1/runs", body, self._name("create"))
         if "links" not in call.document:
@@ -80,8 +80,7 @@ class ServerRun:
 
     def settle(self, step: str) -> dict[str, Any]:
         """Wait until the run is neither queued nor running, or for too long; notes it and its new turns."""
-        told = self.follow(step)
-        self._note_turns(told)
+        self._note_turns(self.follow(step))
         return self.run
 
     def follow(self, step: str, states: tuple[str, ...] = _UNSETTLED) -> list[dict[str, Any]]:
@@ -89,11 +88,10 @@ class ServerRun:
         deadline, pause = time.monotonic() + TURN_LIMIT + SPARE, _FIRST_LOOK
         path = self.run["links"]["self"]
         while self._client.get(path).document.get("state") in states and time.monotonic() < deadline:
-            self.lab.interrupt.wait(pause)
+            self.driver.interrupt.wait(pause)
             pause = min(pause * 1.5, _LATEST_LOOK)
         self.run |= self.show(step).document
-        turns = self._client.get(self.run["links"]["turns"], self._name(f"{step}-turns")).document.get("turns", [])
-        return list(turns)
+        return self._turns(self._name(f"{step}-turns"))
 
     def show(self, step: str) -> Call:
         """Read the run."""
@@ -110,16 +108,22 @@ class ServerRun:
     def reply(self, step: str, question: str, prompt: Prompt, key: str | None = None) -> Call:
         """Answer a question."""
         self._says(prompt)
-        return self._reply(step, question, prompt, key)
+        return self.answer(step, question, prompt.text, key)
+
+    def answer(self, step: str, question: str, text: str, key: str | None = None) -> Call:
+        """Answer by these very words."""
+        body = {"interaction_id": question, "response": text}
+        return self._client.post(self.run["links"]["reply"], body, self._name(step), key=key)
 
     def race(self, step: str, question: str, prompts: list[Prompt], key: str | None = None) -> list[Call]:
         """Answer a question many times at once, by as many prompts; the one that was taken is the next turn's."""
-        self.lab.sandbox.backend.script(Rule(prompts[0].reply))
+        self.driver.sandbox.backend.script(Rule(prompts[0].reply))
         with ThreadPoolExecutor(len(prompts)) as pool:
             asked = [
-                pool.submit(self._reply, f"{step}-{i}", question, prompt, key) for i, prompt in enumerate(prompts, 1)
+                pool.submit(self.answer, f"{step}-{i}", question, prompt.text, key)
+                for i, prompt in enumerate(prompts, 1)
             ]
-        calls = [each.result() for each in asked]
+        calls = [future.result() for future in asked]
         taken = [prompt for prompt, call in zip(prompts, calls, strict=True) if "links" in call.document]
         self._prompts += taken[:1] or prompts[:1]
         return calls
@@ -127,8 +131,8 @@ class ServerRun:
     def until_asked(self) -> None:
         """Wait until the model was sent the prompt; CaseStoppedError if it never is."""
         deadline, nonce = time.monotonic() + TURN_LIMIT, self._prompts[-1].nonce
-        while not any(nonce in each.nonces for each in self.lab.sandbox.backend.exchanges()):
-            self.lab.interrupt.wait(_FIRST_LOOK)
+        while not any(nonce in request.nonces for request in self.driver.sandbox.backend.exchanges()):
+            self.driver.interrupt.wait(_FIRST_LOOK)
             if time.monotonic() > deadline:
                 what = f"the model was asked nothing in {TURN_LIMIT} s: {self._standing()}"
                 raise CaseStoppedError(what, by_engine=True)
@@ -140,24 +144,24 @@ class ServerRun:
     def forget_sessions(self) -> None:
         """Make the home directory as it was before the first turn, so that no session is left in it."""
         # moved, since what still writes to it may keep it from being removed
-        self.lab.sandbox.home.rename(self.lab.sandbox.root / "home-before")
-        self.lab.sandbox.furnish(self.lab.contract.hermetic)
+        self.driver.sandbox.home.rename(self.driver.sandbox.root / "home-before")
+        self.driver.sandbox.furnish(self.driver.contract.hermetic)
 
     @property
     def _workspace(self) -> Path:
-        return self.lab.sandbox.work.resolve()
+        return self.driver.sandbox.work.resolve()
 
     def _name(self, step: str) -> str:
-        return f"{self.lab.case}/{step}"
+        return f"{self.driver.case}/{step}"
 
     def _says(self, prompt: Prompt) -> Prompt:
         self._prompts.append(prompt)
-        self.lab.sandbox.backend.script(Rule(prompt.reply))
+        self.driver.sandbox.backend.script(Rule(prompt.reply))
         return prompt
 
-    def _reply(self, step: str, question: str, prompt: Prompt, key: str | None) -> Call:
-        body = {"interaction_id": question, "response": prompt.text}
-        return self._client.post(self.run["links"]["reply"], body, self._name(step), key=key)
+    def _turns(self, name: str = "") -> list[dict[str, Any]]:
+        """Read what is told of the run's turns."""
+        return list(self._client.get(self.run["links"]["turns"], name).document.get("turns", ()))
 
     def _standing(self) -> str:
         error = self.run.get("error") or {}
@@ -165,30 +169,25 @@ class ServerRun:
 
     def _note_turns(self, told: list[dict[str, Any]]) -> None:
         """Note the engine's starts since the last time, each with what the server says of that turn."""
-        exchanges = self.lab.sandbox.backend.exchanges()
+        exchanges = self.driver.sandbox.backend.exchanges()
         for i, start in list(enumerate(self.shim.starts(self._workspace)))[self._turns_seen :]:
             prompt = self._prompts[min(i, len(self._prompts) - 1)]
             said = told[i] if i < len(told) else {}
-            self.lab.note(turn_of(self.lab, i + 1, start, prompt, self.run, said, exchanges[self._requests_seen :]))
+            self.driver.note(
+                turn_of(self.driver, i + 1, start, prompt, self.run, said, exchanges[self._requests_seen :])
+            )
             self._turns_seen = i + 1
         self._requests_seen = len(exchanges)
 
 
 def server_case(play: Callable[[ServerRun], None], *, hide: bool = False) -> Callable[[EngineDriver], None]:
-    """Make the story of a case out of what is done on a server; `hide`: the engine's output lacks session ids."""
+    """Wrap server steps as a case; `hide`: the engine's output lacks session ids."""
 
-    def visit(lab: EngineDriver) -> None:
-        with lab.slot(), _opened(lab, hide=hide) as opened:
-            play(opened)
+    def run_case(driver: EngineDriver) -> None:
+        with driver.slot():
+            shim = install(driver.contract, driver.executable, driver.sandbox.root, hide=hide)
+            with closing(ServerRun(driver, shim)) as run:
+                run.open()
+                play(run)
 
-    return visit
-
-
-@contextmanager
-def _opened(lab: EngineDriver, *, hide: bool) -> Iterator[ServerRun]:
-    visit = ServerRun(lab, install(lab.contract, lab.executable, lab.sandbox.root, hide=hide))
-    try:
-        visit.open()
-        yield visit
-    finally:
-        visit.close()
+    return run_case

@@ -39,8 +39,7 @@ class Shim:
     def starts(self, cwd: Path) -> list[Start]:
         """List the starts in one directory, the first one first."""
         notes = sorted(self._notes.iterdir(), key=lambda note: note.stat().st_mtime_ns)
-        found = [_start(note) for note in notes]
-        return [start for start in found if start and start.cwd == str(cwd)]
+        return [start for start in map(_start, notes) if start and start.cwd == str(cwd)]
 
 
 def install(contract: EngineContract, executable: Path, root: Path, *, hide: bool = False) -> Shim:

@@ -12,55 +12,55 @@ NO_OPTION = "perhaps"
 SPARE, SPARE_TURNS = 8, 3  # seconds, and times what a turn took
 
 
-def _kept(stay: StickyServerRun) -> None:
-    stay.keep(ASK)
-    stay.waits("asked")
-    question = stay.question("question")
-    stay.note_turn("turn-1", 1, 0)
-    call, second = stay.lab.tool_call(), Prompt.of("blue", ASK)
+def _kept(run: StickyServerRun) -> None:
+    run.keep(ASK)
+    run.waits("asked")
+    question = run.question("question")
+    run.note_turn("turn-1", 1, 0)
+    call, second = run.driver.tool_call(), Prompt.of("blue", ASK)
     if call is None:
-        stay.reply("reply", question, second)
+        run.reply("reply", question, second)
     else:
-        stay.act("reply", question, second, call)
-        _decline(stay)
-    stay.waits("asked-again")
-    question = stay.question("question-again")
-    stay.note_turn("turn-2", 2, 1)
-    stay.reply("reply-again", question, Prompt.of("red", FINAL))
-    stay.ends("ended")
-    stay.note_turn("turn-3", 3, 2)
-    stay.note_further_starts()
+        run.act("reply", question, second, call)
+        _decline(run)
+    run.waits("asked-again")
+    question = run.question("question-again")
+    run.note_turn("turn-2", 2, 1)
+    run.reply("reply-again", question, Prompt.of("red", FINAL))
+    run.ends("ended")
+    run.note_turn("turn-3", 3, 2)
+    run.note_further_starts()
 
 
-def _decline(stay: StickyServerRun) -> None:
+def _decline(run: StickyServerRun) -> None:
     """Answer what the engine asks before it acts, first by no option, then by the one that declines."""
-    stay.waits("acting")
-    asked = stay.asked("permission")
+    run.waits("acting")
+    asked = run.asked("permission")
     if asked["kind"] != "risk_ack":
         return
-    stay.say("no-option", asked["interaction_id"], NO_OPTION)
-    stay.show("unmoved")
-    stay.say("declined", asked["interaction_id"], asked["options"][-1])
+    run.answer("no-option", asked["interaction_id"], NO_OPTION)
+    run.show("unmoved")
+    run.answer("declined", asked["interaction_id"], asked["options"][-1])
 
 
-def _ends(stay: StickyServerRun) -> None:
+def _ends(run: StickyServerRun) -> None:
     """End three waits: by the death of the process, by their time, by the death of the server."""
-    stay.keep(ASK)
+    run.keep(ASK)
     began = time.monotonic()
-    stay.waits("killed-asked")
+    run.waits("killed-asked")
     turn_took = time.monotonic() - began
-    stay.kill_process()
-    stay.note_turn("killed", 1, 0, stay.ends("killed-ended"))
+    run.kill_process()
+    run.note_turn("killed", 1, 0, run.ends("killed-ended"))
     # the limit is that of the turn too, which must be over before it, on a busy machine as well
-    stay.keep(ASK, limit=min(int(SPARE + SPARE_TURNS * turn_took), TURN_LIMIT))
-    stay.waits("late-asked")
-    stay.ends("late-ended")
-    stay.note_turn("late", 1, 1)
-    stay.keep(ASK)
-    stay.waits("orphan-asked")
-    stay.kill_server()
-    stay.ends("orphan-ended")
-    stay.note_turn("orphan", 1, 2)
+    run.keep(ASK, limit=min(int(SPARE + SPARE_TURNS * turn_took), TURN_LIMIT))
+    run.waits("late-asked")
+    run.ends("late-ended")
+    run.note_turn("late", 1, 1)
+    run.keep(ASK)
+    run.waits("orphan-asked")
+    run.kill_server()
+    run.ends("orphan-ended")
+    run.note_turn("orphan", 1, 2)
 
 
 STICKY_CASES = tuple(

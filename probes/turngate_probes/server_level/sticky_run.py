@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,6 @@ from turngate.contract.clauses import Reason
 from turngate.model import AdapterTurnResult, Outcome
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.harness.observations import Call
 from turngate_probes.server_level.observed_turn import Prompt, alive, printed, trace, turn_of
 from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun
 from turngate_probes.server_level.shim import Start, install
@@ -53,11 +52,11 @@ class StickyServerRun(ServerRun):
         seconds = time.monotonic() - began
         tag, deadline = self.process.tag, time.monotonic() + GONE_WITHIN
         while (alive(tag) or not self._exit_is_known()) and time.monotonic() < deadline:
-            self.lab.interrupt.wait(_LOOK)
+            self.driver.interrupt.wait(_LOOK)
         return seconds
 
     def _exit_is_known(self) -> bool:
-        turns = self._client.get(self.run["links"]["turns"]).document.get("turns", [])
+        turns = self._turns()
         return not turns or turns[-1]["exit_code"] is not None
 
     @property
@@ -71,19 +70,14 @@ class StickyServerRun(ServerRun):
     def act(self, step: str, question: str, prompt: Prompt, call: ToolCall) -> None:
         """Answer a question; the model asks for a tool then, and answers when that has been refused."""
         self._prompts.append(prompt)
-        self.lab.sandbox.backend.script(Rule(call, contains=prompt.nonce, times=1), Rule(prompt.reply))
-        self._reply(step, question, prompt, None)
+        self.driver.sandbox.backend.script(Rule(call, contains=prompt.nonce, times=1), Rule(prompt.reply))
+        self.answer(step, question, prompt.text)
 
     def asked(self, step: str) -> dict[str, Any]:
         """Read the question, whatever it is."""
         self.question(step)
         call = self._client.get(self.run["links"]["interaction"])
         return dict(call.document["pending"])
-
-    def say(self, step: str, question: str, response: str) -> Call:
-        """Answer by these very words."""
-        body = {"interaction_id": question, "response": response}
-        return self._client.post(self.run["links"]["reply"], body, self._name(step))
 
     def kill_process(self) -> None:
         """Kill the started process alone, as the system does that is out of memory."""
@@ -98,15 +92,15 @@ class StickyServerRun(ServerRun):
             self.open()
         finally:
             before.__exit__(None, None, None)
-            self.lab.note(before.page())
+            self.driver.note(before.page())
 
     def note_turn(self, step: str, number: int, prompt: int, seconds: float | None = None) -> None:
         """Note a turn of the run, in which that prompt was given, with what now runs of the process."""
-        told = self._client.get(self.run["links"]["turns"]).document.get("turns", [])
-        said = dict(told[number - 1]) if number <= len(told) else {}
+        told = self._turns()
+        said = told[number - 1] if number <= len(told) else {}
         if seconds is not None:
             said["seconds"] = seconds
-        exchanges = self.lab.sandbox.backend.exchanges()
+        exchanges = self.driver.sandbox.backend.exchanges()
         requests, self._requests_seen = exchanges[self._requests_seen :], len(exchanges)
         self._note(step, self.process, number, self._prompts[prompt], said, requests)
 
@@ -124,42 +118,40 @@ class StickyServerRun(ServerRun):
         said: dict[str, Any],
         requests: tuple[Exchange, ...],
     ) -> None:
-        turn = turn_of(self.lab, number, start, prompt, self.run, said, requests)
+        turn = turn_of(self.driver, number, start, prompt, self.run, said, requests)
         # its streams are those of a protocol, of which only the server can say what it came to
         result = AdapterTurnResult(Outcome(said.get("outcome") or Outcome.ERROR))
         reading = structs.replace(turn.reading, result=result, session=None)
         turn = replace(
             turn, name=self._name(step), own_arguments=start.arguments, resumed=None, reading=reading,
-            stdout=printed(trace(self.lab.sandbox, self.run, 1, "protocol")),
+            stdout=printed(trace(self.driver.sandbox, self.run, 1, "protocol")),
         )  # fmt: skip
-        self.lab.note(turn)
+        self.driver.note(turn)
 
     def _starts(self) -> list[Start]:
         """List the starts of the engine in the run's directory that are not there to look at its configuration."""
-        stance = self.lab.contract.sticky.interactive
+        stance = self.driver.contract.sticky.interactive
         query = stance.query.argv if stance and stance.query else None
         return [start for start in self.shim.starts(self._workspace) if start.arguments != query]
 
     def _options(self) -> list[str]:
         """Return those of the hermetic options that a kept process takes."""
-        contract = self.lab.contract
-        tokens = [self.lab.sandbox.fill(token) for token in contract.hermetic.options]
+        contract = self.driver.contract
+        tokens = [self.driver.sandbox.fill(token) for token in contract.hermetic.options]
         placed = read_options(contract, tokens)
         return [t for p in placed if p.option.flag in contract.sticky.options for t in p.tokens]
 
 
 def sticky_case(play: Callable[[StickyServerRun], None]) -> Callable[[EngineDriver], None]:
-    """Make the story of a case out of what is done on a server behind a launcher, which outlives it."""
+    """Wrap steps on a server behind a launcher, which outlives it, as a case."""
 
-    def stay(lab: EngineDriver) -> None:
-        if lab.contract.sticky.transport == "none":
-            raise CaseStoppedError("its contract names no way to keep a process", Reason.CONTRACT)
-        with lab.slot():
-            kept = StickyServerRun(lab, install(lab.contract, lab.executable, lab.sandbox.root))
-            try:
-                kept.open(behind=True)
-                play(kept)
-            finally:
-                kept.close()
+    def run_case(driver: EngineDriver) -> None:
+        if driver.contract.sticky.transport == "none":
+            raise CaseStoppedError("its contract has no sticky transport", Reason.CONTRACT)
+        with driver.slot():
+            shim = install(driver.contract, driver.executable, driver.sandbox.root)
+            with closing(StickyServerRun(driver, shim)) as run:
+                run.open(behind=True)
+                play(run)
 
-    return stay
+    return run_case

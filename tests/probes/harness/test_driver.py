@@ -1,4 +1,4 @@
-"""The lab: single turns on the fake engine."""
+"""The driver: single turns on the fake engine."""
 
 import os
 import threading
@@ -28,7 +28,7 @@ from turngate_probes.stub_model import Hang, Refuse, new_nonce
 
 @pytest.fixture(name="played")
 def _played(tmp_path: Path) -> Iterator[EngineDriver]:
-    """A lab with the honest fake engine; notes go to the list `noted`."""
+    """A driver with the honest fake engine; notes go to the list `noted`."""
     noted: list[Observation] = []
     with sandbox(CODEX.hermetic, tmp_path, "main", keep=False) as box:
         yield EngineDriver("main", CODEX, engines.install(tmp_path), box, nullcontext, Interrupt(), noted.append)

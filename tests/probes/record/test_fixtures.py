@@ -47,7 +47,7 @@ def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Script:
-    """Stands for a lab in which each turn reports the session of its recording, and notes what is played in it."""
+    """Stands for a driver in which each turn reports the session of its recording, and notes what is played in it."""
 
     def __init__(self, recorded: Observations) -> None:
         self.contract, self.sandbox = recorded.contract, MagicMock(fill=str)
@@ -68,7 +68,7 @@ class Script:
         return SimpleNamespace(session=turn and turn.session, finished_at=0.0)
 
     def resume(self, step: str, session: str | None, ask: Ask) -> SimpleNamespace:
-        """Note a resumed turn; without a session there is none, as in a real lab."""
+        """Note a resumed turn; without a session there is none, as in a real driver."""
         if session is None:
             raise CaseStoppedError("the turn before reported no session id")
         return self.start(step, ask)

@@ -2,7 +2,7 @@
 
 from tests.probes import turns as t
 from turngate.contract import load
-from turngate_probes.journal.surface import keys_of, names
+from turngate_probes.journal.seen import keys_of, names
 
 CLAP = """Run Codex non-interactively
 
