@@ -3,18 +3,7 @@
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from turngate_probes.stub_model.protocol import (
-    Event,
-    Json,
-    Prompted,
-    Said,
-    WireProtocol,
-    ends_with_result,
-    name_of,
-    new_id,
-    objects,
-    texts,
-)
+from turngate_probes.stub_model.protocol import Event, Json, Prompted, Said, WireProtocol, new_id, objects, prompted
 
 _ERRORS = {
     401: "authentication_error",
@@ -28,13 +17,7 @@ _USAGE = {"input_tokens": 10, "output_tokens": 2}
 
 
 def _read(document: Json) -> Prompted:
-    messages = objects(document.get("messages"))
-    users = (each for each in messages if each.get("role") == "user")
-    return Prompted(
-        user_texts=tuple(text for each in users for text in texts(each.get("content"))),
-        tools=tuple(name for tool in objects(document.get("tools")) for name in name_of(tool)),
-        after_tool_result=ends_with_result(map(_kind, messages)),
-    )
+    return prompted(objects(document.get("messages")), document.get("tools"), _kind)
 
 
 def _kind(message: Json) -> str | None:

@@ -5,16 +5,7 @@ A stream always comes as server-sent events, as `alt=sse` asks for it.
 
 from collections.abc import Iterator
 
-from turngate_probes.stub_model.protocol import (
-    Event,
-    Json,
-    Prompted,
-    Said,
-    WireProtocol,
-    ends_with_result,
-    objects,
-    texts,
-)
+from turngate_probes.stub_model.protocol import Event, Json, Prompted, Said, WireProtocol, objects, prompted
 
 _STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -30,13 +21,8 @@ _USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 
 
 
 def _read(document: Json) -> Prompted:
-    contents = objects(document.get("contents"))
-    users = (each for each in contents if each.get("role", "user") == "user")
-    return Prompted(
-        user_texts=tuple(text for each in users for text in texts(each.get("parts"))),
-        tools=tuple(name for tool in objects(document.get("tools")) for name in _names(tool)),
-        after_tool_result=ends_with_result(map(_kind, contents)),
-    )
+    contents = ({"role": "user", **content} for content in objects(document.get("contents")))
+    return prompted(contents, document.get("tools"), _kind, _names, "parts")
 
 
 def _names(tool: Json) -> Iterator[str]:

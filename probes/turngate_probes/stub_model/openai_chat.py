@@ -10,11 +10,10 @@ from turngate_probes.stub_model.protocol import (
     Prompted,
     Said,
     WireProtocol,
-    ends_with_result,
     name_of,
     new_id,
     objects,
-    texts,
+    prompted,
 )
 
 _ERROR_KINDS = {
@@ -37,18 +36,13 @@ _USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 
 def _read(document: Json) -> Prompted:
     messages = objects(document.get("messages"))
-    users = (each for each in messages if each.get("role") == "user")
-    return Prompted(
-        user_texts=tuple(text for each in users for text in texts(each.get("content"))),
-        tools=tuple(name for tool in objects(document.get("tools")) for name in name_of(_named(tool))),
-        after_tool_result=ends_with_result(_KINDS.get(str(each.get("role"))) for each in messages),
-    )
+    return prompted(messages, document.get("tools"), lambda message: _KINDS.get(str(message.get("role"))), _names)
 
 
-def _named(tool: Json) -> Json:
-    """Return the object that has the name: it stands under the key that the tool's type says."""
+def _names(tool: Json) -> tuple[str, ...]:
+    """Return the name of a tool, which stands under the key that the tool's type says."""
     inner = tool.get(str(tool.get("type")))
-    return inner if isinstance(inner, dict) else tool
+    return name_of(inner if isinstance(inner, dict) else tool)
 
 
 def _call(said: Said) -> Json:

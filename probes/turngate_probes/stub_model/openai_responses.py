@@ -10,11 +10,10 @@ from turngate_probes.stub_model.protocol import (
     Prompted,
     Said,
     WireProtocol,
-    ends_with_result,
     name_of,
     new_id,
     objects,
-    texts,
+    prompted,
 )
 
 _USAGE = {
@@ -29,12 +28,7 @@ _USAGE = {
 def _read(document: Json) -> Prompted:
     given = document.get("input")
     items = ({"role": "user", "content": given},) if isinstance(given, str) else objects(given)
-    users = (each for each in items if each.get("role") == "user")
-    return Prompted(
-        user_texts=tuple(text for each in users for text in texts(each.get("content"))),
-        tools=tuple(name for tool in objects(document.get("tools")) for name in _names(tool)),
-        after_tool_result=ends_with_result(map(_kind, items)),
-    )
+    return prompted(items, document.get("tools"), _kind, _names)
 
 
 def _names(tool: Json) -> Iterator[str]:

@@ -95,9 +95,21 @@ def name_of(tool: Json) -> tuple[str, ...]:
     return (name,) if isinstance(name, str) else ()
 
 
-def ends_with_result(kinds: Iterable[str | None]) -> bool:
-    """Return whether, in a row of "model", "result" and None, a "result" stands after the last "model"."""
-    waiting = False
-    for kind in kinds:
-        waiting = kind == "result" or (waiting and kind != "model")
-    return waiting
+def prompted(
+    messages: Iterable[Json],
+    tools: object,
+    kind: Callable[[Json], str | None],
+    names: Callable[[Json], Iterable[str]] = name_of,
+    content: str = "content",
+) -> Prompted:
+    """Return what a conversation prompts; `kind` says of a message "model", "result", or None for any other.
+
+    `names` are those of a tool, and `content` is the key of a message's text.
+    """
+    user_texts, waiting = list[str](), False
+    for message in messages:
+        if message.get("role") == "user":
+            user_texts += texts(message.get(content))
+        said = kind(message)
+        waiting = said == "result" or (waiting and said != "model")
+    return Prompted(tuple(user_texts), tuple(name for tool in objects(tools) for name in names(tool)), waiting)

@@ -6,9 +6,8 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
-from turngate_probes.stub_model.handler import Handler
+from turngate_probes.stub_model.handler import BackendListener
 from turngate_probes.stub_model.journal import Egress, Exchange, RequestLog
-from turngate_probes.stub_model.listener import BackendListener
 from turngate_probes.stub_model.replies import Rule, Script
 
 
@@ -24,7 +23,7 @@ class StubBackend:
         self._listener: BackendListener | None = None
 
     def __enter__(self) -> Self:
-        self._listener = BackendListener(self._journal, Script(), Handler)
+        self._listener = BackendListener(self._journal, Script())
         return self
 
     def __exit__(

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping
-from typing import Never, Protocol
 
 from turngate.contract.simulation import Simulation
 from turngate.contract.structs import EngineContract
@@ -15,18 +14,9 @@ from turngate_probes.simulate.sticky.client import Client, EndedError
 from turngate_probes.simulate.sticky.engine import StickyEngine
 from turngate_probes.simulate.sticky.stream_json import StreamJson
 
-
-class Transport(Protocol):
-    """Speaks one protocol."""
-
-    def __init__(self, engine: StickyEngine, client: Client) -> None:
-        """Speak for an engine."""
-
-    def serve(self) -> Never:
-        """Answer until the process ends, by EndedError."""
-
-
-_TRANSPORTS: Mapping[str, type[Transport]] = {"acp": Acp, "app_server": AppServer, "stream_json": StreamJson}
+_TRANSPORTS: Mapping[str, type[Acp | AppServer | StreamJson]] = {
+    "acp": Acp, "app_server": AppServer, "stream_json": StreamJson,
+}  # fmt: skip
 
 
 def serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...], world: World) -> int:
