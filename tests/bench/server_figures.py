@@ -137,10 +137,8 @@ def _fill(file: Path, count: int) -> None:
     with store.writing() as connection:
         for number in range(count):
             run_id = f"filled-{number:08}"
-            runs.insert(
-                connection, run_id=run_id, handle=f"{number:08}", run_directory=like.run_directory / run_id,
-                engine="codex", request=like.request | {"prompt": PROMPT},
-            )  # fmt: skip
+            request = like.request | {"prompt": PROMPT}
+            runs.insert(connection, f"{number:08}", like.run_directory / run_id, request)
             settled: dict[str, Any] = {
                 "profile": like.profile,
                 "session": like.session,

@@ -60,11 +60,7 @@ class Commands:
                 if (before := once.answer(connection)) is not None:
                     self._discard(handle, directory)
                     return before
-                runs.insert(
-                    connection, run_id=directory.name, handle=handle, run_directory=directory,
-                    engine=request["engine"], request=request, workspace=workspace,
-                )  # fmt: skip
-                answer = _accepted(runs.get(connection, directory.name)) | {"handle": handle}
+                answer = _accepted(runs.insert(connection, handle, directory, request, workspace)) | {"handle": handle}
                 once.keep(connection, directory.name, answer)
         except BaseException as error:
             self._discard(handle, directory)

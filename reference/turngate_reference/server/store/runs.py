@@ -23,16 +23,19 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def insert(connection: sqlite3.Connection, **columns: Any) -> None:
-    """Add a run in state `queued`, at the end of the queue."""
-    at, request = now(), columns["request"]
-    columns |= {name: request[name] for name in ("execution_mode", "session_timeout_sec")}
-    columns["model"] = request.get("model")
-    place = _next_place(connection)
-    values = _columns({**columns, "state": State.QUEUED, "created_at": at, "updated_at": at, "queue_place": place})
+def insert(
+    connection: sqlite3.Connection, handle: str, directory: Path, request: dict[str, Any], workspace: Path | None = None
+) -> Run:
+    """Add a run in state `queued`, at the end of the queue; the name of its directory is its id."""
+    at, names = now(), ("engine", "execution_mode", "session_timeout_sec")
+    columns = {"run_id": directory.name, "handle": handle, "run_directory": directory, "request": request}
+    columns |= {name: request[name] for name in names} | {"model": request.get("model"), "workspace": workspace}
+    columns |= {"state": State.QUEUED, "created_at": at, "updated_at": at, "queue_place": _next_place(connection)}
+    values = _columns(columns)
     sql = f"INSERT INTO runs ({', '.join(values)}) VALUES ({', '.join('?' * len(values))})"  # noqa: S608 - our own names
     connection.execute(sql, tuple(values.values()))
-    add_event(connection, columns["run_id"], "state", {"state": State.QUEUED, "turn_index": 0})
+    add_event(connection, directory.name, "state", {"state": State.QUEUED, "turn_index": 0})
+    return get(connection, directory.name)
 
 
 def transition(

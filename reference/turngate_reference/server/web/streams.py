@@ -27,24 +27,24 @@ class EventStreams:
         self.limit, self.heartbeat, self.tick = limit, heartbeat, tick
         self.closing = threading.Event()
         self._lock = threading.Lock()
-        self._open = 0
+        self._streams: set[EventStream] = set()
 
     @property
     def open(self) -> int:
         """How many streams are open."""
-        return self._open
+        return len(self._streams)
 
-    def enter(self) -> None:
+    def enter(self, stream: "EventStream") -> None:
         """Take a place; ApiError if there is none."""
         with self._lock:
-            if self._open >= self.limit or self.closing.is_set():
-                raise ApiError("TOO_MANY_STREAMS", f"{self._open} streams are open", "close one, or try again later")
-            self._open += 1
+            if self.open >= self.limit or self.closing.is_set():
+                raise ApiError("TOO_MANY_STREAMS", f"{self.open} streams are open", "close one, or try again later")
+            self._streams.add(stream)
 
-    def leave(self) -> None:
-        """Return a place back."""
+    def leave(self, stream: "EventStream") -> None:
+        """Give the place back, unless that was done before."""
         with self._lock:
-            self._open -= 1
+            self._streams.discard(stream)
 
     def close(self) -> None:
         """Let every stream end, and take no more."""
@@ -55,14 +55,12 @@ class EventStream:
     """One client's stream of a run; `close` may be called often, and also if nobody has read a line."""
 
     def __init__(self, streams: EventStreams, store: Store, run_id: str, gone: Callable[[], bool]) -> None:
-        streams.enter()
         self._streams, self._store, self._run_id, self._gone = streams, store, run_id, gone
-        self._left = threading.Lock()
+        streams.enter(self)
 
     def close(self) -> None:
-        """Return the place back."""
-        if self._left.acquire(blocking=False):
-            self._streams.leave()
+        """Give the place back."""
+        self._streams.leave(self)
 
     def lines(self, after: int, *, ended: bool) -> Iterator[bytes]:
         """Return what is sent; `ended` says that the run had ended before."""

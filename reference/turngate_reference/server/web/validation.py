@@ -63,18 +63,13 @@ def _body(reference: str) -> dict[str, Any]:
     if request.mimetype != "application/json":
         hint = "send the header Content-Type: application/json"
         raise ApiError("UNSUPPORTED_MEDIA_TYPE", f"the body is said to be {request.mimetype or 'nothing'!r}", hint)
-    value: dict[str, Any] = parse(request.get_data(cache=False))
+    try:
+        value: dict[str, Any] = strict_json.parse(request.get_data(cache=False).decode())
+    except (ValueError, RecursionError) as wrong:
+        why = "it is nested too deep" if isinstance(wrong, RecursionError) else str(wrong)[:200]
+        raise ApiError("BAD_JSON", f"the body is no JSON that can be used: {why}", "send JSON in UTF-8") from wrong
     _refuse(_errors(_validator(reference), value, "$"))
     return value
-
-
-def parse(data: bytes) -> Any:
-    """Read JSON strictly; ApiError if it is none, or if it could not be stored and sent on unaltered."""
-    try:
-        return strict_json.parse(data.decode())
-    except (ValueError, RecursionError) as wrong:
-        said = "it is nested too deep" if isinstance(wrong, RecursionError) else str(wrong)[:200]
-        raise ApiError("BAD_JSON", f"the body is no JSON that can be used: {said}", "send JSON in UTF-8") from wrong
 
 
 def _refuse(errors: list[tuple[str, str]]) -> None:

@@ -176,10 +176,7 @@ def test_many_large_runs_are_not_held_at_once(closed_house: House) -> None:
         with server.store.writing() as connection:
             for number in range(200):
                 copy = f"{number:08}"
-                runs.insert(
-                    connection, run_id=copy, handle=copy, run_directory=like.run_directory / copy, engine="codex",
-                    request=like.request | {"prompt": "x" * 100_000},
-                )  # fmt: skip
+                runs.insert(connection, copy, like.run_directory / copy, like.request | {"prompt": "x" * 100_000})
                 settled: dict[str, Any] = {"profile": like.profile, "session": like.session, "turn_index": 1}
                 runs.transition(connection, copy, State.QUEUED, State.RUNNING, **settled)
                 runs.transition(connection, copy, State.RUNNING, State.WAITING_USER)

@@ -28,9 +28,9 @@ class Watched(EventStreams):
         super().__init__(limit, heartbeat=heartbeat, tick=0.02)
         self.left = threading.Event()
 
-    def leave(self) -> None:
-        """Return a place back, and tell."""
-        super().leave()
+    def leave(self, stream: EventStream) -> None:
+        """Give a place back, and tell."""
+        super().leave(stream)
         self.left.set()
 
 
