@@ -92,8 +92,8 @@ def simulation_files() -> dict[str, Path]:
 
 
 def _files(kind: str) -> dict[str, Path]:
-    found = {file.stem: file for folder in (_PACKAGED, *_in_use) for file in folder.glob(f"{kind}/*.yaml")}
-    return dict(sorted(found.items()))
+    files = {file.stem: file for folder in (_PACKAGED, *_in_use) for file in folder.glob(f"{kind}/*.yaml")}
+    return dict(sorted(files.items()))
 
 
 def name_of(file: Path) -> str:

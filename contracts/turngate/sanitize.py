@@ -45,9 +45,8 @@ _REGISTRY = re.compile(
 
 def redact(text: str, known: Mapping[str, str] | None = None) -> str:
     """Replace `known` strings, longest first, by placeholders, then what looks like secret or registry."""
-    for found in sorted(known or {}, key=len, reverse=True):
-        if found:
-            text = text.replace(found, (known or {})[found])
+    for secret, placeholder in sorted((known or {}).items(), key=lambda pair: len(pair[0]), reverse=True):
+        text = text.replace(secret, placeholder) if secret else text
     return _REGISTRY.sub("<package-registry>", _SECRETS.sub(_hide, text))
 
 

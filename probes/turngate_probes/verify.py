@@ -13,7 +13,7 @@ from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult, capability
 from turngate.files import default_cache
 from turngate.process.executable import identity
-from turngate.process.probe_results import Verification, save_verification
+from turngate.process.probe_results import Verification, save_result
 from turngate.sanitize import bounded
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.registry import how_it_ended, went_well
@@ -67,7 +67,7 @@ def verify(release: Release, interrupt: Interrupt) -> Outcome:
     if _identity(executable) != before or before is None:
         return Outcome("unproven", "the executable was replaced meanwhile")
     if outcome.status != "unproven":
-        save_verification(
+        save_result(
             Verification(
                 engine=release.engine, executable=os.path.realpath(executable), identity=before,
                 version=release.version, contract_version=release.contract.contract_version, status=outcome.status,

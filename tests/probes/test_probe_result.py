@@ -58,7 +58,7 @@ def left(
         Probe(settings, journal, CaseRunner.of(settings.sandboxes, 2, Interrupt())).run(
             [parse_target(f"codex={executable}")]
         )
-    return last_result("codex", executable, default_cache())
+    return last_result(ProbeResult, "codex", executable, default_cache())
 
 
 def test_a_finished_probe_leaves_its_verdict(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:

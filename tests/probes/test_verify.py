@@ -15,7 +15,7 @@ from turngate import cli
 from turngate.contract import load
 from turngate.files import default_cache
 from turngate.process.executable import identity
-from turngate.process.probe_results import last_result, last_verification
+from turngate.process.probe_results import ProbeResult, Verification, last_result
 from turngate_probes import verify
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.releases.source import Release
@@ -41,11 +41,11 @@ def test_an_engine_that_resumes_is_proven(tmp_path: Path) -> None:
     executable = engines.install(tmp_path / "bin")
     found = ruled(executable)
     assert found.status == "proven"
-    saved = last_verification("codex", executable, default_cache())
+    saved = last_result(Verification, "codex", executable, default_cache())
     assert saved
     assert (saved.status, saved.detail, saved.identity) == (found.status, found.detail, identity(executable))
     assert (saved.version, saved.contract_version) == ("0.169.0", load.contract("codex").at().contract_version)
-    assert last_result("codex", executable, default_cache()) is None
+    assert last_result(ProbeResult, "codex", executable, default_cache()) is None
     assert not any((default_cache() / "sandboxes").iterdir())
 
 
@@ -67,7 +67,7 @@ def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, lie: str, cla
     found = ruled(executable)
     assert found.status == "refuted"
     assert found.detail.startswith(f"{clause}: ")
-    saved = last_verification("codex", executable, default_cache())
+    saved = last_result(Verification, "codex", executable, default_cache())
     assert saved
     assert saved.status == "refuted"
 
@@ -81,14 +81,14 @@ def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, lie: str, why: st
     found = ruled(executable)
     assert found.status == "unproven"
     assert why in found.detail
-    assert last_verification("codex", executable, default_cache()) is None
+    assert last_result(Verification, "codex", executable, default_cache()) is None
 
 
 def test_an_executable_that_changes_meanwhile_shows_nothing(tmp_path: Path) -> None:
     """The turns before and after may have been of two programs."""
     executable = engines.install(tmp_path / "bin", "updates-itself")
     assert ruled(executable) == verify.Outcome("unproven", "the executable was replaced meanwhile")
-    assert last_verification("codex", executable, default_cache()) is None
+    assert last_result(Verification, "codex", executable, default_cache()) is None
 
 
 def test_turns_that_do_not_end_show_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -106,7 +106,7 @@ class Stop:
             yield self._set
         finally:
             with self._lock:
-                self._runs = tuple(each for each in self._runs if each is not events)
+                self._runs = tuple(run for run in self._runs if run is not events)
 
 
 def run(
@@ -133,54 +133,45 @@ def run(
     with (stop or Stop()).telling(events) as already_set:
         if already_set:
             return ProcessOutcome(Ended.STOPPED, None, b"", b"", 0, time.time(), 0.0, 0.0, ())
-        return _run(request, events, on_output or _ignore, on_start or _unnoted, new_tree)
+        tree = new_tree(request.tag or uuid.uuid4().hex)
+        started_at, start = time.time(), time.monotonic()
+        process = tree.start(request.argv, request.cwd, request.env, stdin=request.stdin is not Stdin.CLOSED)
+        data = request.stdin if isinstance(request.stdin, bytes) else None
+        pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put)
+        try:
+            if on_start:
+                on_start(process.pid)
+            pipes.start()
+            ended, end, exit_seconds, leftovers = _watch(tree, events, start + request.timeout, request.exit_limit)
+        except BaseException:
+            tree.end()
+            raise
+        finally:
+            exit_code, cpu_seconds = tree.reap()
+            pipes.close(_DRAIN_GRACE)
+        for failure in pipes.failures:
+            raise failure
+        return ProcessOutcome(
+            ended=ended,
+            exit_code=exit_code,
+            stdout=pipes.stdout.kept,
+            stderr=pipes.stderr.kept,
+            dropped=pipes.stdout.dropped + pipes.stderr.dropped,
+            started_at=started_at,
+            seconds=end - start,
+            cpu_seconds=cpu_seconds,
+            leftovers=leftovers,
+            exit_seconds=exit_seconds,
+        )
 
 
-def _run(
-    request: ProcessRequest,
-    events: _Events,
-    on_output: OnOutput,
-    on_start: Callable[[int], None],
-    new_tree: Callable[[str], ProcessTree],
-) -> ProcessOutcome:
-    tree = new_tree(request.tag or uuid.uuid4().hex)
-    started_at, start = time.time(), time.monotonic()
-    process = tree.start(request.argv, request.cwd, request.env, stdin=request.stdin is not Stdin.CLOSED)
-    data = request.stdin if isinstance(request.stdin, bytes) else None
-    pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put)
-    try:
-        on_start(process.pid)
-        pipes.start()
-        ended, end, exit_seconds, leftovers = _watch(tree, events, start + request.timeout, request.exit_limit)
-    except BaseException:
-        tree.end()
-        raise
-    finally:
-        exit_code, cpu_seconds = tree.reap()
-        pipes.close(_DRAIN_GRACE)
-    for failure in pipes.failures:
-        raise failure
-    return ProcessOutcome(
-        ended=ended,
-        exit_code=exit_code,
-        stdout=pipes.stdout.kept,
-        stderr=pipes.stderr.kept,
-        dropped=pipes.stdout.dropped + pipes.stderr.dropped,
-        started_at=started_at,
-        seconds=end - start,
-        cpu_seconds=cpu_seconds,
-        leftovers=leftovers,
-        exit_seconds=exit_seconds,
-    )
-
-
-def _telling(on_output: OnOutput, events: _Events) -> Callable[[str, bytes], None]:
+def _telling(on_output: OnOutput | None, events: _Events) -> Callable[[str, bytes], None]:
     """Put into `events` when what `on_output` says of the work changes."""
     done = False
 
     def heard(stream: str, chunk: bytes) -> None:
         nonlocal done
-        before, done = done, bool(on_output(stream, chunk))
+        before, done = done, bool(on_output and on_output(stream, chunk))
         if done is not before:
             events.put(_Work(time.monotonic() if done else None))
 
@@ -214,11 +205,3 @@ def _watch(
     leftovers = tree.settle() if end else tree.end()
     end = end or time.monotonic()
     return ended, end, None if done_at is None else max(end - done_at, 0.0), leftovers
-
-
-def _ignore(_stream: str, _chunk: bytes) -> None:
-    """Take no notice of output."""
-
-
-def _unnoted(_pid: int) -> None:
-    """Take no notice of the start."""

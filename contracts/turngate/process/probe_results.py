@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from stat import S_ISREG, S_IWGRP, S_IWOTH
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -62,54 +62,38 @@ class Verification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 _Result = TypeVar("_Result", ProbeResult, Verification)
 # made by the import, since msgspec 0.22 crashes where two threads are the first to decode to a class
-_RESULT = msgspec.json.Decoder(ProbeResult)
-_VERIFICATION = msgspec.json.Decoder(Verification)
+_DECODERS: dict[type, Any] = {kind: msgspec.json.Decoder(kind) for kind in (ProbeResult, Verification)}
+_FOLDERS = {ProbeResult: "verdicts", Verification: "verifications"}
 
 
-def save_result(result: ProbeResult, cache: Path) -> None:
+def save_result(result: ProbeResult | Verification, cache: Path) -> None:
     """Write a result in the place of the one before it, and drop the oldest of all; a cache may always be lost."""
-    able = replace(result.capability, detail=bounded(result.capability.detail, _MAX_DETAIL))
-    _keep(replace(result, capability=able), cache / "verdicts")
-
-
-def last_result(engine: str, executable: Path, cache: Path) -> ProbeResult | None:
-    """Read what the last probe said of an executable as it is now; None if there is nothing that can be trusted."""
-    return _last(_RESULT, engine, executable, cache / "verdicts")
-
-
-def save_verification(result: Verification, cache: Path) -> None:
-    """Save a verification in the place of the one before it; it is lost where the cache can't be written."""
-    _keep(result, cache / "verifications")
-
-
-def last_verification(engine: str, executable: Path, cache: Path) -> Verification | None:
-    """Return the last verification of an executable as it is now; None if there is nothing that can be trusted."""
-    return _last(_VERIFICATION, engine, executable, cache / "verifications")
-
-
-def _keep(result: ProbeResult | Verification, folder: Path) -> None:
+    if isinstance(result, ProbeResult):
+        able = replace(result.capability, detail=bounded(result.capability.detail, _MAX_DETAIL))
+        result = replace(result, capability=able)
     with suppress(OSError):
-        path = _place(result.engine, Path(result.executable), folder)
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = _place(type(result), result.engine, Path(result.executable), cache)
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_atomically(path, msgspec.json.format(msgspec.json.encode(result)).decode() + "\n", mode=0o600)
-        there = sorted(folder.glob("*.json"), key=lambda each: each.stat().st_mtime_ns)
-        for old in there[:-KEPT]:
+        results = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
+        for old in results[:-KEPT]:
             old.unlink(missing_ok=True)
 
 
-def _last(decoder: msgspec.json.Decoder[_Result], engine: str, executable: Path, folder: Path) -> _Result | None:
+def last_result(kind: type[_Result], engine: str, executable: Path, cache: Path) -> _Result | None:
+    """Return the last result of an executable as it is now; None if there is nothing that can be trusted."""
     with suppress(OSError, ValueError, RecursionError):
-        found = decoder.decode(_read(_place(engine, executable, folder)))
-        about = (found.engine, found.executable, found.identity)
+        result: _Result = _DECODERS[kind].decode(_read(_place(kind, engine, executable, cache)))
+        about = (result.engine, result.executable, result.identity)
         if about == (engine, os.path.realpath(executable), identity(executable)):
-            return found
+            return result
     return None
 
 
-def _place(engine: str, executable: Path, folder: Path) -> Path:
+def _place(kind: type[ProbeResult | Verification], engine: str, executable: Path, cache: Path) -> Path:
     # an engine's name counts too: version managers lead the names of many engines to one program of theirs
     about = f"{engine}\0{os.path.realpath(executable)}"
-    return folder / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"
+    return cache / _FOLDERS[kind] / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"
 
 
 def _read(path: Path) -> bytes:

@@ -49,12 +49,12 @@ def _below(path: Path, names: list[str], values: Mapping[str, str]) -> bool | No
             return _below(path / filled(names[0], values), names[1:], values)
         parts = (re.escape(filled(part, values)) for part in names[0].split("*"))
         wanted = re.compile(".*".join(parts), re.DOTALL)
-        found = [_below(each, names[1:], values) for each in path.iterdir() if wanted.fullmatch(each.name)]
+        below = [_below(entry, names[1:], values) for entry in path.iterdir() if wanted.fullmatch(entry.name)]
     except _NOT_THERE:
         return False
     except OSError:
         return None
-    return True if True in found else None if None in found else False
+    return True if True in below else None if None in below else False
 
 
 def _in_database(file: Path, query: str, handle: str) -> bool | None:

@@ -180,12 +180,12 @@ def _descendants(members: list[psutil.Process], others: list[psutil.Process]) ->
     for process in others:
         with suppress(psutil.NoSuchProcess):
             parents[process] = process.ppid()
-    pids, found = {process.pid for process in members}, []
+    pids, descendants = {process.pid for process in members}, []
     while new := [process for process, parent in parents.items() if parent in pids]:
-        found += new
+        descendants += new
         pids |= {process.pid for process in new}
         parents = {process: parent for process, parent in parents.items() if process not in new}
-    return found
+    return descendants
 
 
 def _cpu(processes: list[psutil.Process]) -> float:

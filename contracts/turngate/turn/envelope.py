@@ -45,18 +45,18 @@ def read_envelope(text: str) -> Envelope | BadEnvelope | None:
     if len(text) > MAX_TEXT:
         return BadEnvelope(f"an answer of {len(text)} characters is too long to hold an envelope")
     try:
-        found, repair = _candidates(text)
+        envelopes, repair = _candidates(text)
     except _TooMuchWorkError:
         return BadEnvelope("the answer opens too many objects that are no JSON")
-    if not found:
+    if not envelopes:
         return None
-    if wrong := next(filter(None, map(flaw, found)), None):
+    if wrong := next(filter(None, map(flaw, envelopes)), None):
         return BadEnvelope(wrong)
     # as text, since to Python 1 equals true
-    if len({json.dumps(candidate, sort_keys=True) for candidate in found}) > 1:
-        return BadEnvelope(f"{len(found)} envelopes that differ")
+    if len({json.dumps(candidate, sort_keys=True) for candidate in envelopes}) > 1:
+        return BadEnvelope(f"{len(envelopes)} envelopes that differ")
     # the schema's own words are needed for an invalid one alone, and take longer to get than all else here
-    return validated(found[0], repair) or BadEnvelope(load.first_error("envelope", found[0]) or "it is invalid")
+    return validated(envelopes[0], repair) or BadEnvelope(load.first_error("envelope", envelopes[0]) or "it is invalid")
 
 
 def validated(data: dict[str, Any], repair: Repair) -> Envelope | None:
@@ -75,8 +75,8 @@ def validated(data: dict[str, Any], repair: Repair) -> Envelope | None:
 def json_object(text: str) -> dict[str, Any] | None:
     """Return the JSON object that an answer is, with or without a fence round it; None if it is none."""
     fenced = _fenced(text)
-    found = _whole(text if fenced is None else fenced)
-    return found if isinstance(found, dict) and not flaw(found) else None
+    value = _whole(text if fenced is None else fenced)
+    return value if isinstance(value, dict) and not flaw(value) else None
 
 
 def _candidates(text: str) -> tuple[list[dict[str, Any]], Repair]:
@@ -87,7 +87,7 @@ def _candidates(text: str) -> tuple[list[dict[str, Any]], Repair]:
     inside = None if fenced is None else _whole(fenced)
     if isinstance(inside, dict):
         return ([inside] if "outcome" in inside else []), Repair.FENCE_STRIPPED
-    return [found for found in _objects(text) if "outcome" in found], Repair.EMBEDDED_OBJECT
+    return [value for value in _objects(text) if "outcome" in value], Repair.EMBEDDED_OBJECT
 
 
 def _fenced(text: str) -> str | None:
@@ -117,7 +117,7 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             # an error counts the lines before it, which is dear far into a text
             text, at = text[at:], 0
         try:
-            found, end = DECODER.raw_decode(text, at)
+            value, end = DECODER.raw_decode(text, at)
         except json.JSONDecodeError as broken:
             work += ATTEMPT + broken.pos - at
             at += 1
@@ -126,6 +126,6 @@ def _objects(text: str) -> Iterator[dict[str, Any]]:
             at += 1
         else:
             at = end
-            yield found
+            yield value
         if work > MAX_WORK:
             raise _TooMuchWorkError

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from turngate.contract.structs import EngineContract, FailureSign, Stream
 from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, Outcome
-from turngate.turn.envelope import BadEnvelope, json_object, read_envelope
+from turngate.turn.envelope import Envelope, json_object, read_envelope
 from turngate.turn.framing import Framer, framer
 from turngate.turn.records import Record, RecordDispatch, RecordHandler, matches, shown, value_at
 from turngate.turn.session_id import HandleFinder, HandleReading
@@ -226,18 +226,14 @@ class TurnReader:
 
 def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
     """Read the agent's last text of a turn that ended well."""
-    found = read_envelope(text)
-    if isinstance(found, BadEnvelope):
-        return AdapterTurnResult(
-            Outcome.ERROR, stderr=stderr, failure_reason=_failed(Failure.ENVELOPE_INVALID, found.detail)
-        )
-    if found is not None:
-        outcome = Outcome.ASK_USER if found.interaction else Outcome.FINAL
-        return AdapterTurnResult(outcome, found.final_data, found.interaction, stderr, found.repair)
-    if mode is Mode.AUTO:
-        found_data = json_object(text)
-        return AdapterTurnResult(Outcome.FINAL, {"text": text} if found_data is None else found_data, stderr=stderr)
-    reason = _failed(Failure.ENVELOPE_INVALID, "the answer holds no envelope")
+    envelope = read_envelope(text)
+    if isinstance(envelope, Envelope):
+        outcome = Outcome.ASK_USER if envelope.interaction else Outcome.FINAL
+        return AdapterTurnResult(outcome, envelope.final_data, envelope.interaction, stderr, envelope.repair)
+    if envelope is None and mode is Mode.AUTO:
+        data = json_object(text)
+        return AdapterTurnResult(Outcome.FINAL, {"text": text} if data is None else data, stderr=stderr)
+    reason = _failed(Failure.ENVELOPE_INVALID, envelope.detail if envelope else "the answer holds no envelope")
     return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=reason)
 
 

@@ -65,7 +65,7 @@ class HandleFinder:
     def reading(self, records: int) -> HandleReading:
         """Judge what was seen once the streams have ended; `records` is how many the right stream had."""
         # how bytes of the two streams interleaved says nothing
-        seen = tuple(sorted(self._sightings, key=lambda each: each.stream != self._place.stream))
+        seen = tuple(sorted(self._sightings, key=lambda sighting: sighting.stream != self._place.stream))
         problem, detail = self._judge(seen, records)
         value = seen[0].value if seen and problem is None else None
         return HandleReading(value if isinstance(value, str) else None, problem, detail, seen)

@@ -49,13 +49,13 @@ def only_file(cache: Path) -> Path:
 
 def test_a_result_is_read_back(executable: Path, cache: Path) -> None:
     """What was kept comes back whole, by any name of the executable; the last one counts."""
-    assert last_result("codex", executable, cache) is None
+    assert last_result(ProbeResult, "codex", executable, cache) is None
     save_result(result(executable, detail="before"), cache)
     save_result(result(executable), cache)
     link = executable.with_name("link")
     link.symlink_to(executable)
     for path in (executable, link):
-        assert last_result("codex", path, cache) == result(executable)
+        assert last_result(ProbeResult, "codex", path, cache) == result(executable)
     assert only_file(cache).stat().st_mode & 0o777 == 0o600
 
 
@@ -64,18 +64,18 @@ def test_other_executables_have_no_part_in_it(executable: Path, cache: Path) -> 
     save_result(result(executable), cache)
     copy = executable.with_name("copy")
     copy.write_text("engine")
-    assert last_result("codex", copy, cache) is None
-    assert last_result("gemini", executable, cache) is None
+    assert last_result(ProbeResult, "codex", copy, cache) is None
+    assert last_result(ProbeResult, "gemini", executable, cache) is None
     executable.write_text("newer")
-    assert last_result("codex", executable, cache) is None
+    assert last_result(ProbeResult, "codex", executable, cache) is None
     executable.unlink()
-    assert last_result("codex", executable, cache) is None
+    assert last_result(ProbeResult, "codex", executable, cache) is None
 
 
 def test_a_long_detail_is_cut(executable: Path, cache: Path) -> None:
     """Whatever an engine printed, the file stays small and can be read."""
     save_result(result(executable, detail="é" * 10**6), cache)
-    found = last_result("codex", executable, cache)
+    found = last_result(ProbeResult, "codex", executable, cache)
     assert found
     assert len(found.capability.detail) < 1200
 
@@ -88,16 +88,16 @@ def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pyte
         # files written at once may have one time
         newest = max((cache / "verdicts").iterdir(), key=lambda each: each.stat().st_mtime_ns)
         os.utime(newest, (i, i))
-    assert last_result("codex", executable, cache) is None
-    assert last_result("gemini", executable, cache)
-    assert last_result("qwen", executable, cache)
+    assert last_result(ProbeResult, "codex", executable, cache) is None
+    assert last_result(ProbeResult, "gemini", executable, cache)
+    assert last_result(ProbeResult, "qwen", executable, cache)
 
 
 def test_a_cache_that_can_not_be_written_is_no_error(executable: Path, cache: Path) -> None:
     """A probe does not fail for what only saves time, and leaves nothing half done."""
     cache.write_text("a file")
     save_result(result(executable), cache)
-    assert last_result("codex", executable, cache) is None
+    assert last_result(ProbeResult, "codex", executable, cache) is None
     cache.unlink()
     save_result(result(executable), cache)
     place = only_file(cache)
@@ -156,14 +156,14 @@ def test_a_hostile_file_is_no_result(harm: Callable[[Path], object], executable:
     """Anything but our own file, about this executable and writable by nobody else, is passed over."""
     save_result(result(executable), cache)
     harm(only_file(cache))
-    assert last_result("codex", executable, cache) is None
+    assert last_result(ProbeResult, "codex", executable, cache) is None
 
 
 def test_a_file_of_somebody_else_is_no_result(executable: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Who shares a directory with others does not believe them."""
     save_result(result(executable), cache)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    assert last_result("codex", executable, cache) is None
+    assert last_result(ProbeResult, "codex", executable, cache) is None
 
 
 def test_an_identity_changes_with_the_file(executable: Path) -> None:

@@ -18,7 +18,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
 from turngate.process import Stop
 from turngate.process.executable import identity, is_simulated
-from turngate.process.probe_results import last_result
+from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine, covering, locate, version_of
 from turngate_reference.server.orchestrator.help_survey import Memo
@@ -184,7 +184,7 @@ def _described(
     simulated = executable is not None and is_simulated(executable)
     verified = profiles.verified(engine) if executable else None
     able = profiles.known(engine) if engine else None
-    last = last_result(engine.contract.engine, engine.executable, default_cache()) if engine else None
+    last = last_result(ProbeResult, engine.contract.engine, engine.executable, default_cache()) if engine else None
     return {
         "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
         "lifecycle": contract.lifecycle.status,

@@ -17,7 +17,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache, overlay
 from turngate.process import Ended, ProcessRequest, Stdin, Stop, run
 from turngate.process.executable import identity, is_simulated
-from turngate.process.probe_results import last_result, last_verification
+from turngate.process.probe_results import ProbeResult, Verification, last_result
 from turngate.sanitize import bounded, visible
 from turngate_reference.engine.lookup import InstalledEngine
 
@@ -126,10 +126,10 @@ def _saved(engine: InstalledEngine) -> Verified | None:
     """Return what a probe or a verification left about this very executable, if there was one."""
     name, cache = engine.contract.engine, default_cache()
     # one program may stand for several releases, and be the same file for all of them
-    if (probed := last_result(name, engine.executable, cache)) and probed.version == engine.version:
+    if (probed := last_result(ProbeResult, name, engine.executable, cache)) and probed.version == engine.version:
         status = Status.PROVEN if probed.capability.supported else Status.REFUTED
         return Verified(status, f"turngate probe: {probed.capability.detail}", probed.at)
-    saved = last_verification(name, engine.executable, cache)
+    saved = last_result(Verification, name, engine.executable, cache)
     about = (engine.version, engine.contract.contract_version)
     if saved is None or (saved.version, saved.contract_version) != about:
         return None

@@ -15,7 +15,7 @@ from turngate.files import default_cache
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate.process import Stop
 from turngate.process.executable import MARKER, identity
-from turngate.process.probe_results import ProbeResult, Verification, save_result, save_verification
+from turngate.process.probe_results import ProbeResult, Verification, save_result
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT
 from turngate_reference.server.orchestrator.profiles import Profiles
@@ -70,7 +70,7 @@ def verified(engine: InstalledEngine, status: str, **changes: object) -> None:
         version=engine.version, contract_version=engine.contract.contract_version, status=status,  # type: ignore[arg-type]
         detail="as seen", at=datetime(2026, 11, 23, tzinfo=UTC), turngate="0.1.0",
     )  # fmt: skip
-    save_verification(structs.replace(result, **changes), default_cache())
+    save_result(structs.replace(result, **changes), default_cache())
 
 
 def probed(engine: InstalledEngine, *, supported: bool, **changes: object) -> None:
