@@ -55,5 +55,5 @@ def gate(new: str, **asked: Any) -> int:
             return INTERRUPTED_CODE
         code = publish(report, console, json_to, reports)
         if into is not None:
-            accept(report, into, question.new, question.settings, interrupt, console)
+            accept(report, into, question.new, question.settings.probe, interrupt, console)
     return code

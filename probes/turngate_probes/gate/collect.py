@@ -1,26 +1,26 @@
 """Gets the answers of both releases: kept ones of published releases, else by probing; then crosses them."""
 
 import os
+import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from msgspec import structs
 
 from turngate_probes.gate.cross_resume import cross_resume
-from turngate_probes.gate.sources import located
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ProbeFinished, ProbeStarted
 from turngate_probes.journal.journal import Journal, read
-from turngate_probes.matrix.results import Plan
 from turngate_probes.matrix.run import Matrix, MatrixSettings
 from turngate_probes.probe import Probe, ProbeSettings
+from turngate_probes.releases.npm import LATEST, pinned_version
 from turngate_probes.releases.registry import Registry
-from turngate_probes.releases.source import Release, ReleaseSource, Target
+from turngate_probes.releases.selection import chosen
+from turngate_probes.releases.source import Release, ReleaseSource, Target, published, registries
 from turngate_probes.report.build import build
 from turngate_probes.report.gate_structs import Entry
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
@@ -37,30 +37,28 @@ class ReleaseQuestion:
 
     old: Target
     new: Target
-    settings: ProbeSettings
+    settings: MatrixSettings
     crossed: tuple[str, ...]
-    folder: Path
-    limit: int
     expected: tuple[Entry, ...]
     baseline: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAnswer:
-    """A release of a report with all that its probe has seen, and the release itself (None: it can't be had)."""
+    """A release of a report, with all that its probe has seen."""
 
+    report: ProbeReport
     release: ReleaseReport
     events: list[Event]
 
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Both answers, and the frame of their reports; `crossing` is None where the releases were not crossed."""
+    """Both answers; `crossing` is None where the releases were not crossed."""
 
     old: ReleaseAnswer
     new: ReleaseAnswer
     crossing: ProbeReport | None
-    frame: ProbeReport
 
 
 class Collecting:
@@ -74,38 +72,36 @@ class Collecting:
     def run(self) -> Collected:
         """Probe what has no answer yet, then cross both; EnvironmentFailed, CaseStoppedError: no registry, a stop.
 
-        What is not published is told before anything is probed.
+        Versions that are not published are rejected before anything is probed.
         """
         (old, new), self._registry = located((self.question.old, self.question.new), self.interrupt)
-        versions = tuple(dict.fromkeys(str(each.version) for each in (old, new) if each.version))
-        own = [(name, each) for name, each in (("old", old), ("new", new)) if each.path]
+        versions = tuple(dict.fromkeys(target.version for target in (old, new) if target.version))
+        own = [(name, target) for name, target in (("old", old), ("new", new)) if target.path]
         self._parts = len(versions) + len(own) + bool(self.question.crossed)
         self._tell(MatrixPlanned(releases=self._parts, kept=0))
         with ThreadPoolExecutor(2, thread_name_prefix="gate") as pool:
-            waiting = [pool.submit(self._probed, *each) for each in own]
-            found = self._kept(self._registry, versions) if self._registry else {}
-            found |= dict(each.result() for each in waiting)
-        (_, before), (frame, after) = found[str(old)], found[str(new)]
-        crossed = self._crossed(old, new) if self._can_cross((before, after)) else None
-        return Collected(before, after, crossed, frame)
+            probing = {str(target): pool.submit(self._probed, name, target) for name, target in own}
+            answers = self._kept(self._registry, versions) if self._registry else {}
+            answers |= {name: answer.result() for name, answer in probing.items()}
+        before, after = answers[str(old)], answers[str(new)]
+        both = all(answer.release.failed is None and answer.release.executable for answer in (before, after))
+        cross = both and self.question.crossed and not self.interrupt.is_set()
+        return Collected(before, after, self._crossed(old, new) if cross else None)
 
-    def _kept(self, registry: Registry, versions: tuple[str, ...]) -> dict[str, tuple[ProbeReport, ReleaseAnswer]]:
+    def _kept(self, registry: Registry, versions: tuple[str, ...]) -> dict[str, ReleaseAnswer]:
         """Return the answers of published releases as a matrix does: what is known is not asked again."""
-        asked = self.question
-        settings = MatrixSettings(asked.settings, asked.folder, asked.limit)
-        running = Matrix(registry, versions, settings, self._tell, self.interrupt)
-        frame, plan = running.run(), running.plan
-        return {
-            str(Target(plan.engine, str(each.version))): (
-                frame, ReleaseAnswer(each, _events(plan, asked.folder, str(each.version))),
-            )
-            for each in frame.releases
-        }  # fmt: skip
+        settings = self.question.settings
+        matrix = Matrix(registry, versions, settings, self._tell, self.interrupt)
+        report, answers = matrix.run(), dict[str, ReleaseAnswer]()
+        for release in report.releases:
+            path = matrix.plan.answered(settings.folder, str(release.version))
+            events = list(read(path)) if path.exists() else []
+            answers[str(Target(release.engine, release.version))] = ReleaseAnswer(report, release, events)
+        return answers
 
-    def _probed(self, name: str, target: Target) -> tuple[str, tuple[ProbeReport, ReleaseAnswer]]:
-        """Probe an executable of one's own; nothing tells whether it is the one of an earlier answer."""
-        report, events = self._journalled(name, self.question.settings, target, self._tell)
-        return str(target), (report, ReleaseAnswer(report.releases[0], events))
+    def _probed(self, name: str, target: Target) -> ReleaseAnswer:
+        """Probe the user's own executable; nothing tells whether it is the one of an earlier answer."""
+        return self._journalled(name, self.question.settings.probe, target, self._tell)
 
     def _crossed(self, old: Target, new: Target) -> ProbeReport:
         def told(event: Event) -> None:
@@ -113,19 +109,13 @@ class Collecting:
             named = not isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned)
             self._tell(structs.replace(event, release=f"{old} and {new} on one home") if named else event)
 
-        with ExitStack() as holding:
+        with ExitStack() as stack:
             with self.interrupt.covering() as stop:
                 source = ReleaseSource(self._registry)
-                before, after = (holding.enter_context(source.held(each, lambda _: None, stop)) for each in (old, new))
-            settings = replace(
-                self.question.settings, level="gate", clauses=self.question.crossed, more=(cross_resume(before),)
-            )
-            report, _ = self._journalled("crossing", settings, after, told)
-            return report
-
-    def _can_cross(self, answers: Sequence[ReleaseAnswer]) -> bool:
-        both = all(each.release.failed is None and each.release.executable for each in answers)
-        return both and bool(self.question.crossed) and not self.interrupt.is_set()
+                before, after = (stack.enter_context(source.held(each, lambda _: None, stop)) for each in (old, new))
+            case, clauses = cross_resume(before), self.question.crossed
+            settings = replace(self.question.settings.probe, level="gate", clauses=clauses, more=(case,))
+            return self._journalled("crossing", settings, after, told).report
 
     def _tell(self, event: Event) -> None:
         """Pass on an event; what a matrix plans is only a part of this."""
@@ -136,8 +126,8 @@ class Collecting:
 
     def _journalled(
         self, name: str, settings: ProbeSettings, target: Target | Release, listener: Listener
-    ) -> tuple[ProbeReport, list[Event]]:
-        path = self.question.folder / f"gate-{name}-{os.getpid()}.ndjson"
+    ) -> ReleaseAnswer:
+        path = self.question.settings.folder / f"gate-{name}-{os.getpid()}.ndjson"
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt)
         try:
             with closing(Journal(path, [listener])) as journal:
@@ -145,9 +135,29 @@ class Collecting:
             events = list(read(path))
         finally:
             path.unlink(missing_ok=True)
-        return build(events), events
+        report = build(events)
+        return ReleaseAnswer(report, report.releases[0], events)
 
 
-def _events(plan: Plan, folder: Path, version: str) -> list[Event]:
-    path = plan.answered(folder, version)
-    return list(read(path)) if path.exists() else []
+def located(targets: tuple[Target, ...], interrupt: Interrupt) -> tuple[tuple[Target, ...], Registry | None]:
+    """Return targets of one engine with `latest` replaced by its version, and the registry that has these versions.
+
+    EnvironmentFailed if one is not published, or nobody can say so. The pinned one needs no answer of a registry,
+    since its integrity is known; executables need none at all.
+    """
+    engine = targets[0].engine
+    versions, pinned = {target.version for target in targets if target.version}, pinned_version(engine)
+    if not versions:
+        return targets, None
+    npm = registries(engine).get("npm")
+    if npm and pinned and versions == {pinned} and shutil.which("npm"):
+        return targets, replace(npm, versions=(pinned,), integrity={pinned: npm.promised(pinned) or ""})
+    with interrupt.covering() as stop:
+        registry = published(engine, stop)
+        newest = chosen(LATEST, registry.versions)[0] if LATEST in versions else None
+        targets = tuple(replace(each, version=newest) if each.version == LATEST else each for each in targets)
+        registry = registry.with_integrity([target.version for target in targets if target.version], stop)
+    for target in targets:
+        if target.version and target.version != pinned and not registry.has(target.version):
+            raise registry.no_such_version(target.version)
+    return targets, registry

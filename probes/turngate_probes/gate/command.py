@@ -38,7 +38,7 @@ def question(
         jobs=jobs,
     )  # fmt: skip
     return ReleaseQuestion(
-        older, newer, settings.probe, crossed if clauses else CLAUSES, settings.folder, settings.limit,
+        older, newer, settings, crossed if clauses else CLAUSES,
         baselines.read(baseline, newer.engine) if baseline else (), str(baseline) if baseline else None,
     )  # fmt: skip
 

@@ -45,7 +45,7 @@ def gate_report(
         compared = [*differences(before, after, was), *claim_differences(was, now)]
     compared.sort(key=lambda row: list(Impact).index(row.impact))
     ruling, entries = rule(old, new, compared, concerning(expected, new.version), interrupted=interrupted)
-    probe = _joined(collected.frame, old, new, seconds, interrupted=interrupted)
+    probe = _joined(collected.new.report, old, new, seconds, interrupted=interrupted)
     return GateReport(
         turngate=probe.turngate, started_at=probe.started_at, engine=new.engine, old=gated(old), new=gated(new),
         outcome=ruling.outcome, exit_code=CODES[ruling.outcome], reasons=sentences(ruling),

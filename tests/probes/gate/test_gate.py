@@ -10,8 +10,7 @@ import pytest
 from tests.probes import engines
 from tests.probes.gate.conftest import NEW, OLD, Gate
 from turngate.contract.load import first_error
-from turngate_probes.gate.collect import Collecting
-from turngate_probes.gate.sources import located
+from turngate_probes.gate.collect import Collecting, located
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases import pypi
 from turngate_probes.releases.npm import pinned_version

@@ -16,11 +16,11 @@ from turngate.sanitize import visible
 from turngate_probes.gate.accept.ranges import rewrite
 from turngate_probes.gate.accept.targets import LOCK, AcceptTarget, pin_files
 from turngate_probes.gate.accept.transaction import recorded, written
-from turngate_probes.gate.sources import source_of
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.probe import ProbeSettings
-from turngate_probes.releases.source import Target
+from turngate_probes.releases.source import ReleaseSource, Target, registries
 from turngate_probes.report.gate_structs import GateOutcome, GateReport
+from turngate_probes.report.structs import ReleaseReport
 
 REVIEW = "review the diff before it is committed"
 
@@ -59,6 +59,16 @@ def accept(
     lines += [f"  {case} ended early: {why}" for case, why in sorted(recording.early.items())]
     for line in [*lines, f"accepted {engine}@{new.version}: {REVIEW}"]:
         console.print(Text(visible(line, keep="\t")), soft_wrap=True)
+
+
+def source_of(release: ReleaseReport) -> ReleaseSource:
+    """Return the source from which a release of a report can be had again."""
+    registry, version = registries(release.engine).get(release.source), str(release.version)
+    if registry is None:
+        return ReleaseSource()
+    promised = (release.note or "").rpartition(", ")[2]
+    known = {version: promised} if promised.startswith("sha") else {}
+    return ReleaseSource(replace(registry, versions=(version,), integrity=known))
 
 
 def _diff(path: Path, before: Path | None, after: str) -> Iterator[str]:

@@ -11,8 +11,7 @@ from tests.probes.gate.release_samples import release
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.files import contract_files
-from turngate_probes.gate.accept import transaction
-from turngate_probes.gate.sources import source_of
+from turngate_probes.gate.accept import source_of, transaction
 from turngate_probes.harness.cases import CASES
 from turngate_probes.releases.npm import pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
