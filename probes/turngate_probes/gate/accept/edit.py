@@ -52,9 +52,9 @@ def close(claim: Claim, version: str, observed: str) -> None:
     _observe(claim, observed)
 
 
-def change(entry: Claim, version: str, values: Mapping[str, Any], observed: str) -> None:
-    """Have an entry say something else from a version on, and say what shows it."""
-    said = stretches(entry)[-1].data
+def change(contract: Claim, entry: Claim, version: str, values: Mapping[str, Any], observed: str) -> Claim:
+    """Return the contract with an entry that says something else from a version on, and what shows it."""
+    before, said = written(contract), stretches(entry)[-1].data
     changed = deepcopy(CommentedMap(since=version, set=CommentedMap(values), evidence=CommentedSeq(said["evidence"])))
     _forget_anchors(changed)
     _observe(changed, observed)
@@ -62,6 +62,7 @@ def change(entry: Claim, version: str, values: Mapping[str, Any], observed: str)
     if "changes" not in keys:
         entry.insert(keys.index("evidence"), "changes", CommentedSeq())
     entry["changes"].append(changed)
+    return read(_lifted(before, written(contract)))
 
 
 def added(text: str, section: str, claims: list[dict[str, Any]]) -> str:
@@ -76,6 +77,16 @@ def added(text: str, section: str, claims: list[dict[str, Any]]) -> str:
     while not lines[at - 1].strip() or lines[at - 1].startswith("#"):
         at -= 1
     return "\n".join([*lines[:at], *written({section: claims}).splitlines()[1:], *lines[at:], ""])
+
+
+def _lifted(before: str, after: str) -> str:
+    """Move lines that were added at the end of a section above the blank lines and comments before the next one."""
+    old, new = before.splitlines(), after.splitlines()
+    at = top = next((i for i, (line, other) in enumerate(zip(old, new, strict=False)) if line != other), len(old))
+    if at == len(old) or not old[at].startswith(" "):
+        while not old[top - 1].strip() or old[top - 1].startswith("#"):
+            top -= 1
+    return "\n".join([*old[:top], *new[at : at + len(new) - len(old)], *old[top:], ""])
 
 
 def observation(observed: str) -> CommentedMap:

@@ -107,7 +107,8 @@ class _Upgrade:
             left = deepcopy(stretches(pages)[-1].data["pages"])
             for page in left:
                 page["names"][:] = [name for name in page["names"] if name not in missing]
-            edit.change(pages, self._newer, {"pages": left}, observed.format(", ".join(missing)))
+            shown = observed.format(", ".join(missing))
+            self._contract = edit.change(self._contract, pages, self._newer, {"pages": left}, shown)
             self.done.append(f"help: {', '.join(missing)} not looked for from {self._newer} on")
 
     def add_events(self) -> None:

@@ -85,6 +85,19 @@ def test_a_deviation_is_added_after_the_last_one(engine: str) -> None:
     assert parsed(text) == expected
 
 
+@pytest.mark.parametrize("engine", TEXTS)
+def test_an_entry_changes_with_a_version(engine: str) -> None:
+    """Lines are added to it, the last one before the blank line ahead of the next section; no other line changes."""
+    contract, before = edit.read(TEXTS[engine]), TEXTS[engine].splitlines()
+    entry = edit.entries(contract, "help")[-1]
+    after = edit.written(edit.change(contract, entry, FAR, {"pages": []}, "it changed")).splitlines()
+    at = next(i for i, line in enumerate(after) if line != before[i])
+    count = len(after) - len(before)
+    assert after[:at] + after[at + count :] == before
+    assert all(after[at : at + count])
+    assert stretches(parsed("\n".join(after))["help"])[-1].data["pages"] == []
+
+
 def test_small_texts_are_edited_as_a_person_would() -> None:
     """The new keys stand where one looks for them, in either style, and comments stay; a shared list is not changed."""
     contract = edit.read(SMALL)
