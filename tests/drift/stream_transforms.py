@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 from tests.drift.records import Printed, printed
 from tests.drift.transforms import edit_records, edit_stream, word
-from turngate.contract.structs import Match, Stream
+from turngate.contract.launch import Stream
+from turngate.contract.structs import Match
 from turngate.turn.records import matches
 from turngate_probes.harness.observations import Observations, Turn
 

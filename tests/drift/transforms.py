@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tests.drift.records import Printed, printed
-from turngate.contract.structs import Stream
+from turngate.contract.launch import Stream
 from turngate_probes.harness.observations import Observations, Turn
 
 Word = Callable[..., Turn]

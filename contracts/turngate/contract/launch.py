@@ -1,12 +1,36 @@
 """What a contract says of starting and resuming its engine, of callers' options, and of flags that widen approval."""
 
+import re
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
 from turngate.contract.values import NOT_EMPTY, Flag, Regex, Rule, Strings, Text, Texts, either, has, matching
 
+Stream = Literal["stdout", "stderr"]
 Template = Annotated[tuple[Annotated[str, matching(r"^(\{(options|prompt)\}|[^{}]*(\{handle\})?)$")], ...], NOT_EMPTY]
+
+
+class HelpPage(Struct, frozen=True):
+    """A help page.
+
+    argv: Arguments after the executable.
+    names: Flags or subcommands that the page must name as whole words.
+    """
+
+    argv: Strings
+    names: Texts
+    stream: Stream = "stdout"
+
+    def missing(self, printed: str) -> Strings:
+        """Return the names that the page should hold as whole words, and does not."""
+        return tuple(n for n in self.names if not re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", printed))
+
+
+class Help(Struct, frozen=True):
+    """Help pages, and what the contract uses of them."""
+
+    pages: Annotated[tuple[HelpPage, ...], NOT_EMPTY]
 
 
 class UsageRefusal(Struct, frozen=True):
@@ -48,6 +72,15 @@ class Launch(Struct, frozen=True):
     auto: Strings
     model: Strings
     interactive: Annotated[Strings, NOT_EMPTY] = ()
+
+    def resume_names(self, page: HelpPage) -> frozenset[str]:
+        """Return the names on a page that only a resume needs.
+
+        They are the flags and subcommands that the resume argv has and the start argv lacks, and every name on the help
+        page of such a subcommand.
+        """
+        words = {token for token in self.resume if "{" not in token} - {*self.start}
+        return frozenset(page.names if words & {*page.argv} else words & {*page.names})
 
 
 class Option(Struct, frozen=True):

@@ -1,13 +1,14 @@
 """What a schema can't say of a contract: ranges, patterns, and names that must agree."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
+from turngate.argv.auto_flags import Flags, auto_flags_in
 from turngate.contract.claims import claim_errors
-from turngate.contract.launch_lint import launch_errors
 from turngate.contract.load import OPTIONAL, SIMULATION, Document, catalogue, read, schema_errors
 from turngate.contract.session_ids import names_in, numbered_like
 from turngate.contract.versions import Claim, Path_
@@ -17,6 +18,11 @@ from turngate.files import use_overlay
 _LASTING = re.compile(r"always|session|amendment", re.IGNORECASE)
 _SECRET = re.compile(r"KEY|TOKEN|SECRET|PASS|CREDENTIAL|AUTH", re.IGNORECASE)
 _IN_CHECKS = {"HOME", "handle", "cwd"}
+_PLACES = {
+    "start": {"{options}": 1, "{prompt}": 1, "{handle}": 0},
+    "resume": {"{options}": 1, "{prompt}": 1, "{handle}": 1},
+}
+_WHAT = {"{options}": "the options", "{prompt}": "the prompt", "{handle}": "the session id"}
 _Errors = Iterator[ContractError]
 
 
@@ -82,6 +88,41 @@ def _flag_errors(document: Document, launch: Claim) -> _Errors:
         for j, token in enumerate(launch.data.get(key, ())):
             if token.startswith("-") and token.partition("=")[0] not in flags:
                 yield document.error(launch.at(key, j), f"{token} is no declared option", "declare it under `options`")
+
+
+def _launch_errors(document: Document, launch: Claim) -> _Errors:
+    """Find slots that are missing, stand twice or where they may not, and flags that let an engine act unasked.
+
+    A template that lacks a place would drop what should stand there, and resume another session.
+    """
+    held = {key: [claim.data for claim in document.meeting(key, launch)] for key in ("auto_flags", "options")}
+    flags = msgspec.convert(held, Flags)
+    for key, places in _PLACES.items():
+        yield from _slot_errors(document, launch.at(key), launch.data[key], places)
+        yield from _widening(document, launch.at(key), launch.data[key], flags)
+    for j, channel in enumerate(launch.data["prompt"]):
+        at, text = launch.at("prompt", j, "tokens"), {"{text}": int(channel["via"] == "argument")}
+        yield from _slot_errors(document, at, channel["tokens"], text)
+        yield from _widening(document, at, [token for token in channel["tokens"] if "{text}" not in token], flags)
+    yield from _widening(document, launch.at("interactive"), launch.data.get("interactive", ()), flags)
+
+
+def _slot_errors(document: Document, at: Path_, tokens: Sequence[str], wanted: Mapping[str, int]) -> _Errors:
+    for slot, count in wanted.items():
+        places = [i for i, token in enumerate(tokens) if slot in token]
+        what = _WHAT.get(slot, "the prompt")
+        if len(places) < count:
+            yield document.error(at, f"has no place for {what}", f"put {slot} where it stands")
+        elif len(places) > count:
+            message = f"has more than one place for {what}" if count else f"can't hold {what}"
+            yield document.error((*at, places[count]), message, f"take {slot} out")
+
+
+def _widening(document: Document, at: Path_, tokens: Sequence[str], flags: Flags) -> _Errors:
+    """Find flags that are passed in mode interactive, where nothing may widen approval."""
+    for flag in auto_flags_in(tokens, flags):
+        message = f"{flag} lets the engine act without asking, and would be passed in mode interactive"
+        yield document.error(at, message, "pass it under `auto` alone")
 
 
 def _handle_errors(document: Document, handle: Claim) -> _Errors:
@@ -158,7 +199,7 @@ _CHECKS: dict[Callable[[Document, Claim], _Errors], tuple[str, ...]] = {
     _deviation_errors: ("deviations",),
     _version_errors: ("version",),
     _flag_errors: ("launch", "options"),
-    launch_errors: ("launch", "options", "auto_flags"),
+    _launch_errors: ("launch", "options", "auto_flags"),
     _handle_errors: ("handle",),
     _sticky_errors: ("sticky", "options"),
     _store_errors: ("store",),

@@ -154,24 +154,25 @@ def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
     """Check a document against a packaged schema, each error with its place and the fix."""
     validator = _validator(name)
     errors = list(validator.iter_errors(document.data))
-    yield from _explained(document, errors)
+    yield from _explained(errors, document.error)
     for claim in document.claims() if not errors and name in ("engine", "simulation") else ():
         if claim.path != claim.entry:  # what a change makes of its entry is an entry too
             entry = validator.schema["properties"][claim.entry[0]] if claim.entry else validator.schema
-            entry = entry.get("else") or entry.get("items") or entry
-            yield from _explained(document, validator.evolve(schema=entry).iter_errors(claim.data), claim.at)
+            changed = validator.evolve(schema=entry.get("else") or entry.get("items") or entry)
+            place = claim.at
+            yield from _explained(
+                changed.iter_errors(claim.data),
+                lambda path, *said, place=place, **key: document.error(place(*path), *said, **key),
+            )
 
 
-def _explained(
-    document: Document, errors: Iterable[Any], place: Callable[..., Path_] = lambda *path: path
-) -> Iterator[ContractError]:
+def _explained(errors: Iterable[Any], tell: Callable[..., ContractError]) -> Iterator[ContractError]:
     import jsonschema  # noqa: PLC0415 - slow to import, and not needed to run an engine
 
     from turngate.contract.mistakes import mistakes  # noqa: PLC0415 - as above
 
     for error in sorted(errors, key=lambda error: list(map(str, error.absolute_path))):
-        for mistake in mistakes(jsonschema.exceptions.best_match([error]) or error):
-            yield document.error(place(*mistake.path), mistake.message, mistake.hint, of_key=mistake.of_key)
+        yield from mistakes(jsonschema.exceptions.best_match([error]) or error, tell)
 
 
 def first_error(name: str, data: Any) -> str | None:
@@ -224,16 +225,16 @@ def _construct(
             return _scalar(node)
         except ValueError:
             raise ContractError("not an integer", file, *marks[path], dotted(path), "write plain digits") from None
-    found: dict[str, Any] = {}
+    mapping: dict[str, Any] = {}
     for key_node, value_node in node.value:
         key, line, column = key_node.value, key_node.start_mark.line + 1, key_node.start_mark.column + 1
         if not isinstance(key, str):
             raise ContractError("a key must be text", file, line, column, dotted(path))
-        if key in found:
+        if key in mapping:
             raise ContractError(f"key {key!r} stands twice", file, line, column, dotted(path), "keep one of them")
         keys[*path, key] = (line, column)
-        found[key] = _construct(value_node, (*path, key), marks, keys, file)
-    return found
+        mapping[key] = _construct(value_node, (*path, key), marks, keys, file)
+    return mapping
 
 
 def _scalar(node: yaml.Node) -> Any:

@@ -1,49 +1,45 @@
 """Says in plain words what a JSON Schema error means, where it is, and how to fix it."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any, NamedTuple
+from typing import Any
+
+from turngate.errors import ContractError
 
 _TYPES = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number", "null": "null"}
 
 
-class Mistake(NamedTuple):
-    """One mistake; `of_key` says that the key is wrong, not the value at `path`."""
+def mistakes(error: Any, tell: Callable[..., ContractError]) -> Iterator[ContractError]:
+    """Explain an error of the jsonschema library; an object with several unknown keys has several mistakes.
 
-    path: tuple[str | int, ...]
-    message: str
-    hint: str
-    of_key: bool = False
-
-
-def mistakes(error: Any) -> Iterator[Mistake]:
-    """Explain an error of the jsonschema library; an object with several unknown keys has several mistakes."""
+    `tell` makes an error from path, message and hint; `of_key` says that the key is wrong, not the value at the path.
+    """
     path, value, rule = tuple(error.absolute_path), error.validator_value, error.validator
     meaning = error.schema.get("description", "") if isinstance(error.schema, Mapping) else ""
     if rule == "additionalProperties" and value is False:
         for key in error.instance:
             known = error.schema.get("properties", {})
             if key not in known:
-                yield Mistake((*path, key), f"unknown key {key!r}", _nearest(key, known), of_key=True)
+                yield tell((*path, key), f"unknown key {key!r}", _nearest(key, known), of_key=True)
     elif rule == "required":
         # the library has an error for each missing key, which it names in its message alone
         key = next(key for key in value if repr(key) == error.message.partition(" is a required")[0])
         meaning = error.schema.get("properties", {}).get(key, {}).get("description", "")
-        yield Mistake(path, error.message, meaning or f"add `{key}: ...`")
+        yield tell(path, error.message, meaning or f"add `{key}: ...`")
     elif rule == "not":
-        yield Mistake(path, f"key {path[-1]!r} does not go with the others", "take it out", of_key=True)
+        yield tell(path, f"key {path[-1]!r} does not go with the others", "take it out", of_key=True)
     elif rule == "type":
         types = [value] if isinstance(value, str) else value
-        yield Mistake(path, error.message, meaning or "write " + " or ".join(_TYPES.get(t, t) for t in types))
+        yield tell(path, error.message, meaning or "write " + " or ".join(_TYPES.get(t, t) for t in types))
     elif rule == "format":
-        yield Mistake(path, f"{error.message}: {_broken(error.instance)}", "write a regular expression of Python")
+        yield tell(path, f"{error.message}: {_broken(error.instance)}", "write a regular expression of Python")
     elif rule in {"enum", "const"}:
         listed = ", ".join(map(str, value)) if rule == "enum" else str(value).lower()
         near = get_close_matches(str(error.instance), map(str, value), 1) if rule == "enum" else []
-        yield Mistake(path, error.message, f"did you mean {near[0]}?" if near else f"write one of: {listed}")
+        yield tell(path, error.message, f"did you mean {near[0]}?" if near else f"write one of: {listed}")
     else:
-        yield Mistake(path, error.message, meaning or f"the rule is {rule}: {str(value)[:200]}")
+        yield tell(path, error.message, meaning or f"the rule is {rule}: {str(value)[:200]}")
 
 
 def _nearest(key: str, known: Mapping[str, Any]) -> str:

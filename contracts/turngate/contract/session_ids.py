@@ -10,11 +10,11 @@ _SLOT = re.compile(r"\{(?P<name>\w+)(?::(?P<length>[0-9]+))?\}")
 def slots(locations: Mapping[str, str], env: Mapping[str, str | None]) -> dict[str, str]:
     """Give HOME and each location variable its value in `env`, else its default; one without either is left out."""
     home = env.get("HOME")
-    found = {"HOME": home} if home else {}
+    values = {"HOME": home} if home else {}
     for name, default in locations.items():
         with suppress(KeyError):
-            found[name] = env.get(name) or filled(default, found)
-    return found
+            values[name] = env.get(name) or filled(default, values)
+    return values
 
 
 def filled(text: str, values: Mapping[str, str]) -> str:

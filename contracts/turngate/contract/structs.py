@@ -8,13 +8,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
-from turngate.contract.launch import ApprovalSign, AutoFlag, Launch, LostTools, Option
+from turngate.contract.launch import ApprovalSign, AutoFlag, Help, Launch, LostTools, Option, Stream
 from turngate.contract.sticky import Sticky
 from turngate.contract.storage import Environment, ResumeProbe, SessionStore
 from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Regex, Rule, Strings, Text, Texts, either, has, matching
 from turngate.model import HandleType
 
-Stream = Literal["stdout", "stderr"]
 # a file must list some, of which none need hold for a release
 SOME = Meta(extra_json_schema={"minItems": 1})
 Match = Mapping[str, str | int | float | bool | None]
@@ -63,24 +62,6 @@ class VersionQuery(Struct, frozen=True):
     argv: Strings
     pattern: Regex
     stream: Stream = "stdout"
-
-
-class HelpPage(Struct, frozen=True):
-    """A help page.
-
-    argv: Arguments after the executable.
-    names: Flags or subcommands that the page must name as whole words.
-    """
-
-    argv: Strings
-    names: Texts
-    stream: Stream = "stdout"
-
-
-class Help(Struct, frozen=True):
-    """Help pages, and what the contract uses of them."""
-
-    pages: Annotated[tuple[HelpPage, ...], NOT_EMPTY]
 
 
 class Framed(Struct, frozen=True):

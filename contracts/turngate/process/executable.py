@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from turngate.contract.structs import HelpPage, VersionQuery
+from turngate.contract.launch import HelpPage
+from turngate.contract.structs import VersionQuery
 from turngate.model import Ended
 from turngate.process.execution import ProcessRequest, Stop, run
 

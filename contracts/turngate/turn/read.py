@@ -8,7 +8,8 @@ from functools import partial
 
 from msgspec import Struct
 
-from turngate.contract.structs import EngineContract, FailureSign, Stream
+from turngate.contract.launch import Stream
+from turngate.contract.structs import EngineContract, FailureSign
 from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, Outcome
 from turngate.turn.envelope import Envelope, json_object, read_envelope
 from turngate.turn.framing import Framer, framer

@@ -5,7 +5,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from turngate.contract.structs import HandlePlace, Stream
+from turngate.contract.launch import Stream
+from turngate.contract.structs import HandlePlace
 from turngate.turn.records import Record, matches, shown, value_at
 
 MAX_SIGHTINGS = 50

@@ -3,7 +3,6 @@
 import re
 
 from turngate.contract import versions
-from turngate.contract.help_page import missing
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
 from turngate_probes.clauses.registry import check, failed, passed
@@ -34,7 +33,7 @@ def help_surface(seen: Observations) -> Finding:
     absent: list[str] = []
     for i, wanted in enumerate(seen.contract.help.pages):
         page = seen.page(f"static/help-{i + 1}")
-        absent += [f"{name} ({' '.join(wanted.argv)})" for name in missing(wanted, page.text(wanted.stream))]
+        absent += [f"{name} ({' '.join(wanted.argv)})" for name in wanted.missing(page.text(wanted.stream))]
     count = sum(len(page.names) for page in seen.contract.help.pages)
     return failed("not named: " + ", ".join(absent)) if absent else passed(f"{count} names found")
 

@@ -11,7 +11,6 @@ from turngate.errors import ContractError, NotCoveredError
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES
-from turngate_probes.harness.observations import Observations
 from turngate_probes.record import replay
 from turngate_probes.record.requests import excess
 from turngate_probes.releases.recorded_releases import ContractRecordings
@@ -47,8 +46,8 @@ def _absent(document: Document, beside: ContractRecordings) -> Iterator[Contract
 
 def _contradicted(document: Document, beside: ContractRecordings, broken: Collection[str]) -> Iterator[ContractError]:
     engine = document.data["engine"]
-    found_there = beside.releases(engine)
-    for version, folder in found_there.items():
+    recorded = beside.releases(engine)
+    for version, folder in recorded.items():
         name = f"{engine}@{version}"
         try:
             contract = Contract(document).at(version)
@@ -60,23 +59,20 @@ def _contradicted(document: Document, beside: ContractRecordings, broken: Collec
             yield unreadable
             continue
         yield from excess(folder / engine / version, seen.turns.values(), contract)
-        found = _judged(seen)
-        wrong = [each for each in found if each.result is Result.FAIL or each.stale]
+        results: dict[str, ClauseResult] = {}
+        judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
+        wrong = [result for result in results.values() if result.result is Result.FAIL or result.stale]
         if name in broken:
             if not wrong:
                 yield document.error((), f"{name} is not broken by its recordings", "no longer excuse it")
             continue
-        for each in wrong:
-            paths = about(document, each.id, version)
+        for result in wrong:
+            paths = about(document, result.id, version)
             # what is stale is the deviation, wherever else the clause is named
-            path = min(paths, key=lambda found: each.stale and found[0] != "deviations", default=())
-            yield document.error(path, f"recordings of {name} contradict it: {each.id}: {each.detail}", RANGE)
-    for name in sorted(each for each in broken if each.partition("@")[0] == engine):
-        if name.partition("@")[2] not in found_there:
+            deviations = [path for path in paths if path[0] == "deviations"] if result.stale else []
+            message = f"recordings of {name} contradict it: {result.id}: {result.detail}"
+            yield document.error(next(iter(deviations or paths), ()), message, RANGE)
+    for name in sorted(broken):
+        excused, _, version = name.partition("@")
+        if excused == engine and version not in recorded:
             yield document.error((), f"{name} is excused, but there are no recordings of it", "no longer excuse it")
-
-
-def _judged(seen: Observations) -> list[ClauseResult]:
-    results: dict[str, ClauseResult] = {}
-    judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
-    return list(results.values())

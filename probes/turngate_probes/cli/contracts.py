@@ -38,13 +38,13 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
     ]:
         try:
             document = load.read(file, name)
-            found = list(contract_check.findings(document, contract_recordings(file, fixtures), broken))
+            mistakes = list(contract_check.findings(document, contract_recordings(file, fixtures), broken))
         except ContractError as unreadable:
-            found = [unreadable]
-        wrong += len(found)
-        for mistake in found:
+            mistakes = [unreadable]
+        wrong += len(mistakes)
+        for mistake in mistakes:
             click.echo(str(mistake), err=True)
-        if not found:
+        if not mistakes:
             doubted = contract_check.unverified(document)
             click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
     return 2 if wrong else 0

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from turngate.contract.structs import EngineContract, Stream
+from turngate.contract.launch import Stream
+from turngate.contract.structs import EngineContract
 from turngate_probes.gate.classify import Use
 
 ANY = "*"

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
 from turngate.contract.clauses import Reason
-from turngate.contract.structs import EngineContract, Stream
+from turngate.contract.launch import Stream
+from turngate.contract.structs import EngineContract
 from turngate.model import HUNG, Mode
 from turngate.process import Ended, Leftover
 from turngate.turn.read import TurnReading

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
-from turngate.contract.help_page import missing
 from turngate.contract.structs import EngineContract
 from turngate.sanitize import bounded, redact
 from turngate.turn.framing import framer
@@ -108,7 +107,7 @@ def names(page: CommandOutput, contract: EngineContract) -> tuple[str, ...]:
     wanted = contract.help.pages[int(number) - 1]
     text = page.text(wanted.stream)
     named = set(_LONG.findall(text)) | {next(filter(None, groups)) for groups in _SHORT.findall(text)}
-    named |= set(wanted.names) - set(missing(wanted, text))
+    named |= set(wanted.names) - set(wanted.missing(text))
     return tuple(sorted(name[:LONGEST] for name in named)[:MOST])
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
-from turngate.contract.structs import Stream, ToolUse
+from turngate.contract.launch import Stream
+from turngate.contract.structs import ToolUse
 
 URL_VARIABLE = "TURNGATE_SIMULATE_URL"
 REPLY_VARIABLE = "TURNGATE_SIMULATE_REPLY"

@@ -7,8 +7,9 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from turngate.contract.launch import Stream
 from turngate.contract.simulation import Line
-from turngate.contract.structs import EngineContract, Framed, Stream
+from turngate.contract.structs import EngineContract, Framed
 from turngate.errors import ContractError
 
 _SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Never, NoReturn
 
 from turngate.contract import load
-from turngate.contract.structs import EngineContract, Stream, ToolUse
+from turngate.contract.launch import Stream
+from turngate.contract.structs import EngineContract, ToolUse
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate_probes.simulate.arguments import is_sticky
 from turngate_probes.simulate.backend import World, backend

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from turngate.argv.build import Invocation
-from turngate.contract.structs import Stream
+from turngate.contract.launch import Stream
 from turngate.errors import EnvironmentFailed
 from turngate.process import EXIT_LIMIT, Ended, ProcessRequest, ProcessTree, Stdin, Stop, run
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope

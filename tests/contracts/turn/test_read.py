@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from tests.contracts.releases import IDS, NEWEST
 from tests.contracts.transcripts import lines, transcript
 from turngate.contract import load
-from turngate.contract.structs import EngineContract, Stream
+from turngate.contract.launch import Stream
+from turngate.contract.structs import EngineContract
 from turngate.model import AdapterTurnResult, Ended, EngineSessionHandle, Mode, Outcome, Repair
 from turngate.turn import read as answer
 from turngate.turn.framing import MAX_LOOKS

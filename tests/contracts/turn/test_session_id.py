@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.contracts.releases import CODEX_ID
+from turngate.contract.launch import Stream
 from turngate.contract.session_ids import numbered_like
-from turngate.contract.structs import HandlePlace, Stream
+from turngate.contract.structs import HandlePlace
 from turngate.turn.records import Record, matches
 from turngate.turn.session_id import HandleFinder, HandleProblem, HandleReading
 

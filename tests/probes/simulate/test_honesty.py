@@ -13,7 +13,8 @@ from semver import Version
 
 from tests.probes.simulate.played import Machine, Played, Unclosed, hang
 from turngate.contract import load
-from turngate.contract.structs import EngineContract, Stream
+from turngate.contract.launch import Stream
+from turngate.contract.structs import EngineContract
 from turngate.process import Ended
 from turngate.turn.framing import framer
 from turngate.turn.read import STREAMS, TurnReading

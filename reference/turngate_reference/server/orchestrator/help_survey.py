@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, TypeVar
 
-from turngate.contract.help_page import missing, resume_names
-from turngate.contract.structs import HelpPage
+from turngate.contract.launch import HelpPage
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate.process.executable import printed
@@ -58,10 +57,10 @@ def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple
     holds = float("inf")
     for page in engine.contract.help.pages:
         page_text, trouble = _printed(engine, page, env, stop)
-        names = missing(page, page_text)
+        names = page.missing(page_text)
         # a page that was not printed shows nothing of the other names
         absent += () if trouble and not page_text else names
-        needed = resume_names(engine.contract, page)
+        needed = engine.contract.launch.resume_names(page)
         if lacking := [name for name in names if name in needed]:
             line = f"`{engine.contract.executable} {' '.join(page.argv)}`"
             reasons.append(f"{line}{trouble} does not name {', '.join(lacking)}")

@@ -1,7 +1,6 @@
 import pytest
 
-from turngate.contract.help_page import missing
-from turngate.contract.structs import HelpPage
+from turngate.contract.launch import HelpPage
 
 PAGE = HelpPage((), ("--json", "SESSION_ID", "resume"))
 
@@ -19,4 +18,4 @@ PAGE = HelpPage((), ("--json", "SESSION_ID", "resume"))
 )
 def test_names_are_looked_for_as_whole_words(printed: str, absent: tuple[str, ...]) -> None:
     """A name that is a part of another word is missing, however it is set off."""
-    assert missing(PAGE, printed) == absent
+    assert PAGE.missing(printed) == absent
