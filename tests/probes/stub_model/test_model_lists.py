@@ -1,12 +1,20 @@
 """Lists of models as each vendor's own SDK sees them."""
 
-import anthropic
-import openai
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import pytest
-from google import genai
-from google.genai import types
 
 from turngate_probes.stub_model import Refuse, Rule, StubBackend
+
+if TYPE_CHECKING:
+    import anthropic
+    import openai
+    from google import genai
+    from google.genai import types
+else:
+    from tests.probes.stub_model.sdks import anthropic, genai, openai, types
 
 
 @pytest.fixture(autouse=True)
