@@ -1,4 +1,4 @@
-"""What a kept process costs and saves on the real engines, against a process for each turn that resumes the session."""
+"""What a sticky process costs and saves on real engines, against a process for each turn that resumes the session."""
 
 import queue
 import statistics

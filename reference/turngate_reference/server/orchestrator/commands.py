@@ -1,6 +1,5 @@
 """What callers may do to runs: create one, reply to its question, cancel it. Each is one transaction."""
 
-import shutil
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,17 +52,17 @@ class Commands:
         request = _DEFAULTS | request
         self._check(request)
         workspace = resolved_workspace(request["workspace"], self.workspace_root) if request.get("workspace") else None
-        handle, directory = self.data.new_run(request["engine"])
+        records = Records(self.data)
+        handle, directory = records.create(request, workspace)
         try:
-            Records(self.data).create(handle, directory, request, workspace)
             with self.store.writing() as connection:
                 if (before := once.answer(connection)) is not None:
-                    self._discard(handle, directory)
+                    records.discard(handle, directory)
                     return before
                 answer = _accepted(runs.insert(connection, handle, directory, request, workspace)) | {"handle": handle}
                 once.keep(connection, directory.name, answer)
         except BaseException as error:
-            self._discard(handle, directory)
+            records.discard(handle, directory)
             if isinstance(error, sqlite3.IntegrityError) and "runs.workspace" in str(error):
                 hint = "wait until it has ended, cancel it, or name another directory"
                 raise ApiError("WORKSPACE_BUSY", f"another unfinished run works in {workspace}", hint) from error
@@ -162,11 +161,6 @@ class Commands:
             build.prompt_channel(engine.contract, reply_prompt(response, run.request, run.artifacts))
         except RefusedError as refused:
             raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
-
-    def _discard(self, handle: str, directory: Path) -> None:
-        shutil.rmtree(directory, ignore_errors=True)
-        for file in (self.data.record(handle), self.data.lock(handle)):
-            file.unlink(missing_ok=True)
 
 
 def _existing(connection: sqlite3.Connection, run_id: str) -> Run:

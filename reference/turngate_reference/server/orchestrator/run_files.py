@@ -4,6 +4,7 @@ An engine works in a directory of the run's own, or in one that the caller named
 """
 
 import logging
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -34,10 +35,25 @@ class Records:
 
     data: DataDir
 
-    def create(self, handle: str, directory: Path, request: dict[str, Any], workspace: Path | None) -> None:
-        """Write the record of a run that has no turn yet; EnvironmentFailed if it can't be written."""
-        cwd = workspace or own_cwd(directory)
-        handle_record.write(self.data.record(handle), _new(directory, request, cwd))
+    def create(self, request: dict[str, Any], workspace: Path | None) -> tuple[str, Path]:
+        """Make the directory and the record of a run; EnvironmentFailed if they can't be made.
+
+        Returns the handle and the directory.
+        """
+        handle, directory = self.data.new_run(request["engine"])
+        try:
+            record = _new(directory, request, workspace or own_cwd(directory))
+            handle_record.write(self.data.record(handle), record)
+        except BaseException:
+            self.discard(handle, directory)
+            raise
+        return handle, directory
+
+    def discard(self, handle: str, directory: Path) -> None:
+        """Remove what `create` made."""
+        shutil.rmtree(directory, ignore_errors=True)
+        for file in (self.data.record(handle), self.data.lock(handle)):
+            file.unlink(missing_ok=True)
 
     def keep(self, run: Run, state: State, session: dict[str, Any] | None) -> None:
         """Write the record after a turn; a failure is only logged, since the store has the run."""

@@ -48,7 +48,7 @@ ENDS = {
 
 
 class Host:
-    """Resident processes that do what the test says."""
+    """Sticky processes that do what the test says."""
 
     def __init__(self) -> None:
         self.listeners: dict[str, Callable[[StickyEvent], None]] = {}
