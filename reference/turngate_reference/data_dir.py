@@ -56,7 +56,7 @@ class DataDir(Struct, frozen=True):
         return self.handles / f"{handle}.lock"
 
     def new_run(self, engine: str) -> tuple[str, Path]:
-        """Make a run directory `<timestamp>-<engine>-<handle>`; gives the handle and the directory.
+        """Make a run directory `<timestamp>-<engine>-<handle>`; returns the handle and the directory.
 
         The timestamp is UTC and sorts; the handle is unique among those there are. Raises EnvironmentFailed if
         nothing can be written.

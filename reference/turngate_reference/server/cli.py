@@ -63,7 +63,7 @@ to, 2 it could not start."""
     "--pass-env",
     multiple=True,
     metavar="NAME",
-    help="A variable that engines get beside those that their contracts name; may be given often.",
+    help="Pass another environment variable on to engines (repeatable).",
 )
 @click.option(
     "--verify",

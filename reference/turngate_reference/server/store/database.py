@@ -70,7 +70,7 @@ class Store:
         with self._read_lock:
             return self._reader.execute(sql, values).fetchall()
 
-    def each(self, sql: str, *values: Any) -> Iterator[sqlite3.Row]:
+    def stream(self, sql: str, *values: Any) -> Iterator[sqlite3.Row]:
         """Run one query whose rows are too many to hold; nobody else reads until the last one is taken."""
         with self._read_lock:
             yield from self._reader.execute(sql, values)

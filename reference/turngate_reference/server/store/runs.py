@@ -109,7 +109,7 @@ def in_state(store: Store, state: State) -> list[Run]:
 
 def waiting(store: Store) -> Iterator[Summary]:
     """Read the runs that wait, one after the other: they may be many."""
-    return _read(store.each(f"{_SUMMARIES} WHERE state = ?", State.WAITING_USER), Summary)
+    return _read(store.stream(f"{_SUMMARIES} WHERE state = ?", State.WAITING_USER), Summary)
 
 
 def processes(store: Store) -> dict[str, dict[str, Any]]:
@@ -125,7 +125,7 @@ def at_terminals(store: Store) -> dict[str, str]:
 
 
 def is_wanted(store: Store, run_id: str) -> bool:
-    """Return whether a run is running and nobody has asked that it be canceled."""
+    """Whether a run is running and nobody has asked that it be canceled."""
     sql = "SELECT 1 FROM runs WHERE run_id = ? AND state = ? AND NOT cancel_requested"
     return bool(store.read(sql, run_id, State.RUNNING))
 
@@ -229,6 +229,6 @@ def _read(rows: Iterable[sqlite3.Row], kind: type[Row]) -> Iterator[Row]:
 
 
 def _only(rows: Iterable[sqlite3.Row], kind: type[Row], key: str) -> Row:
-    for found in _read(rows, kind):
-        return found
+    for row in _read(rows, kind):
+        return row
     raise KeyError(key)

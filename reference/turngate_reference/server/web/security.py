@@ -31,8 +31,8 @@ class Guard(Struct, frozen=True):
         """Let the request pass, or raise ApiError."""
         host = request.headers.get("Host", "")
         if self.token is None:
-            found = _HOST.fullmatch(host)
-            if found is None or found["name"].lower() not in self.hosts:
+            parts = _HOST.fullmatch(host)
+            if parts is None or parts["name"].lower() not in self.hosts:
                 hint = f"use {', '.join(sorted(self.hosts))}, or start the server with --token-file"
                 raise ApiError("HOST_REFUSED", f"{host[:100]!r} is no name of this server", hint)
         origin = request.headers.get("Origin")

@@ -89,7 +89,7 @@ class Views(Struct, frozen=True):
         return {"status": "ok"}
 
     def get_readiness(self) -> dict[str, Any]:
-        """Return whether runs are taken."""
+        """Whether runs are taken."""
         if not self.core.ready:
             raise ApiError("NOT_READY", "the server is starting or ending", "try again later")
         return {"status": "ready"}
