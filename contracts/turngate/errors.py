@@ -41,12 +41,9 @@ class NoVersionError(NotCoveredError):
 
 
 @dataclass
-class RefusedError(TurngateError):
-    """The caller asked for what can't be done safely; `subject` is the token or value that it is about."""
-
+class _HintedError(TurngateError):
     what: str
     hint: str = ""
-    subject: str = ""
 
     def __str__(self) -> str:
         """Render as `what (hint)`."""
@@ -54,12 +51,11 @@ class RefusedError(TurngateError):
 
 
 @dataclass
-class EnvironmentFailed(TurngateError):  # noqa: N818 - the design's word
+class RefusedError(_HintedError):
+    """The caller asked for what can't be done safely; `subject` is the token or value that it is about."""
+
+    subject: str = ""
+
+
+class EnvironmentFailed(_HintedError):  # noqa: N818 - the design's word
     """Something outside engine and contract failed; `hint` says what to do about it."""
-
-    what: str
-    hint: str = ""
-
-    def __str__(self) -> str:
-        """Render as `what (hint)`."""
-        return f"{self.what} ({self.hint})" if self.hint else self.what
