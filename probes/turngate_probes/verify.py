@@ -20,6 +20,7 @@ from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.harness.cases import ASK, FINAL, Case, ask
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
+from turngate_probes.harness.mid_turn import Deadline
 from turngate_probes.harness.observations import CaseEnd, Observation, Observations
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
@@ -93,14 +94,10 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outco
         late.set()
         interrupt.set()
 
-    timer = threading.Timer(DEADLINE, give_up)
-    timer.daemon = True
-    timer.start()
-    try:
+    with Deadline(DEADLINE, give_up) as deadline:
+        deadline.begin()
         runner = CaseRunner.of(sandboxes_path(None), 1, interrupt)
         runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2)], observer)
-    finally:
-        timer.cancel()
     if late.is_set():
         return Outcome("unproven", f"two turns did not end within {DEADLINE:.0f} s")
     if interrupt.is_set():
@@ -127,8 +124,6 @@ def _ruling(seen: Observations) -> Outcome:
     judge_all(seen, results, ("hermetic",), _READ, DECIDING)
     able = capability(results.values())
     failed = any(result.result is Result.FAIL for result in results.values())
-    status: Literal["proven", "refuted", "unproven"] = (
-        "proven" if able.supported else "refuted" if failed else "unproven"
-    )
-    detail = able.detail if status != "unproven" else f"{able.detail}: {why_early}".rstrip(": ")
-    return Outcome(status, bounded(detail, _LONGEST))
+    if able.supported or failed:
+        return Outcome("proven" if able.supported else "refuted", bounded(able.detail, _LONGEST))
+    return Outcome("unproven", bounded(f"{able.detail}: {why_early}".rstrip(": "), _LONGEST))

@@ -18,19 +18,15 @@ def list_engines(as_json: bool) -> None:
     from turngate.contract import load  # noqa: PLC0415 - as above
     from turngate_probes.releases.npm import pinned_version  # noqa: PLC0415
 
-    rows = []
-    for name in load.engines():
-        known = load.contract(name).at()
-        rows.append(
-            {
-                "engine": name,
-                "title": known.title,
-                "contract": known.contract_version,
-                "lifecycle": known.lifecycle.status,
-                "pinned": pinned_version(name),
-                "on_path": shutil.which(known.executable),
-            }
-        )
+    contracts = {name: load.contract(name).at() for name in load.engines()}
+    rows = [
+        {
+            "engine": name, "title": known.title, "contract": known.contract_version,
+            "lifecycle": known.lifecycle.status, "pinned": pinned_version(name),
+            "on_path": shutil.which(known.executable),
+        }
+        for name, known in contracts.items()
+    ]  # fmt: skip
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return

@@ -10,11 +10,9 @@ import click
 @click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: one a core, and one more]")
 @click.option("--case", "only", multiple=True, metavar="NAME", help="Record these cases alone; the others stay.")
 @click.option(
-    "--into",
-    type=click.Path(file_okay=False, path_type=Path),
-    metavar="DIR",
+    "--into", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="Where recordings go.  [default: the fixtures of the checkout]",
-)
+)  # fmt: skip
 @click.option("--note", default="", metavar="TEXT", help="Add a note to the provenance of each recording.")
 def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
     """Record real releases, one turn or help page a folder, for tests that need no engine.

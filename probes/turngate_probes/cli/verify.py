@@ -53,8 +53,8 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
                 interrupt.covering() as stop,
                 ReleaseSource().held(parse_target(target), lambda text: click.echo(text, err=True), stop) as release,
             ):
-                found = verified(release, interrupt)
+                outcome = verified(release, interrupt)
         except CaseStoppedError:
             return INTERRUPTED
-    click.echo(json.dumps(asdict(found)) if as_json else f"{release.name} {found.status}: {found.detail}")
-    return {"proven": PROVEN, "refuted": REFUTED, "unproven": UNPROVEN}[found.status]
+    click.echo(json.dumps(asdict(outcome)) if as_json else f"{release.name} {outcome.status}: {outcome.detail}")
+    return {"proven": PROVEN, "refuted": REFUTED, "unproven": UNPROVEN}[outcome.status]

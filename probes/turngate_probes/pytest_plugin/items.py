@@ -119,25 +119,22 @@ class ClauseTest(pytest.Item):
 def tests(session: pytest.Session, targets: Sequence[str], level: Level) -> list[pytest.Item]:
     """Make the tests of all targets, by the contracts that the commands would go by."""
     try:
-        if (own := os.environ.get(CONTRACTS)) and (mistakes := lay_over(_folder(own))):
-            raise mistakes[0]
+        if own := os.environ.get(CONTRACTS):
+            if not Path(own).is_dir():
+                hint = "name the one that holds engines/*.yaml"
+                raise EnvironmentFailed(f"{CONTRACTS}: there is no folder {own}", hint)
+            if mistakes := lay_over(Path(own)):
+                raise mistakes[0]
         parsed = list(dict.fromkeys(map(parse_target, targets)))
     except TurngateError as wrong:
         raise pytest.UsageError(f"--turngate: {wrong}") from wrong
     probed = Probed(session, parsed, level)
-    found: list[pytest.Item] = []
+    items: list[pytest.Item] = []
     for target in parsed:
         name = str(target)
         parent = ReleaseCollector.from_parent(session, name=name, nodeid=name, target=target, probed=probed)
-        found += parent.collect()
-    return found
-
-
-def _folder(named: str) -> Path:
-    folder = Path(named)
-    if not folder.is_dir():
-        raise EnvironmentFailed(f"{CONTRACTS}: there is no folder {named}", "name the one that holds engines/*.yaml")
-    return folder
+        items += parent.collect()
+    return items
 
 
 def _failure(clause: ClauseResult) -> str:

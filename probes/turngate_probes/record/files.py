@@ -49,7 +49,7 @@ def rendered(
     """Return the folder name and the files of each turn and page of one case, all but the provenance."""
     seen = tuple(seen)
     turns = [item for item in seen if isinstance(item, Turn)]
-    kept = {each for turn in turns for each in fixed_ids(turn.scripted)}
+    kept = {fixed for turn in turns for fixed in fixed_ids(turn.scripted)}
     replacer, measure = (Replacer(contract, case, places, kept) for _ in range(2))
     shared = _Case(replacer, measure, frozenset(turn.prompt for turn in turns), contract)
     for item in seen:
@@ -119,21 +119,21 @@ def _described(turn: Turn, replacer: Replacer) -> dict[str, Any]:
 
 
 def _prompt(prompt: str, replacer: Replacer) -> object:
-    found = shortened(prompt)
-    if isinstance(found, str):
-        return replacer(found)
-    return {key: replacer(each) if isinstance(each, str) else each for key, each in found.items()}
+    recipe = shortened(prompt)
+    if isinstance(recipe, str):
+        return replacer(recipe)
+    return {key: replacer(value) if isinstance(value, str) else value for key, value in recipe.items()}
 
 
 def _requests(exchanges: Iterable[Exchange], case: _Case) -> list[RecordedRequest]:
     """Describe the requests, the agent's own before its side requests; those that differ in size alone once."""
-    found: dict[RecordedRequest, RecordedRequest] = {}
-    for exchange in sorted(exchanges, key=lambda each: (not each.tools, each.method, each.protocol or "")):
+    kept: dict[RecordedRequest, RecordedRequest] = {}
+    for exchange in sorted(exchanges, key=lambda sent: (not sent.tools, sent.method, sent.protocol or "")):
         request = _request(exchange, case)
-        first = found.get(request)
+        first = kept.get(request)
         size = len(case.measure.bytes(exchange.body)) if first is None else first.size
-        found[request] = replace(request, size=size, repeated=first is not None)
-    return list(found.values())
+        kept[request] = replace(request, size=size, repeated=first is not None)
+    return list(kept.values())
 
 
 def _request(exchange: Exchange, case: _Case) -> RecordedRequest:
@@ -143,9 +143,9 @@ def _request(exchange: Exchange, case: _Case) -> RecordedRequest:
         path=replacer(exchange.path)[:MAX_SHORT],
         protocol=exchange.protocol,
         model=exchange.model and exchange.model[:MAX_SHORT],
-        nonces=tuple(replacer(each) for each in exchange.nonces),
-        tools=tuple(tool_name(each) for each in exchange.tools),
-        user_texts=tuple(replacer(each) for each in [*own_texts(exchange.user_texts, case.prompts)][-MAX_TEXTS:]),
+        nonces=tuple(map(replacer, exchange.nonces)),
+        tools=tuple(map(tool_name, exchange.tools)),
+        user_texts=tuple(map(replacer, [*own_texts(exchange.user_texts, case.prompts)][-MAX_TEXTS:])),
         reply=exchange.reply,
         signs=approval_signs(exchange.body.decode("utf-8", "replace"), case.contract),
     )

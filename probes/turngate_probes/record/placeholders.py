@@ -69,7 +69,7 @@ class Replacer:
         known = "|".join(re.escape(text) for text in sorted(self._known, key=len, reverse=True) if text)
         self._rules = (
             _Rule("paths and addresses", known, ""),
-            *(_Rule("what the contract calls volatile", each.pattern, each.placeholder) for each in contract.volatile),
+            *(_Rule("what the contract calls volatile", text.pattern, text.placeholder) for text in contract.volatile),
             _Rule("session ids", contract.handle.shape, ""),
             *_EVERYWHERE,
         )
@@ -105,7 +105,7 @@ class Replacer:
         self._used.add(rule.what)
         if inner not in self._groups or match[inner] is None:
             return self._placeholder(rule, whole)
-        start, end = (each - match.start() for each in match.span(inner))
+        start, end = (place - match.start() for place in match.span(inner))
         return whole[:start] + self._placeholder(rule, match[inner]) + whole[end:]
 
     def _placeholder(self, rule: _Rule, value: str) -> str:

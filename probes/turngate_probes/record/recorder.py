@@ -111,7 +111,7 @@ def record(
 def places(release: Release, box: Sandbox) -> dict[str, str]:
     """Map what is of this machine to what stands for it in recordings."""
     executable = release.executable or Path()
-    modules = [each.parent for each in executable.parents if each.name == "node_modules"]
+    modules = [path.parent for path in executable.parents if path.name == "node_modules"]
     installed = {str(modules[-1]): "<installed>"} if modules else {str(executable.parent): "<installed>"}
     known = {**installed, str(executable): release.contract.executable, f"{Path.home()}/": "<home>/"}
     known |= {str(executable.resolve()): release.contract.executable}

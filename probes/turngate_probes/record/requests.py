@@ -93,13 +93,13 @@ def read_requests(case: Path) -> tuple[RecordedRequest, ...] | None:
     file = case / REQUESTS
     if not file.exists():
         return None
-    found = []
+    requests = []
     for number, line in enumerate(file.read_bytes().splitlines(), 1):
         try:
-            found.append(msgspec.json.decode(line, type=RecordedRequest))
+            requests.append(msgspec.json.decode(line, type=RecordedRequest))
         except (msgspec.DecodeError, UnicodeDecodeError) as wrong:
             raise ContractError(str(wrong), str(file), number, 1, hint=HINT) from None
-    return tuple(found)
+    return tuple(requests)
 
 
 def own_text(text: str, prompts: Iterable[str]) -> str | None:
@@ -109,10 +109,10 @@ def own_text(text: str, prompts: Iterable[str]) -> str | None:
     when it is passed again.
     """
     text, prompts = text.strip(), set(prompts)
-    for long in (each for each in prompts if len(each) > LONG):
+    for long in (prompt for prompt in prompts if len(prompt) > LONG):
         text = text.replace(long, MARK)
-    tokens = sorted({MARK if len(each) > LONG else each for each in prompts}, key=len, reverse=True)
-    pattern = "|".join([*(f"^{re.escape(each)}$" for each in tokens if each), NONCE.pattern])
+    tokens = sorted({MARK if len(prompt) > LONG else prompt for prompt in prompts}, key=len, reverse=True)
+    pattern = "|".join([*(f"^{re.escape(token)}$" for token in tokens if token), NONCE.pattern])
     matches = [*re.finditer(pattern, text, re.MULTILINE)][-MAX_TEXTS:]
     parts, end = list[str](), 0
     for match in matches:
@@ -130,7 +130,7 @@ def approval_signs(body: str, contract: EngineContract) -> tuple[str, ...]:
     """Return what the contract's patterns of approval match in a body, each once; too long a match is left out."""
     patterns = (sign.pattern for sign in contract.approval_signs if sign.pattern is not None)
     matches = (match[0] for pattern in patterns for match in re.finditer(pattern, body))
-    return tuple(dict.fromkeys(each for each in matches if len(each) <= MAX_SIGN))[:MAX_SIGNS]
+    return tuple(dict.fromkeys(sign for sign in matches if len(sign) <= MAX_SIGN))[:MAX_SIGNS]
 
 
 def excess(release: Path, turns: Collection[Turn], contract: EngineContract) -> Iterator[ContractError]:
@@ -141,7 +141,7 @@ def excess(release: Path, turns: Collection[Turn], contract: EngineContract) -> 
     patterns = [sign.pattern for sign in contract.approval_signs if sign.pattern is not None]
     for turn in turns:
         folder = release / turn.name.replace("/", "-")
-        for file in sorted(each for each in folder.iterdir() if each.name not in FILES):
+        for file in sorted(path for path in folder.iterdir() if path.name not in FILES):
             yield ContractError("is no file of a recording", str(file), hint="delete it")
         for number, request in enumerate(read_requests(folder) or (), 1):
             for i, text in enumerate(request.user_texts):
