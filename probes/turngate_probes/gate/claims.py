@@ -33,7 +33,7 @@ def _flags(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
         ("options", Impact.DEGRADED, Impact.ADDITIVE, "callers may pass it now"),
         ("auto_flags", Impact.NONE, Impact.DEGRADED, "it lets the engine act without asking"),
     ):
-        before, after = ({each.flag for each in getattr(side, section)} for side in (was, now))
+        before, after = ({option.flag for option in getattr(side, section)} for side in (was, now))
         for flag in sorted(before ^ after):
             name = f"{section}: {flag}"
             if flag in before:
@@ -70,5 +70,5 @@ def _claim(subject: str, before: str | None, after: str | None, impact: Impact, 
 def _shown(value: Any, other: Any) -> str:
     """Write what is not the same in both."""
     if isinstance(value, Mapping) and isinstance(other, Mapping):
-        value = {key: each for key, each in value.items() if other.get(key) != each}
+        value = {key: part for key, part in value.items() if other.get(key) != part}
     return bounded(msgspec.json.encode(value).decode(), LONGEST)

@@ -112,7 +112,8 @@ class Collecting:
         with ExitStack() as stack:
             with self.interrupt.covering() as stop:
                 source = ReleaseSource(self._registry)
-                before, after = (stack.enter_context(source.held(each, lambda _: None, stop)) for each in (old, new))
+                held = (source.held(target, lambda _: None, stop) for target in (old, new))
+                before, after = map(stack.enter_context, held)
             case, clauses = cross_resume(before), self.question.crossed
             settings = replace(self.question.settings.probe, level="gate", clauses=clauses, more=(case,))
             return self._journalled("crossing", settings, after, told).report
@@ -155,7 +156,7 @@ def located(targets: tuple[Target, ...], interrupt: Interrupt) -> tuple[tuple[Ta
     with interrupt.covering() as stop:
         registry = published(engine, stop)
         newest = chosen(LATEST, registry.versions)[0] if LATEST in versions else None
-        targets = tuple(replace(each, version=newest) if each.version == LATEST else each for each in targets)
+        targets = tuple(replace(t, version=newest) if t.version == LATEST else t for t in targets)
         registry = registry.with_integrity([target.version for target in targets if target.version], stop)
     for target in targets:
         if target.version and target.version != pinned and not registry.has(target.version):

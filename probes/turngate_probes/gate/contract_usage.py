@@ -33,7 +33,7 @@ def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
 
 
 def use_of(used: Mapping[tuple[str, str], str], kind: str, path: str) -> tuple[Use, str]:
-    """Return whether a record, or a key in it, is read, and which clause shows it."""
+    """Whether a record, or a key in it, is read, and which clause shows it."""
     clause = used.get((kind, path)) or (used.get((ANY, path)) if path else None)
     return (Use.RELIES, clause) if clause else (Use.NONE, "stream.known-events")
 

@@ -48,7 +48,7 @@ def markdown(report: ProbeReport | GateReport) -> str:
 
 def escaped(text: str) -> str:
     """Write text so that it is text, in a cell of a table too: nothing of it is Markdown, HTML or a new line."""
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", visible(bounded(text, LONGEST)))
+    return _SPECIAL.sub(lambda special: f"&#{ord(special[0])};", visible(bounded(text, LONGEST)))
 
 
 def _head(report: ProbeReport) -> Iterator[str]:

@@ -16,7 +16,7 @@ Place = tuple[str, int]
 
 
 def place_of(release: ReleaseReport, clause_id: str) -> Place | None:
-    """Give file and line of the first claim that names the clause as evidence (else line 1).
+    """Return file and line of the first claim that names the clause as evidence (else line 1).
 
     None if there is no contract for the engine, since reports are read from files too, or if it is not in the
     checkout.
@@ -35,8 +35,8 @@ def below(file: Path | str) -> str | None:
     """Name a file relative to the root of the checkout; None if it is not there, or lies elsewhere."""
     root = _root()
     try:
-        found = Path(file).resolve()
-        return found.relative_to(root).as_posix() if found.is_file() and root in found.parents else None
+        path = Path(file).resolve()
+        return path.relative_to(root).as_posix() if path.is_file() and root in path.parents else None
     except (OSError, RuntimeError, ValueError):  # a name out of a report may be none at all, or lead in a circle
         return None
 

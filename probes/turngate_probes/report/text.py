@@ -80,10 +80,10 @@ def _cells(release: ReleaseReport) -> tuple[str, ...]:
 
 
 def _counted(release: ReleaseReport) -> str:
-    found = Counter(clause.result for clause in release.clauses)
-    run = found[Result.PASS] + found[Result.FAIL] + found[Result.DEVIATES]
-    apart = f", {found[Result.DEVIATES]} deviating" if found[Result.DEVIATES] else ""
-    return f"{found[Result.PASS]} of {run} clauses passed{apart}{basis(release)}"
+    results = Counter(clause.result for clause in release.clauses)
+    run = results[Result.PASS] + results[Result.FAIL] + results[Result.DEVIATES]
+    apart = f", {results[Result.DEVIATES]} deviating" if results[Result.DEVIATES] else ""
+    return f"{results[Result.PASS]} of {run} clauses passed{apart}{basis(release)}"
 
 
 def _release(release: ReleaseReport) -> Iterator[Line]:

@@ -65,8 +65,8 @@ def pin_files(engine: str, source: Npm, version: str, integrity: str, stop: Stop
     for entry in lock["packages"].values():
         entry.pop("resolved", None)
     check_integrity(lock["packages"], {})
-    found = str(lock["packages"][f"node_modules/{source.package}"]["integrity"])
-    if integrity and found != integrity:
+    locked = str(lock["packages"][f"node_modules/{source.package}"]["integrity"])
+    if integrity and locked != integrity:
         raise EnvironmentFailed(f"{source.package} {version} is not the one that was probed", "run the gate again")
     return {MANIFEST: _json(manifest), LOCK: _json(lock)}
 
