@@ -1,4 +1,4 @@
-"""Probes releases: plays the cases of each, judges as they end, and journals it all."""
+"""Probes releases: runs the cases of each, judges them as they end, and journals it all."""
 
 import os
 import threading
@@ -49,7 +49,7 @@ KEPT_JOURNALS = 20
 class ProbeSettings:
     """How to probe: the level, how many engines at once, where sandboxes lie and whether they stay.
 
-    `clauses` are the only ones to ask, with what they need; none of them means all. `more` are cases beside ours.
+    `clauses` are the only ones to ask, with what they need; none of them means all. `more` are additional cases.
     """
 
     level: Level
@@ -65,9 +65,9 @@ class ProbeSettings:
         return with_needs(self.clauses) if self.clauses else None
 
     def cases(self) -> list[Case]:
-        """List the cases that must be played."""
+        """List the cases to run."""
         if self.level == "live":
-            return list(self.more)  # what is judged as without a model is played with one
+            return list(self.more)  # judged as in a hermetic probe, but with a real model
         cases = [case for case in (*CASES, *SERVED, *self.more) if case.level in LEVELS[self.level]]
         asked = self.asked()
         if asked is None:
@@ -148,7 +148,7 @@ class Probe:
 
 @dataclass
 class ReleaseProbe:
-    """The probe of one release: sees what is played, judges it, and journals both."""
+    """The probe of one release: observes its cases, judges them, and journals both."""
 
     probe: Probe
     release: Release
@@ -163,7 +163,7 @@ class ReleaseProbe:
         self.seen = Observations(self.release.contract)
 
     def run(self) -> float:
-        """Run, judge and journal; gives the engine's CPU seconds."""
+        """Run, judge and journal; return the engine's CPU seconds."""
         started = time.monotonic()
         executable = self.release.executable
         cases = self.probe.settings.cases() if executable else []
@@ -243,7 +243,7 @@ class ReleaseProbe:
             self.probe.journal.add(ClauseEvent.about(self.release.name, result))
 
     def _finished(self, seconds: float) -> ReleaseFinished:
-        """Weigh the results, once: whoever needs the verdict reads it from this event."""
+        """Weigh the results, once: the verdict is read from this event from here on."""
         able = capability(self.results.values())
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
         return ReleaseFinished(

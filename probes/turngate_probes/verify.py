@@ -31,7 +31,7 @@ DEADLINE = 180.0
 DECIDING = frozenset({
     "handle.present", "handle.place", "handle.shape", "resume.accepted", "resume.same-handle", "resume.context-carried",
 })  # fmt: skip
-# the cases whose turns these clauses read, of which one is played
+# the cases whose turns these clauses read, of which one is run
 _CASE = "main"
 _READ = {_CASE, "bad-handles", "auto"}
 _LONGEST = 1000
@@ -51,7 +51,7 @@ class _Observer:
 
     seen: Observations
 
-    def saw(self, item: Observation, box: Sandbox) -> None:  # noqa: ARG002 - where it was played says nothing
+    def saw(self, item: Observation, box: Sandbox) -> None:  # noqa: ARG002 - the place says nothing
         self.seen.note(item)
 
     def ended(self, end: CaseEnd) -> None:

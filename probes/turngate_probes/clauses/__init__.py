@@ -27,7 +27,7 @@ from turngate_probes.clauses.registry import Check, SkippedError
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotSeenError, Observations
 
-SHOWN = 3  # of the last sights of a case that could not be played on
+SHOWN = 3  # of the last observations of a case that could not go on
 
 
 def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:

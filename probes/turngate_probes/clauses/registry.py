@@ -23,7 +23,7 @@ class SkippedError(Exception):
 class Check:
     """A check and the cases that must have run before it can be asked.
 
-    `blames` are clauses that name what the engine may do so that a case can't be played: while they hold, this clause
+    `blames` are clauses that name what the engine may do so that a case can't run: while they hold, this clause
     fails itself for it. The first of them is asked with the clause, the others count if they are asked anyway.
     """
 
@@ -63,7 +63,7 @@ def failed(detail: str, *shown: Turn | Call, symptom: str = "") -> Finding:
 
 
 def how_it_ended(turn: Turn) -> str:
-    """Tell in words how the process ended, with the first thing that it said about it."""
+    """Describe how the process ended, with the first thing that it said about it."""
     if turn.hung:
         return f"still running after {turn.seconds:.0f} s{unread(turn)}"
     if turn.ended is Ended.LINGERED:

@@ -180,7 +180,7 @@ def failed_as(code: str, ended: Call, *shown: Turn | Call) -> Finding:
 
 
 def standing(call: Call) -> str:
-    """Tell the state of a run, and why it has failed."""
+    """Describe the state of a run, and why it has failed."""
     error: dict[str, Any] = call.document.get("error") or {}
     return " ".join(str(word) for word in (call.document.get("state"), error.get("code"), error.get("detail")) if word)
 

@@ -130,7 +130,7 @@ def _tool_call(modes: Mapping[str, Mode]) -> Callable[[EngineDriver], None]:
 
 
 def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
-    """Ask something with a nonce of its own, to which the model gives this reply."""
+    """Ask something with a fresh nonce, to which the model gives this reply."""
     nonce = new_nonce()
     said = "Ask me which colour I like." if turn_index == 1 else "blue"
     return Ask(f"{said} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)
@@ -158,7 +158,7 @@ CASES = (
     # no clause reads it: it shows which tools are available per approval mode
     Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
 )
-# played for recordings, besides those above; no clause reads them
+# run for recordings alone; no clause reads them
 RECORDED_ONLY = (
     Case("backend-429", _failing(Refuse(429)), 1, waits=True),
     Case("backend-hang", _failing(Hang()), 1, waits=True),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from turngate.contract.clauses import Reason
 from turngate.errors import ContractError, EnvironmentFailed, RefusedError
 from turngate.process import Stop
+from turngate.process.signals import heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +97,6 @@ SIGNALLED = 128  # and the number of the signal: the exit code of what died of o
 @contextmanager
 def interrupting(interrupt: Callable[[], None]) -> Iterator[None]:
     """Call `interrupt` at the first SIGINT or SIGTERM; the second one kills."""
-    from turngate.process.signals import heard  # noqa: PLC0415 - as above
-
     heard_before: list[signal.Signals] = []
 
     def tell(number: signal.Signals) -> None:

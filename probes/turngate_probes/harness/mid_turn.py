@@ -45,7 +45,7 @@ class Deadline:
             self._timer.start()
 
     def end(self) -> None:
-        """Give up no more."""
+        """Stop the clock."""
         self._timer.cancel()
 
     def __enter__(self) -> Self:

@@ -118,7 +118,7 @@ class Call:
         return self.answer if isinstance(self.answer, dict) else {}
 
     def said(self) -> str:
-        """Tell in words what was answered: the status, and of a problem its code and detail."""
+        """Describe the answer: the status, and the code and detail of a problem."""
         told = [str(self.document[key]) for key in ("code", "detail") if key in self.document]
         return f"{self.method} {self.path}: " + ": ".join([str(self.status), *told])
 
@@ -147,7 +147,7 @@ class CaseEnd:
 class Observations:
     """Everything seen of one release so far; checks read it, the probe adds to it.
 
-    `played` are the cases that came to their end, `stopped` says why one ended early, and `absent` why others are
+    `finished` are the cases that came to their end, `stopped` says why one ended early, and `absent` why others are
     not there (None: they should be); `hosts` are those that were tried beyond loopback, `unknown` are requests
     that the model backend does not know, `changed` says how the executable changed during the probe (None: nobody
     looked).
@@ -157,7 +157,7 @@ class Observations:
     turns: dict[str, Turn] = field(default_factory=dict)
     pages: dict[str, CommandOutput] = field(default_factory=dict)
     calls: dict[str, Call] = field(default_factory=dict)
-    played: set[str] = field(default_factory=set)
+    finished: set[str] = field(default_factory=set)
     stopped: dict[str, Obstacle] = field(default_factory=dict)
     absent: Obstacle | None = None
     hosts: set[str] | None = None
@@ -191,7 +191,7 @@ class Observations:
         self.hosts = (self.hosts or set()) | end.hosts
         self.unknown |= end.unknown
         if end.why_early is None:
-            self.played.add(end.case)
+            self.finished.add(end.case)
         else:
             self.stopped[end.case] = end.why_early
 
@@ -209,7 +209,7 @@ class Observations:
         case = name.partition("/")[0]
         if case in self.stopped:
             return _obstructed(name, self.stopped[case])
-        if case in self.played:
+        if case in self.finished:
             return NotSeenError(f"{name} was not seen, though its case came to its end", by_engine=True)
         return self.unseen(name)
 

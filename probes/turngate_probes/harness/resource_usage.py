@@ -72,7 +72,7 @@ def jobs_for(cores: int) -> int:
 
 
 def waiting_for(cores: int) -> int:
-    """Return how many engines that mostly sleep may run besides."""
+    """Return how many engines that mostly sleep may run as well."""
     return max(1, min(WAITING_PER_CORE * cores, psutil.virtual_memory().available // WAITING_MEMORY))
 
 

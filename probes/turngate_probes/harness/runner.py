@@ -1,4 +1,4 @@
-"""Plays cases on a real engine, each in a sandbox and a thread of its own, bounded in number."""
+"""Runs cases on a real engine, each in its own sandbox and thread, bounded in number."""
 
 import heapq
 import itertools
@@ -56,7 +56,7 @@ WAITING_PER_JOB = 4
 
 
 class Observer(Protocol):
-    """Is told what is played, from many threads."""
+    """Hears what happens in cases, from many threads."""
 
     def saw(self, item: Observation, box: Sandbox) -> None:
         """Take what has just ended."""
@@ -90,7 +90,7 @@ class CaseRunner:
         """
         if not keep:
             sweep(sandboxes)
-        load.prepare()  # here, since what is played reads contracts and the catalogue on many threads
+        load.prepare()  # here, since cases read contracts and the catalogue on many threads
         return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB), account)
 
     def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], observer: Observer) -> None:

@@ -120,7 +120,7 @@ def sandbox(
 
 @contextmanager
 def claimed(parent: Path, prefix: str) -> Iterator[Path]:
-    """Make a folder of one's own below `parent`, held while the block runs, and removed afterwards."""
+    """Make a private folder below `parent`, held while the block runs and removed afterwards."""
     parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as holding:
         with locked(parent):

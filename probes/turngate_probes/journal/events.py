@@ -44,7 +44,7 @@ class ProbeFinished(_Event, frozen=True, tag="probe.finished"):
 
 
 class MatrixPlanned(_Event, frozen=True, tag="matrix.planned"):
-    """What many probes together are to do, for whoever follows them: in no journal."""
+    """How much many probes together will do: for listeners, never in a journal."""
 
     releases: int
     kept: int

@@ -25,7 +25,7 @@ MOST = 400
 LONGEST = 160
 DEEPEST = 6
 _LONG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*")
-# a short option counts where a line begins with it, or where it stands beside a long one
+# a short option counts at the start of a line, or next to a long one
 _SHORT = re.compile(
     r"^\s*(-[A-Za-z])(?=[\s,=]|$)|(?<![\w-])(-[A-Za-z])(?=,\s*--)|(?<=,\s)(-[A-Za-z])(?=[\s,]|$)", re.MULTILINE
 )

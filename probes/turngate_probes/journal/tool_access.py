@@ -151,7 +151,7 @@ def _last_words(body: bytes) -> str | None:
         return None
     held = [document[key] for key in CONVERSATIONS if isinstance(document, dict) and document.get(key)]
     entries = held[0][-AT_THE_END:] if held and isinstance(held[0], list) else []
-    # other requests run beside the agent's own, and some engines add a remark of their own
+    # engines make other requests meanwhile, and some add a remark to the results
     results = [entry for entry in entries if any(sign in json.dumps(entry) for sign in RESULTS)]
     said = " ".join(" ".join(_texts(results[-1] if results else None)).split())
     return bounded(said, LONGEST) if results else None

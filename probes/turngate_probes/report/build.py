@@ -117,7 +117,7 @@ def bugs(release: ReleaseReport) -> list[str]:
 
 
 def _shown(result: ClauseResult, shown: Mapping[str, TurnEvent | CallEvent], *, is_bug: bool) -> ClauseResult:
-    """Put what was seen in the place of its name, save of a pass; a name without its turn or call stays a name."""
+    """Replace names by what was seen, except for a pass; a name without its turn or call stays a name."""
     detail = f"{result.detail}: {BUG}" if is_bug else result.detail
     if result.result is Result.PASS:
         return result

@@ -1,7 +1,4 @@
-"""What is done with an engine through the reference server: the good way, and the bad ones; one run and server each.
-
-How a process is kept over several turns belongs here too, as cases of its own.
-"""
+"""Cases of an engine behind the reference server: the good way and the bad ones, with one run and server each."""
 
 from turngate_probes.harness.cases import ASK, FINAL, Case
 from turngate_probes.harness.interrupt import CaseStoppedError

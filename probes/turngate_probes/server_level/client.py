@@ -17,7 +17,7 @@ class Client:
     """Sends requests to the server at `url`. Safe for threads, since each request has a connection of its own."""
 
     def __init__(self, url: str, note: Callable[[Call], None]) -> None:
-        """Have `note` told of each request that is worth it."""
+        """Send requests to `url`; `note` takes those that have a name."""
         self._address = urlsplit(url).netloc
         self._note = note
 

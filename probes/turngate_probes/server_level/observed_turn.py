@@ -1,4 +1,4 @@
-"""What is seen of a turn on a server: the real start of the engine, and what the server tells and keeps of it."""
+"""A turn on a server as it was observed: the real start of the engine, and what the server says and saves of it."""
 
 import time
 from collections.abc import Mapping
@@ -76,7 +76,7 @@ def _ended(run: Mapping[str, Any], told: Mapping[str, Any]) -> Ended:
 
 
 def printed(protocol: bytes) -> bytes:
-    """Return what a process that was kept has printed, out of the trace of all that was said."""
+    """Return what a sticky process printed, out of the trace of its protocol."""
     lines = (line.split(b" ", 2) for line in protocol.splitlines(keepends=True))
     return b"".join(line[2] for line in lines if line[1:2] == [b"<"] and len(line) == _PARTS)
 

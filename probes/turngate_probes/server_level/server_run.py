@@ -1,4 +1,4 @@
-"""One run on a server of its own, in the sandbox of a case: what a caller does with it, and what is seen of it."""
+"""A run on a private server, in the sandbox of a case: what a caller does with it, and what is observed."""
 
 import time
 from collections.abc import Callable
@@ -84,7 +84,7 @@ class ServerRun:
         return self.run
 
     def follow(self, step: str, states: tuple[str, ...] = _UNSETTLED) -> list[dict[str, Any]]:
-        """Wait while the run is in these states, or for too long; notes it, and gives what is told of its turns."""
+        """Wait while the run is in these states, or for too long; note it, return what the server says of its turns."""
         deadline, pause = time.monotonic() + TURN_LIMIT + SPARE, _FIRST_LOOK
         path = self.run["links"]["self"]
         while self._client.get(path).document.get("state") in states and time.monotonic() < deadline:
@@ -98,7 +98,7 @@ class ServerRun:
         return self._client.get(self.run["links"]["self"], self._name(step))
 
     def question(self, step: str) -> str:
-        """Read the question; gives its id, CaseStoppedError if there is none."""
+        """Read the question and return its id; CaseStoppedError if there is none."""
         call = self._client.get(self.run["links"]["interaction"], self._name(step))
         pending = call.document.get("pending")
         if not pending:
@@ -160,7 +160,7 @@ class ServerRun:
         return prompt
 
     def _turns(self, name: str = "") -> list[dict[str, Any]]:
-        """Read what is told of the run's turns."""
+        """Read what the server says of the run's turns."""
         return list(self._client.get(self.run["links"]["turns"], name).document.get("turns", ()))
 
     def _standing(self) -> str:

@@ -1,4 +1,4 @@
-"""What is done with an engine whose process the reference server keeps: the good way, and how such a process ends."""
+"""Cases of a sticky process on the reference server: its turns, and the three ways in which its wait ends."""
 
 import time
 

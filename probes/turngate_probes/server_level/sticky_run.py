@@ -1,4 +1,4 @@
-"""Runs on a server whose engine process is kept over their turns, and what is seen of that process."""
+"""Runs on a server with a sticky engine process, and what is observed of that process."""
 
 import os
 import signal
@@ -27,12 +27,12 @@ _LOOK = 0.05
 
 @dataclass(slots=True)
 class StickyServerRun(ServerRun):
-    """Runs of which each keeps a process, one after the other on one server."""
+    """Runs with a sticky process each, one after the other on one server."""
 
     _earlier: int = 0
 
     def keep(self, reply: Reply, *, limit: int = TURN_LIMIT) -> None:
-        """Create a run that keeps its process."""
+        """Create a run with a sticky process."""
         self._earlier = len(self._starts())
         self.create(reply, timeout=limit, interactive_profile="sticky_process", engine_options=self._options())
 
@@ -43,7 +43,7 @@ class StickyServerRun(ServerRun):
             raise CaseStoppedError(f"the run does not wait with its process: {self._standing()}", by_engine=True)
 
     def ends(self, step: str) -> float:
-        """Wait until the run has ended and nothing of its process is left, or for too long; gives the seconds.
+        """Wait until the run has ended and nothing of its process is left, or for too long; return the seconds.
 
         The server knows a little later than the system that a process is gone, and how it ended.
         """
@@ -135,7 +135,7 @@ class StickyServerRun(ServerRun):
         return [start for start in self.shim.starts(self._workspace) if start.arguments != query]
 
     def _options(self) -> list[str]:
-        """Return those of the hermetic options that a kept process takes."""
+        """Return the hermetic options that a sticky process takes."""
         contract = self.driver.contract
         tokens = [self.driver.sandbox.fill(token) for token in contract.hermetic.options]
         placed = read_options(contract, tokens)

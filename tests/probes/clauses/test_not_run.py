@@ -25,7 +25,7 @@ from turngate_probes.server_level.sticky_cases import SERVED
 NO_ID = Obstacle("the turn before reported no session id", by_engine=True)
 LOST = Obstacle("the run does not wait with its process: failed: INTERACTION_PROCESS_LOST", by_engine=True)
 ABSENT = Obstacle("there is no recording of it", Reason.NO_RECORDING)
-PLAYED = {case.name for case in (*CASES, *SERVED)}
+FINISHED = {case.name for case in (*CASES, *SERVED)}
 BY_ENGINE = st.builds(Obstacle, st.just("the engine did something"), st.none(), st.just(value=True))
 BY_ENVIRONMENT = st.builds(Obstacle, st.just("the machine did something"), st.sampled_from(Reason))
 
@@ -33,7 +33,7 @@ BY_ENVIRONMENT = st.builds(Obstacle, st.just("the machine did something"), st.sa
 def judged(seen: Observations, *levels: str) -> dict[str, ClauseResult]:
     """Judge everything of some levels."""
     results: dict[str, ClauseResult] = {}
-    judge_all(seen, results, levels, PLAYED | {EVERYTHING})
+    judge_all(seen, results, levels, FINISHED | {EVERYTHING})
     return results
 
 
@@ -135,9 +135,9 @@ def test_every_clause_that_is_not_run_says_why(data: st.DataObject, levels: tupl
 
     A breaking clause that was not run leaves the release unanswered, unless another one failed.
     """
-    stopped = data.draw(st.dictionaries(st.sampled_from(sorted(PLAYED)), BY_ENGINE | BY_ENVIRONMENT))
+    stopped = data.draw(st.dictionaries(st.sampled_from(sorted(FINISHED)), BY_ENGINE | BY_ENVIRONMENT))
     left = [each for each in SEEN[levels] if each.name.partition("/")[0] not in stopped or data.draw(st.booleans())]
-    results = judged(t.seen(*left, stopped=stopped, played=PLAYED - set(stopped), hosts=set(), changed=""), *levels)
+    results = judged(t.seen(*left, stopped=stopped, finished=FINISHED - set(stopped), hosts=set(), changed=""), *levels)
     assert set(results) == {clause.id for clause in load.catalogue().at_level(*levels)}
     assert told(results.values()) == []
     breaking = {each.result for each in results.values() if each.severity is Severity.BREAKING}
@@ -149,10 +149,10 @@ def test_every_clause_that_is_not_run_says_why(data: st.DataObject, levels: tupl
 @given(st.data(), st.sampled_from(list(SEEN)))
 def test_what_only_the_environment_stops_fails_nothing(data: st.DataObject, levels: tuple[str, ...]) -> None:
     """A case that a full disk or an interrupt stopped makes no clause fail that would not fail without it."""
-    whole = judged(t.seen(*SEEN[levels], played=PLAYED, hosts=set(), changed=""), *levels)
-    stopped = data.draw(st.dictionaries(st.sampled_from(sorted(PLAYED)), BY_ENVIRONMENT, min_size=1))
+    whole = judged(t.seen(*SEEN[levels], finished=FINISHED, hosts=set(), changed=""), *levels)
+    stopped = data.draw(st.dictionaries(st.sampled_from(sorted(FINISHED)), BY_ENVIRONMENT, min_size=1))
     left = [each for each in SEEN[levels] if each.name.partition("/")[0] not in stopped]
-    seen = t.seen(*left, stopped=stopped, played=PLAYED - set(stopped), hosts=set(), changed="")
+    seen = t.seen(*left, stopped=stopped, finished=FINISHED - set(stopped), hosts=set(), changed="")
     failed = {name for name, each in judged(seen, *levels).items() if each.result is Result.FAIL}
     assert failed <= {name for name, each in whole.items() if each.result is Result.FAIL}
 
