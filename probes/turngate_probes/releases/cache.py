@@ -54,7 +54,7 @@ def alone(lock: Path, tell_waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def evict(root: Path) -> bool:
-    """Remove the release at `root`; gives False, and leaves it, if somebody uses or installs it."""
+    """Remove the release at `root`; return False, and leave it, if somebody uses or installs it."""
     with ExitStack() as holding:
         try:
             for lock in (_use_lock(root), root.parent / f".{root.name}.lock"):
