@@ -9,12 +9,13 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
+from turngate.contract.values import Rule
 from turngate.errors import EnvironmentFailed
 from turngate.files import write_atomically
 from turngate.model import Mode
@@ -22,18 +23,41 @@ from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
 
 SCHEMA = "turngate.handle-record/1"
 _FAMILY, _, _VERSION = SCHEMA.rpartition("/")
+STATES = ("queued", "unfinished", "asked", "answered", "failed", "canceled")
 _PROMPT_LENGTH = 80
+_TIME = Meta(extra_json_schema={"format": "date-time"})
 
 
 class SessionReference(Struct, frozen=True):
-    """The engine's session id and the engine's own name of it; both None: no id was found."""
+    """The engine's session id; both null: none was found.
 
-    field: str | None = None
-    value: str | None = None
+    field: The engine's own name of the id.
+    """
+
+    RULE: ClassVar[Rule] = {
+        "oneOf": [
+            {"properties": {"field": {"type": "string"}, "value": {"type": "string", "minLength": 1}}},
+            {"properties": {"field": {"type": "null"}, "value": {"type": "null"}}},
+        ],
+        "additionalProperties": True,
+    }
+
+    field: str | None
+    value: str | None
+
+
+NO_SESSION = SessionReference(None, None)
 
 
 class LaunchSettings(Struct, frozen=True, kw_only=True):
-    """How every turn is launched; `locations` are variables that later turns get as turn 1 had them (None: unset)."""
+    """How every turn is launched.
+
+    args: Engine options of the caller, kept on resume.
+    cwd: The engine's working directory.
+    locations: Variables that decide where the engine keeps its sessions, as turn 1 had them; null: unset.
+    """
+
+    RULE: ClassVar[Rule] = {"additionalProperties": True}
 
     args: tuple[str, ...]
     mode: Mode
@@ -43,23 +67,39 @@ class LaunchSettings(Struct, frozen=True, kw_only=True):
 
 
 class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
-    """A conversation: its run, its engine's session and how the engine is launched, as it is stored and printed.
+    """What is needed to continue a conversation with an engine, written before and after every attempt.
 
-    `served` says whether `turngate serve` made the run.
+    Later versions read it, and ignore fields that they do not know.
+
+    handle: The last eight characters of the run id.
+    runId: <timestamp>-<agent>-<handle>
+    agentName: The engine, by its contract's name.
+    state: The result of the last attempt; unfinished: it runs, or turngate was killed in it.
+    turns: The number of attempts.
+    prompt: The beginning of the first prompt.
+    served: Whether turngate serve made the run; its database then decides who may continue it.
     """
 
-    schema: str = SCHEMA
-    handle: str
+    RULE: ClassVar[Rule] = {
+        "required": [
+            "schema", "handle", "runId", "runDirectory", "agentName", "session", "launch", "state", "turns", "prompt",
+            "createdAt", "updatedAt",
+        ],
+        "additionalProperties": True,
+    }  # fmt: skip
+
+    schema: Annotated[str, Meta(extra_json_schema={"const": SCHEMA})] = SCHEMA
+    handle: Annotated[str, Meta(pattern=f"^[{ALPHABET}]{{{HANDLE_LENGTH}}}$")]
     run_id: str
     run_directory: Path
-    engine: str = field(name="agentName")
-    session: SessionReference = SessionReference()
+    engine: Annotated[str, Meta(min_length=1)] = field(name="agentName")
+    session: SessionReference = NO_SESSION
     launch: LaunchSettings
-    state: str
-    turns: int
+    state: Annotated[str, Meta(extra_json_schema={"enum": list(STATES)})]
+    turns: Annotated[int, Meta(ge=0)]
     prompt: str
-    created_at: str
-    updated_at: str
+    created_at: Annotated[str, _TIME]
+    updated_at: Annotated[str, _TIME]
     served: bool = False
 
     def to_json(self) -> dict[str, Any]:
@@ -153,7 +193,7 @@ def _checked(record: HandleRecord, stem: str) -> HandleRecord:
         raise ValueError(f"it says that its handle is {record.handle!r}, of run {record.run_id!r}")
     if any(datetime.fromisoformat(time).tzinfo is None for time in (record.created_at, record.updated_at)):
         raise ValueError("a time has no offset from UTC")
-    return record if record.session.value else replace(record, session=SessionReference())  # an empty id is none
+    return record if record.session.value else replace(record, session=NO_SESSION)  # an empty id is none
 
 
 def _paths(data: DataDir) -> list[Path]:

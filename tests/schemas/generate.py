@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,13 +26,17 @@ def schema(kind: Any, *more: Any, **head: str) -> Schema:
     """
     names = {cls.__name__: cls for cls in _below(msgspec.Struct)}
     (root, *_), components = msgspec.json.schema_components(
-        [kind, *more], schema_hook=schema_hook, ref_template="#/$defs/{name}"
+        [kind, *more], schema_hook=_hook, ref_template="#/$defs/{name}"
     )
     defs = {name: _tidied(component, names.get(name)) for name, component in sorted(components.items())}
     head = {"$id" if key == "id" else key: text for key, text in head.items()}
     about = {"$schema": "https://json-schema.org/draft/2020-12/schema"} | head
     root = about | (defs.pop(kind.__name__) if "$ref" in root else root)
     return root | {"$defs": defs} if defs else root
+
+
+def _hook(kind: Any) -> Schema:
+    return {"type": "string", "minLength": 1} if kind is Path else schema_hook(kind)
 
 
 def text(node: Any, indent: str = "") -> str:

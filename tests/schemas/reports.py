@@ -1,10 +1,13 @@
-"""The schemas of what a probe writes."""
+"""The schemas of what commands write, and of what they read besides contracts."""
 
 from tests.schemas.generate import Schema, schema
 from turngate.contract.evidence import CallEvidence, TurnEvidence
+from turngate_probes.gate.baseline import ExpectedFailure
 from turngate_probes.journal.events import Event
+from turngate_probes.matrix.bisection import BisectReport
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.structs import ProbeReport
+from turngate_reference.handle_record import HandleRecord
 
 
 def probe_report() -> Schema:
@@ -20,3 +23,22 @@ def gate_report() -> Schema:
 def probe_events() -> Schema:
     """Return the schema of a line of a journal."""
     return schema(Event, TurnEvidence, CallEvidence, id="turngate.probe-events/1", title="Probe event")
+
+
+def bisect_report() -> Schema:
+    """Return the schema of the JSON report of a search."""
+    return schema(BisectReport, TurnEvidence, CallEvidence, id="turngate.bisect-report/1", title="Bisect report")
+
+
+def gate_baseline() -> Schema:
+    """Return the schema of a list of expected failures, which may be empty."""
+    head = {
+        "title": "Expected failures of a gate",
+        "description": "a list of entries, each with engine, clause and reason",
+    }
+    return schema(list[ExpectedFailure], id="turngate.gate-baseline/1", **head) | {"type": ["array", "null"]}
+
+
+def handle_record() -> Schema:
+    """Return the schema of a handle record."""
+    return schema(HandleRecord, id="turngate.handle-record/1", title="Handle record")

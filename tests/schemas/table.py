@@ -11,6 +11,9 @@ FOLDER = Path(load.__file__).parents[1] / "schema"
 SCHEMAS: Mapping[str, Callable[[], Schema]] = {
     "engine": contracts.engine,
     "simulation": contracts.simulation,
+    "bisect-report": reports.bisect_report,
+    "gate-baseline": reports.gate_baseline,
+    "handle-record": reports.handle_record,
     "gate-report": reports.gate_report,
     "probe-events": reports.probe_events,
     "probe-report": reports.probe_report,

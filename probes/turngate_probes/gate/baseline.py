@@ -4,8 +4,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from msgspec import Struct
+
 from turngate.contract import load
 from turngate.contract.clauses import Result
+from turngate.contract.values import Release, Text
 from turngate.contract.versions import Range
 from turngate.errors import ContractError, EnvironmentFailed
 from turngate_probes.report.gate_structs import Entry
@@ -13,6 +16,21 @@ from turngate_probes.report.gate_structs import Entry
 BASELINE_SCHEMA = "gate-baseline"
 # what may be excused though it is no clause: a tool that runs unasked in mode interactive
 UNASKED = "interactive.tool-call"
+
+
+class ExpectedFailure(Struct, frozen=True):
+    """An entry has engine, clause and reason, and may have since and until.
+
+    reason: say why the failure is expected
+    since: the first release that is expected to fail
+    until: the first release that is expected to pass
+    """
+
+    engine: Text
+    clause: Text
+    reason: Text
+    since: Release | None = None
+    until: Release | None = None
 
 
 def read(path: Path, engine: str) -> tuple[Entry, ...]:

@@ -22,7 +22,11 @@ FAILED = (Result.FAIL, Result.UNSUPPORTED)
 
 
 class ClauseAnswer(Struct, frozen=True):
-    """The result of the clause on one release; None: it could not be run there, and `detail` says why."""
+    """The result of the clause on one release.
+
+    result: null: it could not be run there, and the detail says why; never `not_run`.
+    evidence: Turns and calls, as in a probe report.
+    """
 
     version: str
     result: Result | None
@@ -31,7 +35,16 @@ class ClauseAnswer(Struct, frozen=True):
 
 
 class BisectReport(Struct, frozen=True, tag_field="schema", tag="turngate.bisect-report/1"):
-    """What a search found: where the newest result began, and what was asked, in the shape of its schema."""
+    """The release in which the newest result of a clause began.
+
+    changed: false: no older release that could answer has another result.
+    before: The last release that answers and has another result.
+    after: The first release that answers with the newest result.
+    candidates: In which the result may have begun, oldest first: the skipped ones and `after`; one: found exactly.
+    skipped: Between the two, where the clause could not be run.
+    asked: Every release that was run, in that order, without evidence.
+    published: The number of published releases that the contract covers.
+    """
 
     engine: str
     clause: str

@@ -21,7 +21,7 @@ from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.attempt import Attempt, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine, find_engine
-from turngate_reference.handle_record import HandleRecord, LaunchSettings, SessionReference
+from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
 
 if TYPE_CHECKING:
     from turngate_reference.conversations.served import ServedRun
@@ -130,7 +130,7 @@ class Conversations(Struct, frozen=True):
         other_session = resumed is not None and _is_other_session(done, resumed)
         session = resumed or _reported(done)
         updated = record.updated(
-            session=SessionReference(installed.contract.handle.field, session) if session else SessionReference(),
+            session=SessionReference(installed.contract.handle.field, session) if session else NO_SESSION,
             state="failed" if other_session else _state(done),
         )
         handle_record.write(path, updated)

@@ -16,7 +16,7 @@ from turngate.model import Mode
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import covering
-from turngate_reference.handle_record import HandleRecord, LaunchSettings, SessionReference
+from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import State
 from turngate_reference.server.store.rows import Run, own_cwd
@@ -68,7 +68,7 @@ def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleR
     record = _new(run.run_directory, run.request, run.cwd)
     return replace(
         record,
-        session=SessionReference(_session_field(run), session["handle_value"]) if session else SessionReference(),
+        session=SessionReference(_session_field(run), session["handle_value"]) if session else NO_SESSION,
         launch=replace(record.launch, locations=run.locations),
         state=STATES[state], turns=run.turn_index, created_at=run.created_at,
     )  # fmt: skip
