@@ -26,7 +26,7 @@ COMMANDS = {
     "matrix": ("turngate_probes.cli.matrix:matrix", "Probe many published releases of an engine."),
     "probe": ("turngate_probes.cli.probe:probe", "Check coding-agent CLIs for breaking changes."),
     "record": ("turngate_probes.cli.record:record", "Record real releases, for tests that need no engine."),
-    "report": ("turngate_probes.cli.report:report", "Render reports again from JSON reports or journals."),
+    "report": ("turngate_probes.cli.report:report", "Render saved reports from JSON reports or journals."),
     "resume": ("turngate_reference.conversations.cli.turns:resume", "Continue a conversation by its handle."),
     "serve": ("turngate_reference.server.cli:serve", "Run the reference server."),
     "simulate": ("turngate_probes.cli.simulate:simulate", "Run a simulated engine."),

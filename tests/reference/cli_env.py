@@ -1,4 +1,4 @@
-"""A person's desk: a data directory, engines on PATH, and `turngate` typed in this process or in another."""
+"""The place of the commands: a data directory, engines on PATH, and `turngate` typed in this process or in another."""
 
 import json
 import os
@@ -36,7 +36,7 @@ class Said(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Desk:
+class CliEnv:
     """Where the person sits; `type` types a command line."""
 
     root: Path

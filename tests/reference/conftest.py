@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.reference.cli_env import Desk
-from tests.reference.server_env import House, house
+from tests.reference.cli_env import CliEnv
+from tests.reference.server_env import ServerEnv, server_env
 from turngate.contract import load
 
 parsed_once = cache(load.parse)
@@ -19,27 +19,27 @@ def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "fsync", lambda _: None)
 
 
-@pytest.fixture(name="desk")
-def _desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Desk:
-    """Sit a person down at an empty desk."""
-    desk = Desk(tmp_path, capsys)
-    monkeypatch.setenv("TURNGATE_DATA_DIR", str(desk.data))
-    monkeypatch.setenv("PATH", f"{desk.path}{os.pathsep}/usr/bin{os.pathsep}/bin")
+@pytest.fixture(name="cli_env")
+def _cli_env(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CliEnv:
+    """Sit a person down at an empty cli_env."""
+    cli_env = CliEnv(tmp_path, capsys)
+    monkeypatch.setenv("TURNGATE_DATA_DIR", str(cli_env.data))
+    monkeypatch.setenv("PATH", f"{cli_env.path}{os.pathsep}/usr/bin{os.pathsep}/bin")
     monkeypatch.chdir(tmp_path)
-    return desk
+    return cli_env
 
 
-@pytest.fixture(name="closed_house")
-def _closed_house(desk: Desk) -> House:
+@pytest.fixture(name="closed_server_env")
+def _closed_server_env(cli_env: CliEnv) -> ServerEnv:
     """Build a server that is not open yet."""
-    desk.fifos()
-    return house(desk)
+    cli_env.fifos()
+    return server_env(cli_env)
 
 
-@pytest.fixture(name="house")
-def _house(closed_house: House) -> Iterator[House]:
+@pytest.fixture(name="server_env")
+def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
     """Open a server for a test."""
-    closed_house.keep_session()
-    closed_house.open()
-    yield closed_house
-    closed_house.server.close()
+    closed_server_env.keep_session()
+    closed_server_env.open()
+    yield closed_server_env
+    closed_server_env.server.close()

@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.reference.server_env import House
+from tests.reference.server_env import ServerEnv
 
 ROOT = Path(__file__).parents[2]
 WAIT = """
@@ -21,8 +21,14 @@ def met():
 """
 
 
-def kill_server(house: House, code: str) -> None:
+def kill_server(server_env: ServerEnv, code: str) -> None:
     """Run a server in another process until it kills itself."""
-    argv = [sys.executable, "-m", "tests.reference.killed_server", str(house.desk.data), str(house.desk.path)]
-    argv += [str(house.desk.root / "home"), WAIT + code]
+    argv = [
+        sys.executable,
+        "-m",
+        "tests.reference.killed_server",
+        str(server_env.cli_env.data),
+        str(server_env.cli_env.path),
+    ]
+    argv += [str(server_env.cli_env.root / "home"), WAIT + code]
     assert subprocess.run(argv, cwd=ROOT, check=False, timeout=60).returncode == -signal.SIGKILL

@@ -1,4 +1,4 @@
-"""A server without its HTTP edge over a desk's engines, and what a caller does with it."""
+"""A server without its HTTP edge over the engines of an environment, and what a caller does with it."""
 
 import json
 import time
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.reference import cli_env as d
-from tests.reference.cli_env import Desk
+from tests.reference.cli_env import CliEnv
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server, ServerSettings
 from turngate_reference.server.states import ENDED, State
@@ -37,10 +37,10 @@ def final(**data: Any) -> str:
 
 
 @dataclass
-class House:
+class ServerEnv:
     """A server that can be opened and closed, and whose runs can be waited for."""
 
-    desk: Desk
+    cli_env: CliEnv
     settings: ServerSettings
     server: Server = field(init=False)
 
@@ -111,16 +111,16 @@ class House:
 
     def keep_session(self, session: str = d.SESSION) -> Path:
         """Put a session into codex's store."""
-        folder = self.desk.root / "home" / ".codex" / "sessions" / "2026" / "01" / "01"
+        folder = self.cli_env.root / "home" / ".codex" / "sessions" / "2026" / "01" / "01"
         folder.mkdir(parents=True, exist_ok=True)
         file = folder / f"rollout-2026-01-01T00-00-00-{session}.jsonl"
         file.touch()
         return file
 
 
-def house(desk: Desk) -> House:
-    """Build a house at a desk; nothing is opened yet."""
-    home = desk.root / "home"
+def server_env(cli_env: CliEnv) -> ServerEnv:
+    """Build a server in an environment; nothing is opened yet."""
+    home = cli_env.root / "home"
     home.mkdir(exist_ok=True)
-    env = {"PATH": f"{desk.path}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
-    return House(desk, ServerSettings(DataDir(desk.data), slots=2, env=env))
+    env = {"PATH": f"{cli_env.path}:/usr/bin:/bin", "HOME": str(home), "LANG": "C.UTF-8"}
+    return ServerEnv(cli_env, ServerSettings(DataDir(cli_env.data), slots=2, env=env))

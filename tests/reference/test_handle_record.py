@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.cli_env import Desk
+from tests.reference.cli_env import CliEnv
 from turngate.contract import load
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir
@@ -30,28 +30,28 @@ handle_record.write(data.record(record.handle), record.updated(state="answered",
 
 
 @pytest.fixture(name="handle")
-def _handle(desk: Desk) -> str:
+def _handle(cli_env: CliEnv) -> str:
     """Hold one conversation."""
-    desk.engine("codex", d.codex("hi"))
-    return desk.begin()
+    cli_env.engine("codex", d.codex("hi"))
+    return cli_env.begin()
 
 
-def test_a_writer_that_is_killed_leaves_the_old_record(desk: Desk, handle: str) -> None:
+def test_a_writer_that_is_killed_leaves_the_old_record(cli_env: CliEnv, handle: str) -> None:
     """Killed between writing and renaming, it leaves the old record whole, and the next attempt goes on from there."""
-    before = desk.record(handle)
-    argv = [sys.executable, "-c", KILLED_IN_FSYNC, str(desk.data), handle]
+    before = cli_env.record(handle)
+    argv = [sys.executable, "-c", KILLED_IN_FSYNC, str(cli_env.data), handle]
     assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
-    assert desk.record(handle) == before
-    assert desk.type("handles").out.count("\n") == 1
-    assert desk.type("resume", handle, "go on").code == 0
-    assert sorted(each.name for each in (desk.data / "handles").iterdir()) == [f"{handle}.json", f"{handle}.lock"]
+    assert cli_env.record(handle) == before
+    assert cli_env.type("handles").out.count("\n") == 1
+    assert cli_env.type("resume", handle, "go on").code == 0
+    assert sorted(each.name for each in (cli_env.data / "handles").iterdir()) == [f"{handle}.json", f"{handle}.lock"]
 
 
 def test_a_record_is_on_disk_before_it_takes_its_place(
-    desk: Desk, handle: str, monkeypatch: pytest.MonkeyPatch
+    cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is synchronised, then renamed, then its folder is synchronised."""
-    data, done = DataDir(desk.data), list[str]()
+    data, done = DataDir(cli_env.data), list[str]()
     record = handle_record.find(data, handle)
     fsync, replace = os.fsync, Path.replace
 
@@ -70,46 +70,46 @@ def test_a_record_is_on_disk_before_it_takes_its_place(
 
 
 def test_a_full_disk_is_told_and_leaves_the_old_record(
-    desk: Desk, handle: str, monkeypatch: pytest.MonkeyPatch
+    cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A record that can't be written ends with 2."""
 
     def full(_descriptor: int) -> None:
         raise OSError(28, "No space left on device")
 
-    before = desk.record(handle)
+    before = cli_env.record(handle)
     monkeypatch.setattr(os, "fsync", full)
-    said = desk.type("resume", handle, "go on")
+    said = cli_env.type("resume", handle, "go on")
     assert (said.code, "No space left on device" in said.err) == (2, True)
-    assert desk.record(handle) == before
+    assert cli_env.record(handle) == before
 
 
-def test_fields_of_a_record_that_are_not_known_are_passed_over(desk: Desk, handle: str) -> None:
+def test_fields_of_a_record_that_are_not_known_are_passed_over(cli_env: CliEnv, handle: str) -> None:
     """A record with more in it than we know is read."""
-    desk.change(handle, {"more": {"of": "this"}})
-    assert desk.type("resume", handle, "go on").code == 0
+    cli_env.change(handle, {"more": {"of": "this"}})
+    assert cli_env.type("resume", handle, "go on").code == 0
 
 
-def test_the_format_of_this_version_is_read(desk: Desk, handle: str) -> None:
+def test_the_format_of_this_version_is_read(cli_env: CliEnv, handle: str) -> None:
     """A record as version 0.1.0 writes it is read; this text must never change."""
-    (desk.data / "handles" / f"{handle}.json").unlink()
+    (cli_env.data / "handles" / f"{handle}.json").unlink()
     record = {
         "schema": "turngate.handle-record/1",
         "handle": "k3n9x2ab",
         "runId": "20260101T000000Z-codex-k3n9x2ab",
-        "runDirectory": str(desk.root),
+        "runDirectory": str(cli_env.root),
         "agentName": "codex",
         "session": {"field": "thread_id", "value": d.SESSION},
-        "launch": {"args": ["--model", "x"], "mode": "auto", "model": None, "cwd": str(desk.root)},
+        "launch": {"args": ["--model", "x"], "mode": "auto", "model": None, "cwd": str(cli_env.root)},
         "state": "answered",
         "turns": 3,
         "prompt": "hello",
         "createdAt": "2026-01-01T00:00:00.000+00:00",
         "updatedAt": "2026-01-01T00:00:00.000+00:00",
     }
-    (desk.data / "handles" / "k3n9x2ab.json").write_text(json.dumps(record))
-    assert desk.type("resume", "k3n", "go on").code == 0
-    assert desk.record("k3n9x2ab")["turns"] == 4
+    (cli_env.data / "handles" / "k3n9x2ab.json").write_text(json.dumps(record))
+    assert cli_env.type("resume", "k3n", "go on").code == 0
+    assert cli_env.record("k3n9x2ab")["turns"] == 4
 
 
 BROKEN: dict[str, Any] = {
@@ -129,11 +129,11 @@ BROKEN: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("how", [*BROKEN, "torn", "empty", "list", "deep", "no-utf-8"])
-def test_an_unreadable_record_is_reported_and_left_as_it_is(desk: Desk, handle: str, how: str) -> None:
+def test_an_unreadable_record_is_reported_and_left_as_it_is(cli_env: CliEnv, handle: str, how: str) -> None:
     """Whatever is wrong with a record: resume, list, show and prune name it, end with 2 and change nothing."""
-    path = desk.data / "handles" / f"{handle}.json"
+    path = cli_env.data / "handles" / f"{handle}.json"
     if how in BROKEN:
-        desk.change(handle, BROKEN[how])
+        cli_env.change(handle, BROKEN[how])
     else:
         whole = path.read_bytes()
         path.write_bytes(
@@ -141,27 +141,27 @@ def test_an_unreadable_record_is_reported_and_left_as_it_is(desk: Desk, handle: 
         )
     before = path.read_bytes()
     for words in (("resume", handle[:4], "go on"), ("handles",), ("handles", "show", handle)):
-        said = desk.type(*words)
+        said = cli_env.type(*words)
         assert said.code == 2, words
         assert "can't be read" in said.err
         assert "left as it is" in said.err
-    assert "can't be read" in desk.type("handles", "prune", "--older-than", "0h").err
+    assert "can't be read" in cli_env.type("handles", "prune", "--older-than", "0h").err
     assert path.read_bytes() == before
-    assert len(desk.calls()) == 1
+    assert len(cli_env.calls()) == 1
 
 
-def test_an_unreadable_record_hides_no_other(desk: Desk, handle: str) -> None:
+def test_an_unreadable_record_hides_no_other(cli_env: CliEnv, handle: str) -> None:
     """The list still holds those that can be read."""
-    desk.change(handle, {"schema": "turngate.handle-record/99"})
-    other = desk.begin()
-    said = desk.type("handles")
+    cli_env.change(handle, {"schema": "turngate.handle-record/99"})
+    other = cli_env.begin()
+    said = cli_env.type("handles")
     assert (said.code, said.out[:8]) == (2, other)
     assert "turngate.handle-record/99; this turngate reads up to turngate.handle-record/1" in said.err
 
 
-def test_the_schema_refuses_half_a_session(desk: Desk, handle: str) -> None:
+def test_the_schema_refuses_half_a_session(cli_env: CliEnv, handle: str) -> None:
     """Field and value are both there or both null."""
-    record = desk.record(handle)
+    record = cli_env.record(handle)
     assert load.first_error("handle-record", record) is None
     for session in ({"field": None, "value": "x"}, {"field": "thread_id", "value": None}):
         assert load.first_error("handle-record", record | {"session": session}) is not None

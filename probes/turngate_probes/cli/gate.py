@@ -11,21 +11,21 @@ from turngate_probes.cli.report import report_option
 
 @click.command()
 @click.argument("new", metavar="ENGINE@NEW")
-@click.option("--from", "old", metavar="ENGINE@OLD", help="What is in use now.  [default: the pinned release]")
+@click.option("--from", "old", metavar="ENGINE@OLD", help="The release in use now.  [default: the pinned release]")
 @click.option(
     "--baseline", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
-    help="Failures that are expected (YAML); one that passes now fails the gate until it is removed.",
+    help="Expected failures (YAML). The gate fails if one of them passes, until you remove it.",
 )  # fmt: skip
-@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Ask this clause alone, and what it needs.")
+@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites.")
 @click.option("--accept", is_flag=True, help="Write NEW into pins, contract and recordings, for a person to review.")
 @click.option(
     "--contracts", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help="Contracts of your own, which replace ours; --accept writes there.",
+    help="Your contracts, which override the bundled ones. --accept writes there.",
 )  # fmt: skip
 @report_option
 @shared
 def gate(new: str, **asked: Any) -> int:
-    """Return whether a release may take the place of the one in use, and what must change for it.
+    """Check whether you can upgrade to a release, and what you must change first.
 
     Probes both, resumes in each the sessions of the other on one home, and compares clauses, help pages, events
     and the tools that the model is offered. NEW may be an executable, too: codex=/path/to/codex.
@@ -35,7 +35,7 @@ def gate(new: str, **asked: Any) -> int:
     turngate gate codex@latest --from codex@0.154.0 --report gate.md
     turngate gate codex@0.170.0 --accept
 
-    Exit codes: 0 it may; 1 something breaks that the baseline does not excuse; 2 it could not be answered;
+    Exit codes: 0 you can upgrade; 1 something breaks that the baseline does not excuse; 2 no answer;
     130 interrupted.
     """
     from turngate_probes.gate import command  # noqa: PLC0415 - imported when asked for, so that --help is quick

@@ -22,13 +22,13 @@ def shared(command: Command) -> Command:
         click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output."),
         click.option(
             "--results", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-            help="Where answers are kept and found again.  [default: below the cache]",
+            help="Folder for saved results, which later runs reuse.  [default: below the cache]",
         ),
         click.option(
             "--cache-limit", default=CACHE_LIMIT, show_default=True, metavar="SIZE",
-            help="The most that releases may take on disk; the least recently used go first.",
+            help="Disk space for installed releases. The least recently used are removed first.",
         ),
-        click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: by cores and memory]"),
+        click.option("--jobs", type=click.IntRange(1, 256), help="Parallel engines.  [default: by cores and memory]"),
     ):  # fmt: skip
         command = option(command)
     return command
@@ -40,19 +40,21 @@ def shared(command: Command) -> Command:
 @click.option(
     "--level", type=click.Choice(["static", "hermetic"]), default="hermetic", show_default=True, help="As in `probe`."
 )
-@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Ask this clause alone, and what it needs.")
+@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites.")
 @click.option("--shard", default="1/1", metavar="I/N", help="Probe the I-th of N parts.")
 @click.option("--strict", is_flag=True, help="Degraded releases and stale deviations fail too.")
 @click.option("--plan", type=click.Choice(["github"]), help="Print the `include` list of a job matrix, and end.")
-@click.option("--shards", type=click.IntRange(1, 256), help="With --plan: into how many parts, of a release at least.")
+@click.option(
+    "--shards", type=click.IntRange(1, 256), help="With --plan: number of shards, each with at least one release."
+)
 @click.option("--merge", is_flag=True, help="Join the results of shards, each a --results DIR, into one report.")
 @report_option
 @shared
 def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
-    """Probe many published releases of an engine; what a killed run has answered is not asked again.
+    """Probe many published releases of an engine, and continue where a killed run stopped.
 
-    Releases are installed into the cache, checked against what the registry published, without install scripts.
-    Pre-releases are probed only when they are listed.
+    Releases are installed into the cache without install scripts, and checked against the hashes that the
+    registry published. Pre-releases are probed only when they are listed.
 
     \b
     turngate matrix codex --versions latest:20

@@ -17,15 +17,15 @@ from turngate_probes.cli.report import report_option
     "server: the same through the reference server, and that alone; "
     "live: two turns with your own account, after asking you.",
 )  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: one a core, and one more]")
+@click.option("--jobs", type=click.IntRange(1, 256), help="Parallel engines.  [default: CPU count + 1]")
 @click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
 @report_option
 @click.option("--strict", is_flag=True, help="Degraded releases and stale deviations fail too.")
 @click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help="Keep every sandbox and the journal in DIR.",
+    help="Keep all sandboxes and the journal in DIR.",
 )  # fmt: skip
-@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Ask this clause alone, and what it needs.")
+@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites.")
 @click.option("--yes", is_flag=True, help="Consent to a live probe beforehand.")
 def probe(  # noqa: PLR0913 - as it has options
     targets: tuple[str, ...], level: Level, jobs: int | None, json_to: str | None, strict: bool, keep: Path | None,

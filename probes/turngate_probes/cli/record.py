@@ -7,7 +7,7 @@ import click
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--jobs", type=click.IntRange(1, 256), help="Engines at once.  [default: one a core, and one more]")
+@click.option("--jobs", type=click.IntRange(1, 256), help="Parallel engines.  [default: CPU count + 1]")
 @click.option("--case", "only", multiple=True, metavar="NAME", help="Record these cases alone; the others stay.")
 @click.option(
     "--into", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
@@ -15,7 +15,7 @@ import click
 )  # fmt: skip
 @click.option("--note", default="", metavar="TEXT", help="Add a note to the provenance of each recording.")
 def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
-    """Record real releases, one turn or help page a folder, for tests that need no engine.
+    """Record the output of real releases for tests that need no engine.
 
     TARGET is as for `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so
     that recording the same release again changes nothing but the provenance. Requests are kept without the texts

@@ -34,7 +34,7 @@ def _checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, .
 @click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
 @report_option
 def report(sources: tuple[Path, ...], json_to: str | None, reports: tuple[Path, ...]) -> int:
-    """Render reports again from JSON reports or journals of probes, or the JSON report of a gate, running nothing.
+    """Render saved reports in other formats, without running anything.
 
     Several FROM are joined, as long as they were asked the same and no release stands in two of them; the report of
     a gate stands alone.

@@ -44,15 +44,19 @@ to, 2 it could not start."""
     "--data-dir",
     "asked_dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where runs and their database lie.  [default: TURNGATE_DATA_DIR, else the platform's place for user data]",
+    help="Folder for runs and their database.  [default: TURNGATE_DATA_DIR, else the platform's user data folder]",
 )
 @click.option(
-    "--slots", default=SLOTS, show_default=True, type=click.IntRange(1, 1000), help="How many engines may run at once."
+    "--slots",
+    default=SLOTS,
+    show_default=True,
+    type=click.IntRange(1, 1000),
+    help="Number of engines that run at the same time.",
 )
 @click.option(
     "--workspace-root",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Where the directories lie that runs may name as their workspace.  [default: runs may name none]",
+    help="Folder that holds the workspaces that runs may name.  [default: runs may name none]",
 )
 @click.option(
     "--token-file",

@@ -13,7 +13,7 @@ from pytest_subprocess.process_recorder import ProcessRecorder
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
 from tests.contracts.process.test_recorded import each_recorded_release
-from tests.reference.cli_env import Desk, Said
+from tests.reference.cli_env import CliEnv, Said
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.process import Ended, Stop
@@ -29,12 +29,12 @@ SAYS = {"codex": "codex-cli {}", "claude": "{} (Claude Code)"}  # the others pri
 
 @each_recorded_release
 def test_recorded_turns_are_started_and_resumed(
-    desk: Desk, fp: FakeProcess, monkeypatch: pytest.MonkeyPatch, engine: str, version: str
+    cli_env: CliEnv, fp: FakeProcess, monkeypatch: pytest.MonkeyPatch, engine: str, version: str
 ) -> None:
     """Each runs the recorded command line, keeps the recorded bytes and session, and ends with the recorded code."""
     forbid_signals(monkeypatch)
     contract = load.contract(engine).at(version)
-    person = Person(desk, fp, monkeypatch, contract, installed(desk, fp, contract))
+    person = Person(cli_env, fp, monkeypatch, contract, installed(cli_env, fp, contract))
     turns = replay.replay(contract).turns.values()
     # a prompt as an argument beside an open standard input is the probes' own
     typed = [turn for turn in turns if turn.stdin != "open"]
@@ -44,10 +44,10 @@ def test_recorded_turns_are_started_and_resumed(
             person.resumes(turn, handles[turn.mode])
 
 
-def installed(desk: Desk, fp: FakeProcess, contract: EngineContract) -> Path:
+def installed(cli_env: CliEnv, fp: FakeProcess, contract: EngineContract) -> Path:
     """Put an executable on PATH that says its version, in a real process, and is never run for anything else."""
-    desk.path.mkdir()
-    executable = desk.path / contract.executable
+    cli_env.path.mkdir()
+    executable = cli_env.path / contract.executable
     executable.write_text(f"#!/bin/sh\necho '{SAYS.get(contract.engine, '{}').format(contract.version)}'\n")
     executable.chmod(0o755)
     fp.pass_command([str(executable), *contract.version_query.argv])
@@ -58,7 +58,7 @@ def installed(desk: Desk, fp: FakeProcess, contract: EngineContract) -> Path:
 class Person:
     """Somebody who types what was recorded of one release, and looks at what comes of it."""
 
-    desk: Desk
+    cli_env: CliEnv
     fp: FakeProcess
     monkeypatch: pytest.MonkeyPatch
     contract: EngineContract
@@ -66,24 +66,24 @@ class Person:
 
     def starts(self, turn: Turn) -> str:
         """Type a first turn; gives its handle."""
-        asked = ["--prompt-file", self.file(turn), "--mode", turn.mode.value, "--cwd", str(self.desk.root)]
+        asked = ["--prompt-file", self.file(turn), "--mode", turn.mode.value, "--cwd", str(self.cli_env.root)]
         hermetic = self.contract.hermetic
         if hermetic.model in turn.argv:
             asked += ["--model", hermetic.model]
         options = [recorded_place(token) for token in hermetic.options]
         asked += ["--", *options] if set(options) <= set(turn.argv) else []
-        known = {path.stem for path in (self.desk.data / "handles").glob("*.json")}
+        known = {path.stem for path in (self.cli_env.data / "handles").glob("*.json")}
         process = self.plays(turn)
-        said = self.desk.type("start", self.contract.engine, *asked)
-        (handle,) = {path.stem for path in (self.desk.data / "handles").glob("*.json")} - known
+        said = self.cli_env.type("start", self.contract.engine, *asked)
+        (handle,) = {path.stem for path in (self.cli_env.data / "handles").glob("*.json")} - known
         self.looks(turn, handle, said, process)
         return handle
 
     def resumes(self, turn: Turn, handle: str) -> None:
         """Type a later turn of the session that was recorded."""
-        self.desk.change(handle, {"session": {"field": self.contract.handle.field, "value": turn.resumed}})
+        self.cli_env.change(handle, {"session": {"field": self.contract.handle.field, "value": turn.resumed}})
         process = self.plays(turn)
-        said = self.desk.type("resume", "--message-file", self.file(turn), handle)
+        said = self.cli_env.type("resume", "--message-file", self.file(turn), handle)
         if turn.name == "bad-handles/malformed":
             assert (said.code, process.calls) == (2, []), "an id that is none is refused before anything runs"
             return
@@ -91,7 +91,7 @@ class Person:
 
     def file(self, turn: Turn) -> str:
         """Write the prompt to a file; gives its path."""
-        file = self.desk.root / "prompt"
+        file = self.cli_env.root / "prompt"
         file.write_bytes(turn.prompt.encode())
         return str(file)
 
@@ -112,7 +112,7 @@ class Person:
         """Hold what a turn came to against its recording."""
         assert process.call_count() == 1, turn.name
         assert said.code == code_of(turn), (turn.name, said.err)
-        record: dict[str, Any] = json.loads((self.desk.data / "handles" / f"{handle}.json").read_text())
+        record: dict[str, Any] = json.loads((self.cli_env.data / "handles" / f"{handle}.json").read_text())
         assert record["session"]["value"] == (turn.resumed or turn.session), turn.name
         assert record["state"] == state_of(turn), turn.name
         attempt = Path(record["runDirectory"]) / ".turngate" / f"attempt-{record['turns']:03}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.cli_env import Desk, Play
+from tests.reference.cli_env import CliEnv, Play
 
 PLAYS: dict[str, Play] = {
     "codex": d.codex("hi"),
@@ -30,17 +30,17 @@ REFUSED = {
 @pytest.mark.parametrize("engine", PLAYS)
 @pytest.mark.parametrize("after_dashes", [False, True], ids=["word", "after --"])
 def test_a_message_reaches_the_engine_or_is_refused(
-    desk: Desk, subtests: pytest.Subtests, engine: str, *, after_dashes: bool
+    cli_env: CliEnv, subtests: pytest.Subtests, engine: str, *, after_dashes: bool
 ) -> None:
     """Whatever a message looks like, the engine gets it as its prompt, or nothing is run; it is never a flag."""
-    desk.engine(engine, PLAYS[engine])
-    handle = desk.begin(engine)
-    assert desk.type("resume", handle, "plain").code == 0
-    plain = desk.calls(engine)[-1]
+    cli_env.engine(engine, PLAYS[engine])
+    handle = cli_env.begin(engine)
+    assert cli_env.type("resume", handle, "plain").code == 0
+    plain = cli_env.calls(engine)[-1]
     for message in MESSAGES:
-        before = len(desk.calls(engine))
-        said = desk.type("resume", handle, *(("--", message) if after_dashes else (message,)))
-        calls = desk.calls(engine)[before:]
+        before = len(cli_env.calls(engine))
+        said = cli_env.type("resume", handle, *(("--", message) if after_dashes else (message,)))
+        calls = cli_env.calls(engine)[before:]
         with subtests.test(message=message[:12]):
             if message in REFUSED[engine]:
                 assert (said.code, calls) == (2, [])
@@ -66,34 +66,34 @@ def _prompt_in(argv: list[str], stdin: str) -> str:
     "words,message",
     [(("--", "paint", "it"), "paint it"), (("--", "--", "x"), "-- x"), (("--", ""), ""), (("-- x",), "-- x")],
 )
-def test_everything_after_two_dashes_is_the_message(desk: Desk, words: tuple[str, ...], message: str) -> None:
+def test_everything_after_two_dashes_is_the_message(cli_env: CliEnv, words: tuple[str, ...], message: str) -> None:
     """Words after `--` are joined by spaces; a second `--` is one of them."""
-    desk.engine("codex", d.codex("hi"))
-    assert desk.type("resume", desk.begin(), *words).code == 0
-    assert desk.calls()[1]["stdin"] == message
+    cli_env.engine("codex", d.codex("hi"))
+    assert cli_env.type("resume", cli_env.begin(), *words).code == 0
+    assert cli_env.calls()[1]["stdin"] == message
 
 
 @pytest.mark.parametrize("words", [(), ("--",), ("paint", "it"), ("paint", "--", "it")])
-def test_a_message_that_is_missing_or_not_quoted_is_refused(desk: Desk, words: tuple[str, ...]) -> None:
+def test_a_message_that_is_missing_or_not_quoted_is_refused(cli_env: CliEnv, words: tuple[str, ...]) -> None:
     """Without a message, and with two words that are not behind `--`, nothing is run."""
-    desk.engine("codex", d.codex("hi"))
-    said = desk.type("resume", desk.begin(), *words)
-    assert (said.code, "MESSAGE is" in said.err, len(desk.calls())) == (2, True, 1)
+    cli_env.engine("codex", d.codex("hi"))
+    said = cli_env.type("resume", cli_env.begin(), *words)
+    assert (said.code, "MESSAGE is" in said.err, len(cli_env.calls())) == (2, True, 1)
 
 
-def test_a_message_that_is_no_text_is_refused(desk: Desk) -> None:
+def test_a_message_that_is_no_text_is_refused(cli_env: CliEnv) -> None:
     """Bytes that are no UTF-8 can't reach an engine unaltered."""
-    desk.engine("codex", d.codex("hi"))
-    said = desk.type("resume", desk.begin(), "\udcff")
+    cli_env.engine("codex", d.codex("hi"))
+    said = cli_env.type("resume", cli_env.begin(), "\udcff")
     assert (said.code, "not valid Unicode" in said.err) == (2, True)
 
 
-def test_json_before_the_handle_is_ours_and_after_it_the_message(desk: Desk) -> None:
+def test_json_before_the_handle_is_ours_and_after_it_the_message(cli_env: CliEnv) -> None:
     """Options of turngate stand before the handle."""
-    desk.engine("codex", d.codex("hi"))
-    handle = desk.begin()
-    assert json.loads(desk.type("resume", "--json", handle, "--json").out) == desk.record(handle)
-    assert desk.calls()[1]["stdin"] == "--json"
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    assert json.loads(cli_env.type("resume", "--json", handle, "--json").out) == cli_env.record(handle)
+    assert cli_env.calls()[1]["stdin"] == "--json"
 
 
 @pytest.mark.parametrize(
@@ -105,191 +105,193 @@ def test_json_before_the_handle_is_ours_and_after_it_the_message(desk: Desk) -> 
         ("iflow", ["--default", "--resume", d.IFLOW_SESSION]),
     ],
 )
-def test_the_engines_own_resume_is_executed_in_the_same_directory(desk: Desk, engine: str, argv: list[str]) -> None:
+def test_the_engines_own_resume_is_executed_in_the_same_directory(
+    cli_env: CliEnv, engine: str, argv: list[str]
+) -> None:
     """The second call is the native resume of the session, where the first one ran."""
-    desk.engine(engine, PLAYS[engine])
-    handle = desk.begin(engine)
-    assert desk.type("resume", handle, "go on").code == 0
-    first, second = desk.calls(engine)
+    cli_env.engine(engine, PLAYS[engine])
+    handle = cli_env.begin(engine)
+    assert cli_env.type("resume", handle, "go on").code == 0
+    first, second = cli_env.calls(engine)
     assert second["argv"] == argv
-    assert second["cwd"] == first["cwd"] == desk.record(handle)["runDirectory"]
+    assert second["cwd"] == first["cwd"] == cli_env.record(handle)["runDirectory"]
 
 
-def test_the_record_is_updated(desk: Desk) -> None:
+def test_the_record_is_updated(cli_env: CliEnv) -> None:
     """A resume counts the turn, renews time and state, and keeps all else."""
-    desk.engine("codex", d.codex("hi"), [*d.codex(), ["exit", 1]])
-    handle = desk.begin("codex", "--model", "m", "hello", "--", "--add-dir", "x")
-    before = desk.record(handle)
-    assert desk.type("resume", handle, "go on").code == 1
-    after = desk.record(handle)
+    cli_env.engine("codex", d.codex("hi"), [*d.codex(), ["exit", 1]])
+    handle = cli_env.begin("codex", "--model", "m", "hello", "--", "--add-dir", "x")
+    before = cli_env.record(handle)
+    assert cli_env.type("resume", handle, "go on").code == 1
+    after = cli_env.record(handle)
     assert after["updatedAt"] > before["updatedAt"]
     assert after | {"updatedAt": before["updatedAt"]} == before | {"turns": 2, "state": "failed"}
 
 
-def test_a_cwd_is_kept(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cwd_is_kept(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """A resume runs where --cwd said, from wherever it is typed."""
-    desk.engine("codex", d.codex("hi"))
-    (desk.root / "project").mkdir()
-    handle = desk.begin("codex", "--cwd", "project", "hello")
+    cli_env.engine("codex", d.codex("hi"))
+    (cli_env.root / "project").mkdir()
+    handle = cli_env.begin("codex", "--cwd", "project", "hello")
     monkeypatch.chdir("/")
-    assert desk.type("resume", handle, "go on").code == 0
-    assert desk.calls()[1]["cwd"] == str(desk.root / "project")
+    assert cli_env.type("resume", handle, "go on").code == 0
+    assert cli_env.calls()[1]["cwd"] == str(cli_env.root / "project")
 
 
-def test_options_with_values_survive_whole(desk: Desk) -> None:
+def test_options_with_values_survive_whole(cli_env: CliEnv) -> None:
     """`--model x` stays two tokens, and stands before the subcommand, where the engine takes it."""
-    desk.engine("codex", d.codex("hi"))
-    handle = desk.begin("codex", "hello", "--", "--model", "x", "--add-dir=/a b", "-c", "a=1")
-    assert desk.record(handle)["launch"]["args"] == ["--model", "x", "--add-dir=/a b", "-c", "a=1"]
-    assert desk.type("resume", handle, "go on").code == 0
-    argv = desk.calls()[1]["argv"]
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin("codex", "hello", "--", "--model", "x", "--add-dir=/a b", "-c", "a=1")
+    assert cli_env.record(handle)["launch"]["args"] == ["--model", "x", "--add-dir=/a b", "-c", "a=1"]
+    assert cli_env.type("resume", handle, "go on").code == 0
+    argv = cli_env.calls()[1]["argv"]
     assert argv[3 : argv.index("resume")] == ["--model", "x", "--add-dir=/a b", "-c", "a=1"]
 
 
-def test_our_own_model_option_is_kept(desk: Desk) -> None:
+def test_our_own_model_option_is_kept(cli_env: CliEnv) -> None:
     """A model that was chosen by --model is asked for again."""
-    desk.engine("codex", d.codex("hi"))
-    handle = desk.begin("codex", "--model", "m", "hello")
-    assert desk.type("resume", handle, "go on").code == 0
-    assert all(call["argv"][3:5] == ["--model", "m"] for call in desk.calls())
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin("codex", "--model", "m", "hello")
+    assert cli_env.type("resume", handle, "go on").code == 0
+    assert all(call["argv"][3:5] == ["--model", "m"] for call in cli_env.calls())
 
 
-def test_options_that_a_resume_may_not_carry_are_left_out(desk: Desk) -> None:
+def test_options_that_a_resume_may_not_carry_are_left_out(cli_env: CliEnv) -> None:
     """Gemini refuses --session-id beside --resume, so it is passed once and stays in the record."""
-    desk.engine("gemini", d.gemini("hi"))
-    handle = desk.begin("gemini", "hello", "--", "--session-id", d.SESSION)
-    assert desk.type("resume", handle, "go on").code == 0
-    assert ["--session-id" in call["argv"] for call in desk.calls("gemini")] == [True, False]
+    cli_env.engine("gemini", d.gemini("hi"))
+    handle = cli_env.begin("gemini", "hello", "--", "--session-id", d.SESSION)
+    assert cli_env.type("resume", handle, "go on").code == 0
+    assert ["--session-id" in call["argv"] for call in cli_env.calls("gemini")] == [True, False]
 
 
-def test_an_auto_flag_in_a_record_is_refused(desk: Desk) -> None:
+def test_an_auto_flag_in_a_record_is_refused(cli_env: CliEnv) -> None:
     """A record that someone changed can't widen what mode interactive may do."""
-    desk.engine("codex", d.codex("hi"))
-    handle = desk.begin()
-    desk.change(handle, {"launch": desk.record(handle)["launch"] | {"args": ["--yolo"]}})
-    assert desk.type("resume", handle, "go on").code == 2
-    assert len(desk.calls()) == 1
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    cli_env.change(handle, {"launch": cli_env.record(handle)["launch"] | {"args": ["--yolo"]}})
+    assert cli_env.type("resume", handle, "go on").code == 2
+    assert len(cli_env.calls()) == 1
 
 
-def test_another_session_is_told_and_the_old_one_kept(desk: Desk) -> None:
+def test_another_session_is_told_and_the_old_one_kept(cli_env: CliEnv) -> None:
     """An id that differs from the one asked for ends with 4; the record keeps the old id."""
-    desk.engine("codex", d.codex("hi"), d.codex("Who are you?", session=d.OTHER))
-    handle = desk.begin()
-    said = desk.type("resume", handle, "go on")
+    cli_env.engine("codex", d.codex("hi"), d.codex("Who are you?", session=d.OTHER))
+    handle = cli_env.begin()
+    said = cli_env.type("resume", handle, "go on")
     assert said.code == 4
     assert f"asked for session {d.SESSION}, but {d.OTHER} came back" in said.err
-    record = desk.record(handle)
+    record = cli_env.record(handle)
     assert (record["session"]["value"], record["state"]) == (d.SESSION, "failed")
 
 
-def test_a_good_end_without_an_id_is_not_taken_for_the_session(desk: Desk) -> None:
+def test_a_good_end_without_an_id_is_not_taken_for_the_session(cli_env: CliEnv) -> None:
     """An engine that ends well but says no id may have begun afresh, so it is told like another session."""
-    desk.engine("codex", d.codex("hi"), d.codex("Who are you?", session=None))
-    handle = desk.begin()
-    said = desk.type("resume", handle, "go on")
+    cli_env.engine("codex", d.codex("hi"), d.codex("Who are you?", session=None))
+    handle = cli_env.begin()
+    said = cli_env.type("resume", handle, "go on")
     assert said.code == 4
     assert "no record of stdout has thread_id" in said.err
-    assert desk.record(handle)["session"]["value"] == d.SESSION
+    assert cli_env.record(handle)["session"]["value"] == d.SESSION
 
 
-def test_iflow_begins_afresh_with_exit_code_0_and_is_found_out(desk: Desk) -> None:
+def test_iflow_begins_afresh_with_exit_code_0_and_is_found_out(cli_env: CliEnv) -> None:
     """By its recordings iFlow answers a dead session with a new one: told, exit code 4, the record keeps the old id."""
-    desk.engine("iflow", *(d.recorded(turn) for turn in ("main-first", "main-again", "bad-handles-dead")))
-    handle = desk.begin("iflow")
-    alive = desk.record(handle)["session"]
-    assert desk.type("resume", handle, "blue").code == 0
-    said = desk.type("resume", handle, "blue")
+    cli_env.engine("iflow", *(d.recorded(turn) for turn in ("main-first", "main-again", "bad-handles-dead")))
+    handle = cli_env.begin("iflow")
+    alive = cli_env.record(handle)["session"]
+    assert cli_env.type("resume", handle, "blue").code == 0
+    said = cli_env.type("resume", handle, "blue")
     assert said.code == 4
     (fresh,) = re.findall(r"session-[0-9a-f]{8}[0-9a-f-]+", str(d.recorded("bad-handles-dead")))
     assert f"{fresh} came back" in said.err
-    assert desk.record(handle)["session"] == alive
+    assert cli_env.record(handle)["session"] == alive
 
 
-def test_iflow_without_an_answer_has_failed(desk: Desk) -> None:
+def test_iflow_without_an_answer_has_failed(cli_env: CliEnv) -> None:
     """By its recordings iFlow exits with 0 when its backend is away; that is told and recorded."""
-    desk.engine("iflow", d.recorded("backend-away-first"))
-    said = desk.type("start", "iflow", "hello")
+    cli_env.engine("iflow", d.recorded("backend-away-first"))
+    said = cli_env.type("start", "iflow", "hello")
     assert "iflow exited with 0, but gave no answer" in said.err
-    assert desk.only_record()["state"] == "failed"
+    assert cli_env.only_record()["state"] == "failed"
 
 
-def test_a_missing_record_is_named(desk: Desk) -> None:
+def test_a_missing_record_is_named(cli_env: CliEnv) -> None:
     """A handle that nothing is known of ends with 2, says where it was looked for and what to do."""
-    said = desk.type("resume", "zzzzzzzz", "go on")
+    said = cli_env.type("resume", "zzzzzzzz", "go on")
     assert said.code == 2
-    assert f"no handle 'zzzzzzzz' in {desk.data / 'handles'}" in said.err
+    assert f"no handle 'zzzzzzzz' in {cli_env.data / 'handles'}" in said.err
     assert "turngate handles" in said.err
 
 
 @pytest.mark.parametrize("handle", ["", "../../x", "*", "abc/", "ABCDEFGH"])
-def test_what_is_no_handle_is_none(desk: Desk, handle: str) -> None:
+def test_what_is_no_handle_is_none(cli_env: CliEnv, handle: str) -> None:
     """A handle is never taken for a pattern or a path."""
-    desk.engine("codex", d.codex("hi"))
-    desk.begin()
-    assert desk.type("resume", handle, "go on").code == 2
-    assert len(desk.calls()) == 1
+    cli_env.engine("codex", d.codex("hi"))
+    cli_env.begin()
+    assert cli_env.type("resume", handle, "go on").code == 2
+    assert len(cli_env.calls()) == 1
 
 
 @pytest.mark.parametrize("value", [None, ""], ids=["null", "empty"])
-def test_a_conversation_without_session_is_not_resumed(desk: Desk, value: str | None) -> None:
+def test_a_conversation_without_session_is_not_resumed(cli_env: CliEnv, value: str | None) -> None:
     """A null session ends with 2, and says what to look at and what to do; an empty one is no different."""
-    desk.engine("codex", d.codex("hi", session=None))
-    handle = d.handle_in(desk.type("start", "codex", "hello").err)
-    desk.change(handle, {"session": {"field": "thread_id" if value == "" else None, "value": value}})
-    said = desk.type("resume", handle, "go on")
+    cli_env.engine("codex", d.codex("hi", session=None))
+    handle = d.handle_in(cli_env.type("start", "codex", "hello").err)
+    cli_env.change(handle, {"session": {"field": "thread_id" if value == "" else None, "value": value}})
+    said = cli_env.type("resume", handle, "go on")
     assert said.code == 2
     assert "has no session to resume" in said.err
     assert "start anew: turngate start codex" in said.err
-    assert len(desk.calls()) == 1
+    assert len(cli_env.calls()) == 1
 
 
-def test_an_engine_that_is_not_installed_is_named(desk: Desk) -> None:
+def test_an_engine_that_is_not_installed_is_named(cli_env: CliEnv) -> None:
     """Without the executable on PATH both commands end with 2 and say how to install it; the record stays."""
-    desk.engine("codex", d.codex("hi"))
-    handle = desk.begin()
-    before = desk.record(handle)
-    (desk.path / "codex").unlink()
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    before = cli_env.record(handle)
+    (cli_env.path / "codex").unlink()
     for words in (("resume", handle, "go on"), ("start", "codex", "hello")):
-        said = desk.type(*words)
+        said = cli_env.type(*words)
         assert said.code == 2
         assert "Codex CLI is not installed: no codex on PATH" in said.err
         assert "npm install --global @openai/codex" in said.err
-    assert desk.only_record() == before
+    assert cli_env.only_record() == before
 
 
-def test_an_engine_without_contract_is_named(desk: Desk) -> None:
+def test_an_engine_without_contract_is_named(cli_env: CliEnv) -> None:
     """A name that no contract knows ends with 2, with those that there are."""
-    said = desk.type("start", "nosuch", "hello")
+    said = cli_env.type("start", "nosuch", "hello")
     assert (said.code, "codex, gemini, iflow, opencode" in said.err) == (2, True)
 
 
 @pytest.mark.parametrize("which", ["runDirectory", "cwd"])
-def test_a_directory_that_is_gone_is_named(desk: Desk, which: str) -> None:
+def test_a_directory_that_is_gone_is_named(cli_env: CliEnv, which: str) -> None:
     """Without the run directory, or the one that --cwd named, nothing is run."""
-    desk.engine("codex", d.codex("hi"))
-    (desk.root / "project").mkdir()
-    handle = desk.begin("codex", "--cwd", "project", "hello")
-    record = desk.record(handle)
+    cli_env.engine("codex", d.codex("hi"))
+    (cli_env.root / "project").mkdir()
+    handle = cli_env.begin("codex", "--cwd", "project", "hello")
+    record = cli_env.record(handle)
     gone = Path(record["runDirectory"] if which == "runDirectory" else record["launch"]["cwd"])
     shutil.rmtree(gone)
-    said = desk.type("resume", handle, "go on")
+    said = cli_env.type("resume", handle, "go on")
     assert said.code == 2
     assert f"the directory {gone} of {handle} is gone" in said.err
     assert "put it back, or start anew" in said.err
-    assert desk.record(handle) == record
+    assert cli_env.record(handle) == record
 
 
 def test_a_prefix_is_enough_and_an_ambiguous_one_lists_the_candidates(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+    cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A handle may be shortened as long as one alone begins so."""
-    desk.engine("codex", d.codex("hi"))
+    cli_env.engine("codex", d.codex("hi"))
     drawn = iter("aaaaaaaa" + "aaaaaabb")
     monkeypatch.setattr("secrets.choice", lambda _: next(drawn))
-    desk.begin()
-    desk.begin()
-    said = desk.type("resume", "aaaa", "go on")
+    cli_env.begin()
+    cli_env.begin()
+    said = cli_env.type("resume", "aaaa", "go on")
     assert said.code == 2
     assert "'aaaa' may be any of aaaaaaaa, aaaaaabb" in said.err
-    assert desk.type("resume", "aaaaaab", "go on").code == 0
-    assert desk.record("aaaaaabb")["turns"] == 2
+    assert cli_env.type("resume", "aaaaaab", "go on").code == 0
+    assert cli_env.record("aaaaaabb")["turns"] == 2

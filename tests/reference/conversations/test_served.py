@@ -10,8 +10,8 @@ import psutil
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.cli_env import Desk, Said
-from tests.reference.server_env import ASK, House, final
+from tests.reference.cli_env import CliEnv, Said
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.process import is_alive
 from turngate_reference.conversations import served
 from turngate_reference.server.api_errors import ApiError
@@ -35,109 +35,109 @@ def handle_of(run_id: str) -> str:
     return run_id[-8:]
 
 
-def resumed(desk: Desk, run_id: str, message: str = "blue") -> Said:
+def resumed(cli_env: CliEnv, run_id: str, message: str = "blue") -> Said:
     """Resume a run at the terminal."""
-    return desk.type("resume", handle_of(run_id), message)
+    return cli_env.type("resume", handle_of(run_id), message)
 
 
-def told(house: House, run_id: str, after: int = 0) -> list[tuple[str, Any]]:
+def told(server_env: ServerEnv, run_id: str, after: int = 0) -> list[tuple[str, Any]]:
     """List the events of a run, each with what tells it from others of its type."""
-    found = runs.events(house.server.store, run_id, after, 1000)
+    found = runs.events(server_env.server.store, run_id, after, 1000)
     return [(each.type, each.data.get("state") or each.data.get("turn_index")) for each in found]
 
 
-def change(house: House, run_id: str, **columns: Any) -> None:
+def change(server_env: ServerEnv, run_id: str, **columns: Any) -> None:
     """Change a run in the store."""
-    with house.server.store.writing() as connection:
+    with server_env.server.store.writing() as connection:
         runs.change(connection, run_id, **columns)
 
 
-def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(house: House) -> None:
+def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: ServerEnv) -> None:
     """The question is closed, the same session goes on where turn 1 ran, and clients of the server see every step."""
-    house.desk.engine("codex", d.codex(ASK), d.codex("Painting.", final(colour="blue")))
-    run_id, question = house.ask(engine_options=["-c", "a=1"])
-    last = runs.events(house.server.store, run_id, 0, 1000)[-1].id
-    said = resumed(house.desk, run_id)
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex("Painting.", final(colour="blue")))
+    run_id, question = server_env.ask(engine_options=["-c", "a=1"])
+    last = runs.events(server_env.server.store, run_id, 0, 1000)[-1].id
+    said = resumed(server_env.cli_env, run_id)
     assert said.code == 0, said.err
     assert said.out == 'Painting.\n{\n  "colour": "blue"\n}\n'
     assert f"the run {run_id} has succeeded" in said.err
-    run = house.run(run_id)
+    run = server_env.run(run_id)
     assert (run.state, run.turn_index, run.final_data) == (State.SUCCEEDED, 2, {"colour": "blue"})
     assert (run.pending_interaction_id, run.process) == (None, None)
-    answered = runs.question(house.server.store, question.interaction_id)
+    answered = runs.question(server_env.server.store, question.interaction_id)
     assert answered
     assert answered.response == "blue"
-    assert told(house, run_id, last) == [
+    assert told(server_env, run_id, last) == [
         ("reply", None), ("state", "running"), ("turn.started", 2), ("text", 2), ("text", 2), ("turn.ended", 2),
         ("state", "succeeded"),
     ]  # fmt: skip
-    first, second = house.desk.calls()
+    first, second = server_env.cli_env.calls()
     assert second["argv"] == ["exec", "--json", "--skip-git-repo-check", "-c", "a=1", "resume", d.SESSION, "-"]
     assert second["cwd"] == first["cwd"] == str(run.cwd)
     assert second["stdin"].startswith("The user's reply:\n\nblue\n\n")
-    assert house.desk.record(handle_of(run_id))["state"] == "answered"
+    assert server_env.cli_env.record(handle_of(run_id))["state"] == "answered"
     with pytest.raises(ApiError, match="NOT_WAITING"):
-        house.reply(run_id, question)
+        server_env.reply(run_id, question)
 
 
-def test_no_server_is_needed_and_the_next_one_goes_on(closed_house: House) -> None:
+def test_no_server_is_needed_and_the_next_one_goes_on(closed_server_env: ServerEnv) -> None:
     """A question that a terminal's turn ends with waits for the next server, which resumes the same session."""
-    house = closed_house
-    house.keep_session()
-    house.desk.engine("codex", d.codex(ASK), d.codex(ASK), d.codex(final(x=1)))
-    with house.opened():
-        run_id, _ = house.ask()
-    said = resumed(house.desk, run_id)
+    server_env = closed_server_env
+    server_env.keep_session()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(ASK), d.codex(final(x=1)))
+    with server_env.opened():
+        run_id, _ = server_env.ask()
+    said = resumed(server_env.cli_env, run_id)
     assert (said.code, "? Which colour?" in said.out) == (0, True)
     assert f"{run_id} waits for the next reply" in said.err
-    with house.opened():
-        assert house.run(run_id).state is State.WAITING_USER
-        house.reply(run_id, house.question(run_id))
-        assert house.wait(run_id, State.SUCCEEDED).turn_index == 3
-    assert [d.SESSION in call["argv"] for call in house.desk.calls()] == [False, True, True]
+    with server_env.opened():
+        assert server_env.run(run_id).state is State.WAITING_USER
+        server_env.reply(run_id, server_env.question(run_id))
+        assert server_env.wait(run_id, State.SUCCEEDED).turn_index == 3
+    assert [d.SESSION in call["argv"] for call in server_env.cli_env.calls()] == [False, True, True]
 
 
 @pytest.mark.parametrize("end", ["succeeded", "failed", "canceled"])
-def test_a_run_that_has_ended_is_continued_as_a_conversation(house: House, end: str) -> None:
+def test_a_run_that_has_ended_is_continued_as_a_conversation(server_env: ServerEnv, end: str) -> None:
     """The message goes as it is into the run's session and directory; the API goes on to show how the run ended."""
     bad = [*d.codex(), ["exit", 1]]
-    house.desk.engine(
+    server_env.cli_env.engine(
         "codex", d.codex(ASK), *([bad] if end == "failed" else [d.codex(final(x=1))] * (end == "succeeded")),
         d.codex("It dries.", more=[["env", "HOME"]]), d.codex("Dry."),
     )  # fmt: skip
-    run_id, question = house.ask()
+    run_id, question = server_env.ask()
     if end == "canceled":
-        house.server.commands.cancel(run_id)
+        server_env.server.commands.cancel(run_id)
     else:
-        house.reply(run_id, question)
-    run = house.wait(run_id, State(end))
-    said = resumed(house.desk, run_id, "Is it dry?")
+        server_env.reply(run_id, question)
+    run = server_env.wait(run_id, State(end))
+    said = resumed(server_env.cli_env, run_id, "Is it dry?")
     assert (said.code, said.out) == (0, "It dries.\n"), said.err
     assert "had ended before, and does not show this turn" in said.err
-    assert house.run(run_id) == run
-    *_, call = house.desk.calls()
+    assert server_env.run(run_id) == run
+    *_, call = server_env.cli_env.calls()
     assert (call["stdin"], call["cwd"]) == ("Is it dry?", str(run.cwd))
-    record = house.desk.record(handle_of(run_id))
+    record = server_env.cli_env.record(handle_of(run_id))
     assert (record["state"], record["turns"]) == ("answered", run.turn_index + 1)
     traces = run.run_directory / ".turngate" / f"attempt-{run.turn_index + 1:03}"
-    assert (traces / "stderr").read_text() == f"HOME={house.settings.env['HOME']}\n"
-    assert resumed(house.desk, run_id, "Now?").out == "Dry.\n"
-    assert house.desk.record(handle_of(run_id))["turns"] == run.turn_index + 2
+    assert (traces / "stderr").read_text() == f"HOME={server_env.settings.env['HOME']}\n"
+    assert resumed(server_env.cli_env, run_id, "Now?").out == "Dry.\n"
+    assert server_env.cli_env.record(handle_of(run_id))["turns"] == run.turn_index + 2
 
 
-def test_no_auto_flag_is_passed_on_any_path(house: House) -> None:
+def test_no_auto_flag_is_passed_on_any_path(server_env: ServerEnv) -> None:
     """A record that somebody changed widens nothing: the store rules a waiting run, and the contract an ended one."""
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)), d.codex("hi"))
-    run_id, _ = house.ask()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)), d.codex("hi"))
+    run_id, _ = server_env.ask()
     handle = handle_of(run_id)
-    launch = house.desk.record(handle)["launch"]
-    house.desk.change(handle, {"launch": launch | {"args": ["--yolo"], "mode": "auto"}})
-    assert resumed(house.desk, run_id).code == 0
-    house.desk.change(handle, {"launch": launch | {"args": ["--yolo"]}, "turns": 9})
-    assert resumed(house.desk, run_id).code == 2
-    house.desk.change(handle, {"launch": launch})
-    assert resumed(house.desk, run_id).code == 0
-    calls = house.desk.calls()
+    launch = server_env.cli_env.record(handle)["launch"]
+    server_env.cli_env.change(handle, {"launch": launch | {"args": ["--yolo"], "mode": "auto"}})
+    assert resumed(server_env.cli_env, run_id).code == 0
+    server_env.cli_env.change(handle, {"launch": launch | {"args": ["--yolo"]}, "turns": 9})
+    assert resumed(server_env.cli_env, run_id).code == 2
+    server_env.cli_env.change(handle, {"launch": launch})
+    assert resumed(server_env.cli_env, run_id).code == 0
+    calls = server_env.cli_env.calls()
     assert len(calls) == 3
     assert not AUTO & {word for call in calls for word in call["argv"]}
 
@@ -152,90 +152,90 @@ def test_no_auto_flag_is_passed_on_any_path(house: House) -> None:
     ],
 )
 def test_what_can_not_be_continued_is_refused_with_the_reason(
-    house: House, state: State, profile: dict[str, Any] | None, why: str
+    server_env: ServerEnv, state: State, profile: dict[str, Any] | None, why: str
 ) -> None:
     """Queued, running and sticky runs are left to the server; nothing is run, and nothing changes."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, _ = house.ask()
-    house.server.dispatcher.close()
-    change(house, run_id, **({"profile": profile} if profile else {}))
-    with house.server.store.writing() as connection:
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    server_env.server.dispatcher.close()
+    change(server_env, run_id, **({"profile": profile} if profile else {}))
+    with server_env.server.store.writing() as connection:
         connection.execute("UPDATE runs SET state = ? WHERE run_id = ?", (state, run_id))
-    before = house.run(run_id), house.desk.record(handle_of(run_id))
-    said = resumed(house.desk, run_id)
-    assert (said.code, len(house.desk.calls())) == (2, 1)
+    before = server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))
+    said = resumed(server_env.cli_env, run_id)
+    assert (said.code, len(server_env.cli_env.calls())) == (2, 1)
     assert f"{handle_of(run_id)} can't be continued now: {why}" in said.err
-    assert (house.run(run_id), house.desk.record(handle_of(run_id))) == before
+    assert (server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))) == before
 
 
-def test_a_run_without_a_turn_has_a_record_too(house: House) -> None:
+def test_a_run_without_a_turn_has_a_record_too(server_env: ServerEnv) -> None:
     """The handle that a creation answers with is known at once, and the list tells how each run stands."""
-    house.desk.engine("codex", d.codex(ASK, more=[["meet"]]), d.codex(final(x=1)))
-    running = house.create(execution_mode="interactive")
-    house.desk.meet()
-    assert listed(house.desk) == {handle_of(running): "unfinished"}
-    house.desk.release()
-    question = house.question(running)
-    assert listed(house.desk) == {handle_of(running): "asked"}
-    house.server.dispatcher.close()
-    queued = house.create()
-    house.reply(running, question)
-    assert listed(house.desk) == {handle_of(queued): "queued", handle_of(running): "queued"}
-    house.server.commands.cancel(running)
-    assert list(listed(house.desk)) == [handle_of(running), handle_of(queued)]
-    shown = json.loads(house.desk.type("handles", "show", handle_of(running)).out)
+    server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]), d.codex(final(x=1)))
+    running = server_env.create(execution_mode="interactive")
+    server_env.cli_env.meet()
+    assert listed(server_env.cli_env) == {handle_of(running): "unfinished"}
+    server_env.cli_env.release()
+    question = server_env.question(running)
+    assert listed(server_env.cli_env) == {handle_of(running): "asked"}
+    server_env.server.dispatcher.close()
+    queued = server_env.create()
+    server_env.reply(running, question)
+    assert listed(server_env.cli_env) == {handle_of(queued): "queued", handle_of(running): "queued"}
+    server_env.server.commands.cancel(running)
+    assert list(listed(server_env.cli_env)) == [handle_of(running), handle_of(queued)]
+    shown = json.loads(server_env.cli_env.type("handles", "show", handle_of(running)).out)
     assert (shown["state"], shown["turns"], shown["served"]) == ("canceled", 1, True)
 
 
-def listed(desk: Desk) -> dict[str, str]:
+def listed(cli_env: CliEnv) -> dict[str, str]:
     """List the handles with their states, as the command does."""
-    lines = desk.type("handles").out.splitlines()
+    lines = cli_env.type("handles").out.splitlines()
     return {line.split()[0]: line.split()[4] for line in lines}
 
 
-def refused_early(house: House, run_id: str, why: str, message: str = "blue") -> None:
+def refused_early(server_env: ServerEnv, run_id: str, why: str, message: str = "blue") -> None:
     """See a reply refused before anything has changed."""
-    said = resumed(house.desk, run_id, message)
+    said = resumed(server_env.cli_env, run_id, message)
     assert (said.code, why in said.err) == (2, True), said
-    assert house.run(run_id).state is State.WAITING_USER
-    assert len(house.desk.calls()) == 1
+    assert server_env.run(run_id).state is State.WAITING_USER
+    assert len(server_env.cli_env.calls()) == 1
 
 
-def test_what_is_known_to_go_wrong_is_refused_before_the_reply_is_taken(house: House) -> None:
+def test_what_is_known_to_go_wrong_is_refused_before_the_reply_is_taken(server_env: ServerEnv) -> None:
     """An empty reply, a session that is gone, and an engine that is gone leave the run waiting."""
-    executable = house.desk.engine("codex", d.codex(ASK))
-    run_id, _ = house.ask()
-    refused_early(house, run_id, "the reply is empty", " ")
-    house.keep_session().unlink()
-    refused_early(house, run_id, "session store does not hold")
-    house.keep_session()
+    executable = server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    refused_early(server_env, run_id, "the reply is empty", " ")
+    server_env.keep_session().unlink()
+    refused_early(server_env, run_id, "session store does not hold")
+    server_env.keep_session()
     executable.write_text("#!/no/such/interpreter\n")
-    refused_early(house, run_id, "was not started")
+    refused_early(server_env, run_id, "was not started")
     executable.unlink()
-    refused_early(house, run_id, "Codex CLI is not installed")
+    refused_early(server_env, run_id, "Codex CLI is not installed")
 
 
-def test_a_reply_over_http_that_comes_first_wins(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reply_over_http_that_comes_first_wins(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """A terminal that finds the question closed when it would take it sends nothing."""
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
-    run_id, question = house.ask()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
     claim = transitions.claim_at_terminal
 
     def late(*args: Any) -> Any:
-        house.reply(run_id, question, "red")
+        server_env.reply(run_id, question, "red")
         return claim(*args)
 
     monkeypatch.setattr(transitions, "claim_at_terminal", late)
-    said = resumed(house.desk, run_id)
+    said = resumed(server_env.cli_env, run_id)
     assert (said.code, "somebody else was first" in said.err) == (2, True)
-    house.wait(run_id, State.SUCCEEDED)
-    assert [call["stdin"].split("\n\n")[1] for call in house.desk.calls()[1:]] == ["red"]
+    server_env.wait(run_id, State.SUCCEEDED)
+    assert [call["stdin"].split("\n\n")[1] for call in server_env.cli_env.calls()[1:]] == ["red"]
 
 
-def test_one_of_a_terminal_and_http_wins_whoever_it_is(house: House) -> None:
+def test_one_of_a_terminal_and_http_wins_whoever_it_is(server_env: ServerEnv) -> None:
     """Both at once, several times: one turn for each question, and the other one is told."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, question = house.ask()
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, question = server_env.ask()
     for turn in range(2, 8):
         refused: list[ApiError] = []
         together = threading.Barrier(2)
@@ -243,178 +243,178 @@ def test_one_of_a_terminal_and_http_wins_whoever_it_is(house: House) -> None:
         def over_http(pending: Any = question, refused: list[ApiError] = refused, together: Any = together) -> None:
             together.wait()
             try:
-                house.reply(run_id, pending, "http")
+                server_env.reply(run_id, pending, "http")
             except ApiError as late:
                 refused.append(late)
 
         thread = threading.Thread(target=over_http)
         thread.start()
         together.wait()
-        said = resumed(house.desk, run_id, "terminal")
+        said = resumed(server_env.cli_env, run_id, "terminal")
         thread.join()
-        question = house.question(run_id)
-        assert (house.run(run_id).turn_index, len(house.desk.calls())) == (turn, turn)
+        question = server_env.question(run_id)
+        assert (server_env.run(run_id).turn_index, len(server_env.cli_env.calls())) == (turn, turn)
         assert [said.code == 0] == [bool(refused)], said
         winner = "terminal" if refused else "http"
-        assert house.desk.calls()[-1]["stdin"].split("\n\n")[1] == winner
+        assert server_env.cli_env.calls()[-1]["stdin"].split("\n\n")[1] == winner
 
 
-def test_a_cancel_over_http_ends_the_turn_of_a_terminal(house: House) -> None:
+def test_a_cancel_over_http_ends_the_turn_of_a_terminal(server_env: ServerEnv) -> None:
     """The terminal ends its engine, says so with 130, and the run is canceled when the engine is gone."""
-    house.desk.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
-    run_id, _ = house.ask()
-    terminal = house.desk.spawn("resume", handle_of(run_id), "blue")
-    engine = psutil.Process(house.desk.meet())
-    assert house.run(run_id).state is State.RUNNING
-    assert house.server.commands.cancel(run_id)["state"] == "running"
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
+    run_id, _ = server_env.ask()
+    terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
+    engine = psutil.Process(server_env.cli_env.meet())
+    assert server_env.run(run_id).state is State.RUNNING
+    assert server_env.server.commands.cancel(run_id)["state"] == "running"
     _, err = terminal.communicate(timeout=60)
-    assert house.run(run_id).state is State.CANCELED
+    assert server_env.run(run_id).state is State.CANCELED
     assert not is_alive(engine)
     assert (terminal.returncode, f"{run_id} was canceled" in err) == (130, True)
 
 
-def test_an_interrupted_terminal_settles_its_run(house: House) -> None:
+def test_an_interrupted_terminal_settles_its_run(server_env: ServerEnv) -> None:
     """SIGTERM ends the engine, and the run fails with the reason; its conversation can go on."""
-    house.desk.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]), d.codex("b"))
-    run_id, _ = house.ask()
-    terminal = house.desk.spawn("resume", handle_of(run_id), "blue")
-    house.desk.meet()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]), d.codex("b"))
+    run_id, _ = server_env.ask()
+    terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
+    server_env.cli_env.meet()
     terminal.send_signal(signal.SIGTERM)
     terminal.communicate(timeout=60)
-    assert (terminal.returncode, house.failed(run_id)["code"]) == (130, "TERMINAL_INTERRUPTED")
-    assert resumed(house.desk, run_id, "go on").out == "b\n"
+    assert (terminal.returncode, server_env.failed(run_id)["code"]) == (130, "TERMINAL_INTERRUPTED")
+    assert resumed(server_env.cli_env, run_id, "go on").out == "b\n"
 
 
-def test_a_running_server_settles_the_turn_of_a_killed_terminal(house: House) -> None:
+def test_a_running_server_settles_the_turn_of_a_killed_terminal(server_env: ServerEnv) -> None:
     """The engine that it left is ended, and the run fails with the reason."""
-    house.desk.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
-    run_id, _ = house.ask()
-    engine = kill_terminal(house, run_id)
-    assert house.failed(run_id)["code"] == "TERMINAL_INTERRUPTED"
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]))
+    run_id, _ = server_env.ask()
+    engine = kill_terminal(server_env, run_id)
+    assert server_env.failed(run_id)["code"] == "TERMINAL_INTERRUPTED"
     assert not is_alive(engine)
-    assert told(house, run_id)[-2:] == [("turn.ended", 2), ("state", "failed")]
-    assert house.run(run_id).process is None
-    assert house.desk.record(handle_of(run_id))["state"] == "failed"
+    assert told(server_env, run_id)[-2:] == [("turn.ended", 2), ("state", "failed")]
+    assert server_env.run(run_id).process is None
+    assert server_env.cli_env.record(handle_of(run_id))["state"] == "failed"
 
 
-def kill_terminal(house: House, run_id: str) -> psutil.Process:
+def kill_terminal(server_env: ServerEnv, run_id: str) -> psutil.Process:
     """Kill a terminal amid its turn; gives the engine that it leaves."""
-    terminal = house.desk.spawn("resume", handle_of(run_id), "blue")
-    engine = psutil.Process(house.desk.meet())
+    terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
+    engine = psutil.Process(server_env.cli_env.meet())
     terminal.kill()
     terminal.communicate(timeout=60)
     return engine
 
 
 @pytest.mark.parametrize("canceled", [False, True])
-def test_the_next_server_or_terminal_settles_it_too(closed_house: House, *, canceled: bool) -> None:
+def test_the_next_server_or_terminal_settles_it_too(closed_server_env: ServerEnv, *, canceled: bool) -> None:
     """Without a server the next resume ends what was left, and goes on as with a run that has ended."""
-    house = closed_house
-    house.keep_session()
-    house.desk.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]), d.codex("b"))
-    with house.opened():
-        run_id, _ = house.ask()
-    engine = kill_terminal(house, run_id)
+    server_env = closed_server_env
+    server_env.keep_session()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", more=[["meet"]]), d.codex("b"))
+    with server_env.opened():
+        run_id, _ = server_env.ask()
+    engine = kill_terminal(server_env, run_id)
     if canceled:
-        with house.opened():
-            house.wait(run_id, State.FAILED)
-    assert resumed(house.desk, run_id, "go on").out == "b\n"
+        with server_env.opened():
+            server_env.wait(run_id, State.FAILED)
+    assert resumed(server_env.cli_env, run_id, "go on").out == "b\n"
     assert not is_alive(engine)
-    with house.opened():
-        assert house.failed(run_id)["code"] == "TERMINAL_INTERRUPTED"
-        assert house.run(run_id).turn_index == 2
+    with server_env.opened():
+        assert server_env.failed(run_id)["code"] == "TERMINAL_INTERRUPTED"
+        assert server_env.run(run_id).turn_index == 2
 
 
-def test_a_restart_of_the_server_leaves_the_turn_of_a_living_terminal_alone(closed_house: House) -> None:
+def test_a_restart_of_the_server_leaves_the_turn_of_a_living_terminal_alone(closed_server_env: ServerEnv) -> None:
     """The turn goes on through the end of one server and the start of the next, and its end is told by that."""
-    house = closed_house
-    house.keep_session()
-    house.desk.engine("codex", d.codex(ASK), d.codex("a", final(x=1), more=[["meet"]]))
-    with house.opened():
-        run_id, _ = house.ask()
-        terminal = house.desk.spawn("resume", handle_of(run_id), "blue")
-        engine = psutil.Process(house.desk.meet())
-    with house.opened():
-        assert house.run(run_id).state is State.RUNNING
+    server_env = closed_server_env
+    server_env.keep_session()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", final(x=1), more=[["meet"]]))
+    with server_env.opened():
+        run_id, _ = server_env.ask()
+        terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
+        engine = psutil.Process(server_env.cli_env.meet())
+    with server_env.opened():
+        assert server_env.run(run_id).state is State.RUNNING
         assert engine.is_running()
-        house.desk.release()
+        server_env.cli_env.release()
         terminal.communicate(timeout=60)
-        assert (terminal.returncode, house.run(run_id).state) == (0, State.SUCCEEDED)
+        assert (terminal.returncode, server_env.run(run_id).state) == (0, State.SUCCEEDED)
 
 
-def test_two_terminals_give_one_reply(house: House) -> None:
+def test_two_terminals_give_one_reply(server_env: ServerEnv) -> None:
     """The second one is told who is at it."""
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
-    run_id, _ = house.ask()
-    terminal = house.desk.spawn("resume", handle_of(run_id), "blue")
-    house.desk.meet()
-    said = resumed(house.desk, run_id, "red")
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
+    run_id, _ = server_env.ask()
+    terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
+    server_env.cli_env.meet()
+    said = resumed(server_env.cli_env, run_id, "red")
     assert (said.code, f"in use by process {terminal.pid}" in said.err) == (2, True)
-    house.desk.release()
+    server_env.cli_env.release()
     terminal.communicate(timeout=60)
-    assert (terminal.returncode, house.run(run_id).state) == (0, State.SUCCEEDED)
+    assert (terminal.returncode, server_env.run(run_id).state) == (0, State.SUCCEEDED)
 
 
-def test_another_session_fails_the_run_and_is_told(house: House) -> None:
+def test_another_session_fails_the_run_and_is_told(server_env: ServerEnv) -> None:
     """A resume that came back with another session ends with 4, and the run fails as it would on the server."""
-    house.desk.engine("codex", d.codex(ASK), d.codex("Who?", session=d.OTHER))
-    run_id, _ = house.ask()
-    said = resumed(house.desk, run_id)
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex("Who?", session=d.OTHER))
+    run_id, _ = server_env.ask()
+    said = resumed(server_env.cli_env, run_id)
     assert (said.code, f"but {d.OTHER} came back" in said.err) == (4, True)
-    assert house.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
-    assert house.desk.record(handle_of(run_id))["session"]["value"] == d.SESSION
+    assert server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+    assert server_env.cli_env.record(handle_of(run_id))["session"]["value"] == d.SESSION
 
 
-def test_a_turn_that_can_not_be_run_fails_the_run(house: House) -> None:
+def test_a_turn_that_can_not_be_run_fails_the_run(server_env: ServerEnv) -> None:
     """What goes wrong after the reply was taken ends the run with its code, and the command with 2."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, _ = house.ask()
-    (house.run(run_id).run_directory / ".turngate" / "attempt-002").touch()
-    said = resumed(house.desk, run_id)
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    (server_env.run(run_id).run_directory / ".turngate" / "attempt-002").touch()
+    said = resumed(server_env.cli_env, run_id)
     assert (said.code, f"{run_id} has failed: ORCHESTRATOR_ERROR" in said.err) == (2, True)
-    assert house.failed(run_id)["code"] == "ORCHESTRATOR_ERROR"
+    assert server_env.failed(run_id)["code"] == "ORCHESTRATOR_ERROR"
 
 
-def test_a_workspace_is_not_shared_with_a_run_of_the_server(house: House) -> None:
+def test_a_workspace_is_not_shared_with_a_run_of_the_server(server_env: ServerEnv) -> None:
     """While another unfinished run has the workspace of an ended one, that is not continued."""
-    house.server.close()
-    (house.desk.root / "shared" / "w").mkdir(parents=True)
-    house.desk.engine("codex", d.codex(final(x=1)), d.codex(ASK))
-    with house.opened(workspace_root=house.desk.root / "shared"):
-        ended = house.create(workspace="w")
-        house.wait(ended, State.SUCCEEDED)
-        busy, _ = house.ask(workspace="w")
-        said = resumed(house.desk, ended)
+    server_env.server.close()
+    (server_env.cli_env.root / "shared" / "w").mkdir(parents=True)
+    server_env.cli_env.engine("codex", d.codex(final(x=1)), d.codex(ASK))
+    with server_env.opened(workspace_root=server_env.cli_env.root / "shared"):
+        ended = server_env.create(workspace="w")
+        server_env.wait(ended, State.SUCCEEDED)
+        busy, _ = server_env.ask(workspace="w")
+        said = resumed(server_env.cli_env, ended)
         assert (said.code, f"the unfinished run {busy} works in" in said.err) == (2, True)
 
 
-def test_prune_keeps_runs_that_have_not_ended(house: House) -> None:
+def test_prune_keeps_runs_that_have_not_ended(server_env: ServerEnv) -> None:
     """An old run that waits stays whole; one that has ended goes, with its record and directory."""
-    house.desk.engine("codex", d.codex(ASK))
-    waits, _ = house.ask()
-    ended, _ = house.ask()
-    house.server.commands.cancel(ended)
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    waits, _ = server_env.ask()
+    ended, _ = server_env.ask()
+    server_env.server.commands.cancel(ended)
     for run_id in (waits, ended):
-        with house.server.store.writing() as connection:
+        with server_env.server.store.writing() as connection:
             connection.execute("UPDATE runs SET updated_at = '2026-01-01T00:00:00.000+00:00'")
-        house.desk.change(handle_of(run_id), {"updatedAt": "2026-01-01T00:00:00+00:00"})
-    said = house.desk.type("handles", "prune", "--older-than", "30d")
+        server_env.cli_env.change(handle_of(run_id), {"updatedAt": "2026-01-01T00:00:00+00:00"})
+    said = server_env.cli_env.type("handles", "prune", "--older-than", "30d")
     assert said.out.split()[:2] == ["removed", handle_of(ended)]
     assert f"kept: {handle_of(waits)}: its run has not ended" in said.err
-    assert [house.run(run_id).run_directory.exists() for run_id in (waits, ended)] == [True, False]
-    assert list(listed(house.desk)) == [handle_of(waits)]
+    assert [server_env.run(run_id).run_directory.exists() for run_id in (waits, ended)] == [True, False]
+    assert list(listed(server_env.cli_env)) == [handle_of(waits)]
 
 
-def test_a_record_whose_database_is_gone_is_listed_and_not_continued(house: House) -> None:
+def test_a_record_whose_database_is_gone_is_listed_and_not_continued(server_env: ServerEnv) -> None:
     """Nobody can tell how such a run stands."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, _ = house.ask()
-    house.server.close()
-    for file in house.desk.data.glob("turngate.db*"):
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    server_env.server.close()
+    for file in server_env.cli_env.data.glob("turngate.db*"):
         file.unlink()
-    said = resumed(house.desk, run_id)
+    said = resumed(server_env.cli_env, run_id)
     assert (said.code, "turngate.db is gone" in said.err) == (2, True)
-    said = house.desk.type("handles")
+    said = server_env.cli_env.type("handles")
     assert (said.code, handle_of(run_id) in said.out, "may be old" in said.err) == (0, True, True)
-    assert "kept" in house.desk.type("handles", "prune", "--older-than", "0h").err
-    assert Path(house.desk.record(handle_of(run_id))["runDirectory"]).is_dir()
+    assert "kept" in server_env.cli_env.type("handles", "prune", "--older-than", "0h").err
+    assert Path(server_env.cli_env.record(handle_of(run_id))["runDirectory"]).is_dir()

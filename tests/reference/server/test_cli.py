@@ -16,7 +16,7 @@ import pytest
 from tests.probes.simulate.played import at_known_release
 from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN
-from tests.reference.cli_env import Desk
+from tests.reference.cli_env import CliEnv
 from tests.reference.wire import PATIENCE
 from turngate_probes.simulate.process import install
 from turngate_reference.server.web.listener import bound
@@ -25,8 +25,8 @@ from turngate_reference.server.web.listener import bound
 class Serving:
     """`turngate serve` as a process of its own, on a free port."""
 
-    def __init__(self, desk: Desk, *words: str) -> None:
-        self.process = desk.spawn("serve", "--port", "0", "--verify", "off", *words)
+    def __init__(self, cli_env: CliEnv, *words: str) -> None:
+        self.process = cli_env.spawn("serve", "--port", "0", "--verify", "off", *words)
         assert self.process.stdout
         self.line = self.process.stdout.readline()
         found = re.search(r"http://\S+", self.line)
@@ -56,18 +56,18 @@ class Serving:
 
 @pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_serve_runs_until_it_is_told_to_end(desk: Desk, number: signal.Signals) -> None:
+def test_serve_runs_until_it_is_told_to_end(cli_env: CliEnv, number: signal.Signals) -> None:
     """The start-up line says all that a caller needs; a signal ends it well."""
-    desk.engine("codex", d.codex("x"))
+    cli_env.engine("codex", d.codex("x"))
     # whoever runs the tests under nohup has them inherit that SIGHUP is ignored, and so would the command
     before = signal.signal(number, signal.SIG_DFL)
     try:
-        serving = Serving(desk, "--slots", "1")
+        serving = Serving(cli_env, "--slots", "1")
     finally:
         signal.signal(number, before)
     try:
         assert json.loads(serving.read("/readyz")) == {"status": "ready"}
-        assert str(desk.data) in serving.line
+        assert str(cli_env.data) in serving.line
         assert "1 slot;" in serving.line
         assert "engines: codex)" in serving.line
     finally:
@@ -76,19 +76,19 @@ def test_serve_runs_until_it_is_told_to_end(desk: Desk, number: signal.Signals) 
 
 
 @pytest.mark.long
-def test_serve_names_simulated_engines_as_such(desk: Desk) -> None:
+def test_serve_names_simulated_engines_as_such(cli_env: CliEnv) -> None:
     """Beside real ones."""
-    desk.engine("codex", d.codex("x"))
-    install(at_known_release("gemini"), desk.path)
-    serving = Serving(desk)
+    cli_env.engine("codex", d.codex("x"))
+    install(at_known_release("gemini"), cli_env.path)
+    serving = Serving(cli_env)
     serving.end(signal.SIGTERM)
     assert "engines: codex, gemini (simulated))" in serving.line
 
 
 @pytest.mark.long
-def test_serve_without_engines_says_how_to_get_one(desk: Desk) -> None:
+def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
     """It runs, names what it looked for, and each of the commands that it gives can be typed."""
-    serving = Serving(desk)
+    serving = Serving(cli_env)
     assert serving.process.stdout
     told = [serving.process.stdout.readline().strip() for _ in range(8)]
     code, _ = serving.end(signal.SIGTERM)
@@ -98,22 +98,22 @@ def test_serve_without_engines_says_how_to_get_one(desk: Desk) -> None:
     assert "npm install --global @openai/codex" in told
     simulate, _, path = told[-1].partition(" && ")
     assert path == "export PATH=$PWD/bin:$PATH"
-    assert desk.type(*simulate.replace("./bin", str(desk.path)).split()[1:]).code == 0
-    again = Serving(desk)
+    assert cli_env.type(*simulate.replace("./bin", str(cli_env.path)).split()[1:]).code == 0
+    again = Serving(cli_env)
     again.end(signal.SIGTERM)
     assert "engines: codex (simulated))" in again.line
 
 
 @pytest.mark.long
-def test_serve_can_be_ended_while_it_verifies_first(desk: Desk) -> None:
+def test_serve_can_be_ended_while_it_verifies_first(cli_env: CliEnv) -> None:
     """It ends well without having served, and the engine that it waits for ends with it."""
-    desk.path.mkdir()
-    os.mkfifo(desk.root / "asked")
-    engine = desk.path / "codex"
-    engine.write_text(f"#!/bin/sh\necho $$ > {desk.root}/asked\nexec sleep 600\n")
+    cli_env.path.mkdir()
+    os.mkfifo(cli_env.root / "asked")
+    engine = cli_env.path / "codex"
+    engine.write_text(f"#!/bin/sh\necho $$ > {cli_env.root}/asked\nexec sleep 600\n")
     engine.chmod(0o755)
-    with desk.spawn("serve", "--port", "0", "--verify", "wait") as process:
-        pid = int((desk.root / "asked").read_text())
+    with cli_env.spawn("serve", "--port", "0", "--verify", "wait") as process:
+        pid = int((cli_env.root / "asked").read_text())
         process.send_signal(signal.SIGTERM)
         said = process.communicate(timeout=PATIENCE)
     assert (process.returncode, *said) == (0, "", "")
@@ -121,10 +121,10 @@ def test_serve_can_be_ended_while_it_verifies_first(desk: Desk) -> None:
 
 
 @pytest.mark.long
-def test_serve_counts_turns(desk: Desk) -> None:
+def test_serve_counts_turns(cli_env: CliEnv) -> None:
     """A turn that the server ran stands in its figures."""
-    desk.engine("codex", d.codex("x"))
-    serving = Serving(desk)
+    cli_env.engine("codex", d.codex("x"))
+    serving = Serving(cli_env)
     try:
         serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
         deadline = time.monotonic() + PATIENCE
@@ -135,10 +135,10 @@ def test_serve_counts_turns(desk: Desk) -> None:
 
 
 @pytest.mark.long
-def test_serve_logs_the_arguments_of_engines(desk: Desk) -> None:
+def test_serve_logs_the_arguments_of_engines(cli_env: CliEnv) -> None:
     """At level debug each argv stands in the log, without the prompt."""
-    desk.engine("codex", d.codex("x"))
-    serving = Serving(desk, "--log-level", "debug")
+    cli_env.engine("codex", d.codex("x"))
+    serving = Serving(cli_env, "--log-level", "debug")
     try:
         told = serving.post("/v1/runs", {"engine": "codex", "prompt": "the secret plan"})
         serving.read(told["links"]["events"])
@@ -149,13 +149,13 @@ def test_serve_logs_the_arguments_of_engines(desk: Desk) -> None:
 
 
 @pytest.mark.long
-def test_an_open_stream_does_not_keep_the_server(desk: Desk) -> None:
+def test_an_open_stream_does_not_keep_the_server(cli_env: CliEnv) -> None:
     """The end of the server ends what clients follow, and the engines that it runs."""
-    desk.fifos()
-    desk.engine("codex", d.codex("x", more=[["meet"]]))
-    serving = Serving(desk)
+    cli_env.fifos()
+    cli_env.engine("codex", d.codex("x", more=[["meet"]]))
+    serving = Serving(cli_env)
     told = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
-    pid = desk.meet()
+    pid = cli_env.meet()
     with urllib.request.urlopen(serving.url + told["links"]["events"], timeout=PATIENCE) as stream:
         assert stream.readline() == b"retry: 1000\n"
         code, _ = serving.end(signal.SIGTERM)
@@ -165,12 +165,12 @@ def test_an_open_stream_does_not_keep_the_server(desk: Desk) -> None:
 
 
 @pytest.mark.long
-def test_serve_asks_for_the_token_of_its_file(desk: Desk) -> None:
+def test_serve_asks_for_the_token_of_its_file(cli_env: CliEnv) -> None:
     """Requests need it from then on; a file that others can read is warned of."""
-    file = desk.root / "token"
+    file = cli_env.root / "token"
     file.write_text(TOKEN)
     file.chmod(0o644)
-    serving = Serving(desk, "--token-file", str(file))
+    serving = Serving(cli_env, "--token-file", str(file))
     try:
         assert json.loads(serving.read("/healthz")) == {"status": "ok"}
         assert json.loads(serving.read("/readyz", Authorization=f"Bearer {TOKEN}")) == {"status": "ready"}
@@ -184,34 +184,34 @@ def test_serve_asks_for_the_token_of_its_file(desk: Desk) -> None:
 
 
 @pytest.mark.long
-def test_one_server_a_data_directory(desk: Desk) -> None:
+def test_one_server_a_data_directory(cli_env: CliEnv) -> None:
     """A second server on the same data directory is refused, with the process that has it."""
-    serving = Serving(desk)
+    serving = Serving(cli_env)
     try:
-        refused = desk.type("serve", "--port", "0")
+        refused = cli_env.type("serve", "--port", "0")
         assert refused.code == 2
         assert f"in use by process {serving.process.pid}" in refused.err
     finally:
         serving.end(signal.SIGTERM)
 
 
-def test_a_port_in_use_is_told(desk: Desk) -> None:
+def test_a_port_in_use_is_told(cli_env: CliEnv) -> None:
     """The port is taken before the data directory is touched."""
     with bound(socket.AF_INET, ("127.0.0.1", 0)) as taken:
-        refused = desk.type("serve", "--port", str(taken.getsockname()[1]))
+        refused = cli_env.type("serve", "--port", str(taken.getsockname()[1]))
     assert refused.code == 2
     assert "choose another --port" in refused.err
-    assert not desk.data.exists()
+    assert not cli_env.data.exists()
 
 
-def test_serve_teaches(desk: Desk) -> None:
+def test_serve_teaches(cli_env: CliEnv) -> None:
     """Its help shows how it is used, what its exit codes mean and where to read on."""
-    said = desk.type("serve", "--help")
+    said = cli_env.type("serve", "--help")
     assert said.code == 0
     for words in ("turngate serve --host", "/openapi.json", "docs/api.md", "Exit codes", "127.0.0.1", "8321"):
         assert words in said.out
 
 
-def test_the_list_of_commands_shows_serve(desk: Desk) -> None:
+def test_the_list_of_commands_shows_serve(cli_env: CliEnv) -> None:
     """`turngate --help` says what it does, without importing it."""
-    assert "Run the reference server" in desk.type("--help").out
+    assert "Run the reference server" in cli_env.type("--help").out

@@ -32,7 +32,7 @@ data_dir_option = click.option(
     "--data-dir",
     "asked_dir",
     type=click.Path(file_okay=False, path_type=Path),
-    help="Where runs and handles lie.  [default: TURNGATE_DATA_DIR, else the platform's place for user data]",
+    help="Folder for runs and handles.  [default: TURNGATE_DATA_DIR, else the platform's user data folder]",
 )
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the handle record as JSON instead.")
 

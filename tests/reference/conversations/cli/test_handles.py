@@ -6,18 +6,18 @@ from pathlib import Path
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.cli_env import Desk
+from tests.reference.cli_env import CliEnv
 from turngate_reference.data_dir import data_dir, locked
 
 
-def test_the_list_is_newest_first(desk: Desk) -> None:
+def test_the_list_is_newest_first(cli_env: CliEnv) -> None:
     """Each line holds handle, time, engine, state and the first words; what was used last comes first."""
-    desk.engine("codex", d.codex("hi"))
-    desk.engine("gemini", [["exit", 3]])
-    first = desk.begin("codex", f"paint the\nhouse {'x' * 99}")
-    desk.type("start", "gemini", "hello")
-    assert desk.type("resume", first, "go on").code == 0
-    said = desk.type("handles")
+    cli_env.engine("codex", d.codex("hi"))
+    cli_env.engine("gemini", [["exit", 3]])
+    first = cli_env.begin("codex", f"paint the\nhouse {'x' * 99}")
+    cli_env.type("start", "gemini", "hello")
+    assert cli_env.type("resume", first, "go on").code == 0
+    said = cli_env.type("handles")
     top, second = said.out.splitlines()
     assert top.split()[0] == first
     assert top.split()[3:7] == ["codex", "answered", "paint", "the"]
@@ -26,80 +26,80 @@ def test_the_list_is_newest_first(desk: Desk) -> None:
     assert said.code == 0
 
 
-def test_an_empty_list_is_no_error(desk: Desk) -> None:
+def test_an_empty_list_is_no_error(cli_env: CliEnv) -> None:
     """Before the first conversation there is nothing to list, and nothing is made."""
-    assert desk.type("handles") == (0, "", "")
-    assert not desk.data.exists()
+    assert cli_env.type("handles") == (0, "", "")
+    assert not cli_env.data.exists()
 
 
-def test_the_list_as_json_holds_the_records(desk: Desk) -> None:
+def test_the_list_as_json_holds_the_records(cli_env: CliEnv) -> None:
     """--json prints what show prints, as a list."""
-    desk.engine("codex", d.codex("hi"))
-    handle = desk.begin()
-    assert json.loads(desk.type("handles", "--json").out) == [desk.record(handle)]
-    assert json.loads(desk.type("handles", "show", handle[:5]).out) == desk.record(handle)
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    assert json.loads(cli_env.type("handles", "--json").out) == [cli_env.record(handle)]
+    assert json.loads(cli_env.type("handles", "show", handle[:5]).out) == cli_env.record(handle)
 
 
-def test_show_names_what_is_missing(desk: Desk) -> None:
+def test_show_names_what_is_missing(cli_env: CliEnv) -> None:
     """Show of a handle that is not there ends with 2."""
-    assert desk.type("handles", "show", "zzzzzzzz").code == 2
+    assert cli_env.type("handles", "show", "zzzzzzzz").code == 2
 
 
-def test_prune_removes_what_nobody_touched_for_so_long(desk: Desk) -> None:
+def test_prune_removes_what_nobody_touched_for_so_long(cli_env: CliEnv) -> None:
     """Record, lock and run directory of old conversations go; the directory of --cwd and younger ones stay."""
-    desk.engine("codex", d.codex("hi"))
-    (desk.root / "project").mkdir()
-    old, young = desk.begin("codex", "--cwd", "project", "hello"), desk.begin()
-    desk.change(old, {"updatedAt": "2026-01-01T00:00:00+00:00"})
-    said = desk.type("handles", "prune", "--older-than", "30d")
+    cli_env.engine("codex", d.codex("hi"))
+    (cli_env.root / "project").mkdir()
+    old, young = cli_env.begin("codex", "--cwd", "project", "hello"), cli_env.begin()
+    cli_env.change(old, {"updatedAt": "2026-01-01T00:00:00+00:00"})
+    said = cli_env.type("handles", "prune", "--older-than", "30d")
     assert (said.code, said.out) == (0, f"removed {old} (codex, 2026-01-01)\n")
-    assert sorted(each.name for each in (desk.data / "handles").iterdir()) == [f"{young}.json", f"{young}.lock"]
-    assert [each.name[-8:] for each in (desk.data / "runs").iterdir()] == [young]
-    assert (desk.root / "project").is_dir()
+    assert sorted(each.name for each in (cli_env.data / "handles").iterdir()) == [f"{young}.json", f"{young}.lock"]
+    assert [each.name[-8:] for each in (cli_env.data / "runs").iterdir()] == [young]
+    assert (cli_env.root / "project").is_dir()
 
 
-def test_prune_keeps_what_is_in_use(desk: Desk) -> None:
+def test_prune_keeps_what_is_in_use(cli_env: CliEnv) -> None:
     """A conversation whose attempt is under way stays, whatever its age, and who uses it is told."""
-    desk.engine("codex", d.codex("hi"))
-    handle = desk.begin()
-    with locked(desk.data / "handles" / f"{handle}.lock", handle):
-        said = desk.type("handles", "prune", "--older-than", "0h")
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    with locked(cli_env.data / "handles" / f"{handle}.lock", handle):
+        said = cli_env.type("handles", "prune", "--older-than", "0h")
     assert said.err.startswith(f"kept: {handle} is in use by process ")
-    assert Path(desk.record(handle)["runDirectory"]).is_dir()
+    assert Path(cli_env.record(handle)["runDirectory"]).is_dir()
 
 
-def test_prune_removes_no_directory_that_is_not_ours(desk: Desk) -> None:
+def test_prune_removes_no_directory_that_is_not_ours(cli_env: CliEnv) -> None:
     """A record that names another directory as its run goes alone."""
-    desk.engine("codex", d.codex("hi"))
-    handle = desk.begin()
-    elsewhere = {"runDirectory": str(desk.data / "runs" / ".."), "updatedAt": "2026-01-01T00:00:00+00:00"}
-    desk.change(handle, elsewhere)
-    assert desk.type("handles", "prune", "--older-than", "1w").code == 0
-    assert (desk.data / "runs").is_dir()
-    assert list((desk.data / "handles").iterdir()) == []
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    elsewhere = {"runDirectory": str(cli_env.data / "runs" / ".."), "updatedAt": "2026-01-01T00:00:00+00:00"}
+    cli_env.change(handle, elsewhere)
+    assert cli_env.type("handles", "prune", "--older-than", "1w").code == 0
+    assert (cli_env.data / "runs").is_dir()
+    assert list((cli_env.data / "handles").iterdir()) == []
 
 
-def test_prune_knows_its_directories_by_whatever_path(desk: Desk) -> None:
+def test_prune_knows_its_directories_by_whatever_path(cli_env: CliEnv) -> None:
     """A run that was recorded by a link to the data directory goes with its record, and what a link leads to stays."""
-    desk.engine("codex", d.codex("hi"))
-    first, second = desk.begin(), desk.begin()
-    (desk.root / "link").symlink_to(desk.data)
+    cli_env.engine("codex", d.codex("hi"))
+    first, second = cli_env.begin(), cli_env.begin()
+    (cli_env.root / "link").symlink_to(cli_env.data)
     old = {"updatedAt": "2026-01-01T00:00:00+00:00"}
-    run_id = desk.record(first)["runId"]
-    desk.change(first, old | {"runDirectory": str(desk.root / "link" / "runs" / run_id)})
-    moved = Path(desk.record(second)["runDirectory"]).rename(desk.root / "moved")
-    (desk.data / "runs" / desk.record(second)["runId"]).symlink_to(moved)
-    desk.change(second, old | {"runDirectory": str(moved)})
-    said = desk.type("handles", "prune", "--older-than", "1w")
-    assert not (desk.data / "runs" / run_id).exists()
+    run_id = cli_env.record(first)["runId"]
+    cli_env.change(first, old | {"runDirectory": str(cli_env.root / "link" / "runs" / run_id)})
+    moved = Path(cli_env.record(second)["runDirectory"]).rename(cli_env.root / "moved")
+    (cli_env.data / "runs" / cli_env.record(second)["runId"]).symlink_to(moved)
+    cli_env.change(second, old | {"runDirectory": str(moved)})
+    said = cli_env.type("handles", "prune", "--older-than", "1w")
+    assert not (cli_env.data / "runs" / run_id).exists()
     assert said.err.startswith(f"kept: {second}: ")
     assert moved.is_dir()
 
 
 @pytest.mark.parametrize("age", ["30", "d", "-1d", "1.5d", "30 d", "", "٣d"])
-def test_prune_refuses_what_is_no_age(desk: Desk, age: str) -> None:
+def test_prune_refuses_what_is_no_age(cli_env: CliEnv, age: str) -> None:
     """An age is a number and a unit."""
-    assert desk.type("handles", "prune", "--older-than", age).code == 2
+    assert cli_env.type("handles", "prune", "--older-than", age).code == 2
 
 
 def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

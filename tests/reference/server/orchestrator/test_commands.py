@@ -9,201 +9,201 @@ import psutil
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.server_env import ASK, House, final
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 
 
-def test_a_repeated_create_is_one_run(house: House) -> None:
+def test_a_repeated_create_is_one_run(server_env: ServerEnv) -> None:
     """The same key and body give the same run; the same key with another body is refused."""
-    house.desk.engine("codex", d.codex("ok"))
-    first, second = house.create(key="k"), house.create(key="k")
+    server_env.cli_env.engine("codex", d.codex("ok"))
+    first, second = server_env.create(key="k"), server_env.create(key="k")
     assert first == second
-    assert sum(runs.counts(house.server.store).values()) == 1
+    assert sum(runs.counts(server_env.server.store).values()) == 1
     with pytest.raises(ApiError, match="IDEMPOTENCY_KEY_REUSED"):
-        house.create("another", key="k")
+        server_env.create("another", key="k")
 
 
-def test_concurrent_creates_with_one_key_are_one_run(house: House) -> None:
+def test_concurrent_creates_with_one_key_are_one_run(server_env: ServerEnv) -> None:
     """Eight requests at once with one key leave one run and one directory."""
-    house.desk.engine("codex", d.codex("ok"))
+    server_env.cli_env.engine("codex", d.codex("ok"))
     gate = threading.Barrier(8)
 
     def create(_: int) -> str:
         gate.wait()
-        return house.create(key="k")
+        return server_env.create(key="k")
 
     with ThreadPoolExecutor(8) as pool:
         assert len(set(pool.map(create, range(8)))) == 1
-    assert len(list((house.desk.data / "runs").iterdir())) == 1
+    assert len(list((server_env.cli_env.data / "runs").iterdir())) == 1
 
 
-def test_a_repeated_reply_is_one_resume(house: House) -> None:
+def test_a_repeated_reply_is_one_resume(server_env: ServerEnv) -> None:
     """The key is looked up before the state: the same answer comes even when the run has ended."""
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
-    run_id, question = house.ask()
-    first = house.reply(run_id, question, key="k")
-    assert house.reply(run_id, question, key="k") == first
-    house.wait(run_id, State.SUCCEEDED)
-    assert house.reply(run_id, question, key="k") == first
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    first = server_env.reply(run_id, question, key="k")
+    assert server_env.reply(run_id, question, key="k") == first
+    server_env.wait(run_id, State.SUCCEEDED)
+    assert server_env.reply(run_id, question, key="k") == first
     with pytest.raises(ApiError, match="IDEMPOTENCY_KEY_REUSED"):
-        house.reply(run_id, question, "blue", key="k")
-    assert len(house.desk.calls()) == 2
+        server_env.reply(run_id, question, "blue", key="k")
+    assert len(server_env.cli_env.calls()) == 2
 
 
-def test_of_many_replies_one_is_taken(house: House) -> None:
+def test_of_many_replies_one_is_taken(server_env: ServerEnv) -> None:
     """Of eight replies at once without a key one resumes the run; the others are told, and change nothing."""
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
-    run_id, question = house.ask()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
     gate = threading.Barrier(8)
 
     def reply(number: int) -> str:
         gate.wait()
         try:
-            house.reply(run_id, question, str(number))
+            server_env.reply(run_id, question, str(number))
         except ApiError as refused:
             return refused.code
         return "taken"
 
     with ThreadPoolExecutor(8) as pool:
         answers = sorted(pool.map(reply, range(8)))
-    house.wait(run_id, State.SUCCEEDED)
+    server_env.wait(run_id, State.SUCCEEDED)
     assert answers == ["NOT_WAITING"] * 7 + ["taken"]
-    assert len(house.desk.calls()) == 2
+    assert len(server_env.cli_env.calls()) == 2
 
 
-def test_a_stale_reply_changes_nothing(house: House) -> None:
+def test_a_stale_reply_changes_nothing(server_env: ServerEnv) -> None:
     """A wrong interaction id is refused, and the run goes on waiting."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, _ = house.ask()
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
     with pytest.raises(ApiError, match="INTERACTION_STALE"):
-        house.server.commands.reply(run_id, {"interaction_id": "0", "response": "red"}, None)
-    assert house.run(run_id).state is State.WAITING_USER
+        server_env.server.commands.reply(run_id, {"interaction_id": "0", "response": "red"}, None)
+    assert server_env.run(run_id).state is State.WAITING_USER
     with pytest.raises(ApiError, match="RUN_NOT_FOUND"):
-        house.server.commands.reply("nobody", {"interaction_id": "0", "response": "red"}, None)
+        server_env.server.commands.reply("nobody", {"interaction_id": "0", "response": "red"}, None)
 
 
-def test_cancel_ends_a_running_turn(house: House) -> None:
+def test_cancel_ends_a_running_turn(server_env: ServerEnv) -> None:
     """The run is canceled once its processes are gone; canceling again says the same."""
-    house.desk.engine("codex", d.codex(ASK, more=[["meet"]]))
-    run_id = house.create(execution_mode="interactive")
-    pid = house.desk.meet()
-    assert house.server.commands.cancel(run_id)["cancel_requested"]
-    run = house.wait(run_id, State.CANCELED)
+    server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]))
+    run_id = server_env.create(execution_mode="interactive")
+    pid = server_env.cli_env.meet()
+    assert server_env.server.commands.cancel(run_id)["cancel_requested"]
+    run = server_env.wait(run_id, State.CANCELED)
     assert not psutil.pid_exists(pid)
     assert run.error is None
-    assert house.server.commands.cancel(run_id)["state"] == "canceled"
+    assert server_env.server.commands.cancel(run_id)["state"] == "canceled"
 
 
-def test_cancel_ends_what_waits(house: House) -> None:
+def test_cancel_ends_what_waits(server_env: ServerEnv) -> None:
     """A waiting run is canceled at once, and takes no reply any more."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, question = house.ask()
-    assert house.server.commands.cancel(run_id)["state"] == "canceled"
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, question = server_env.ask()
+    assert server_env.server.commands.cancel(run_id)["state"] == "canceled"
     with pytest.raises(ApiError, match="NOT_WAITING"):
-        house.reply(run_id, question)
+        server_env.reply(run_id, question)
 
 
-def test_cancel_does_not_undo_an_end(house: House) -> None:
+def test_cancel_does_not_undo_an_end(server_env: ServerEnv) -> None:
     """A run that has succeeded stays so."""
-    house.desk.engine("codex", d.codex("ok"))
-    run_id = house.create()
-    house.wait(run_id, State.SUCCEEDED)
+    server_env.cli_env.engine("codex", d.codex("ok"))
+    run_id = server_env.create()
+    server_env.wait(run_id, State.SUCCEEDED)
     with pytest.raises(ApiError, match="RUN_ENDED"):
-        house.server.commands.cancel(run_id)
+        server_env.server.commands.cancel(run_id)
 
 
-def test_slots_bound_what_runs_and_the_queue_is_fair(house: House) -> None:
+def test_slots_bound_what_runs_and_the_queue_is_fair(server_env: ServerEnv) -> None:
     """With two slots held, the third and fourth run wait; they start in the order in which they came."""
-    house.desk.engine("codex", d.codex("ok", more=[["meet"]]))
-    made = [house.create(str(number)) for number in range(4)]
+    server_env.cli_env.engine("codex", d.codex("ok", more=[["meet"]]))
+    made = [server_env.create(str(number)) for number in range(4)]
     for run_id in made[:2]:
-        house.wait(run_id, State.RUNNING)
-    assert [house.run(run_id).state for run_id in made[2:]] == [State.QUEUED] * 2
-    assert house.server.dispatcher.held == 2
-    assert house.server.commands.cancel(made[2])["state"] == "canceled"
+        server_env.wait(run_id, State.RUNNING)
+    assert [server_env.run(run_id).state for run_id in made[2:]] == [State.QUEUED] * 2
+    assert server_env.server.dispatcher.held == 2
+    assert server_env.server.commands.cancel(made[2])["state"] == "canceled"
     for run_id in made[:2]:
-        house.server.commands.cancel(run_id)
-    assert house.wait(made[3], State.RUNNING).turn_index == 1
-    house.server.commands.cancel(made[3])
-    house.wait(made[3], State.CANCELED)
+        server_env.server.commands.cancel(run_id)
+    assert server_env.wait(made[3], State.RUNNING).turn_index == 1
+    server_env.server.commands.cancel(made[3])
+    server_env.wait(made[3], State.CANCELED)
 
 
-def test_a_workspace_has_one_unfinished_run(closed_house: House, tmp_path: Path) -> None:
+def test_a_workspace_has_one_unfinished_run(closed_server_env: ServerEnv, tmp_path: Path) -> None:
     """A second run in a directory is refused until the first has ended, by whatever name it is called."""
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     (root / "link").symlink_to("a")
-    closed_house.keep_session()
-    closed_house.desk.engine("codex", d.codex(ASK))
-    with closed_house.opened(workspace_root=root):
-        run_id, _ = closed_house.ask(workspace="a")
-        assert closed_house.desk.calls()[0]["cwd"] == str(root / "a")
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK))
+    with closed_server_env.opened(workspace_root=root):
+        run_id, _ = closed_server_env.ask(workspace="a")
+        assert closed_server_env.cli_env.calls()[0]["cwd"] == str(root / "a")
         with pytest.raises(ApiError, match="WORKSPACE_BUSY"):
-            closed_house.create(workspace=str(root / "link"))
-        assert len(list((closed_house.desk.data / "runs").iterdir())) == 1
-        closed_house.server.commands.cancel(run_id)
-        closed_house.create(workspace="a")
+            closed_server_env.create(workspace=str(root / "link"))
+        assert len(list((closed_server_env.cli_env.data / "runs").iterdir())) == 1
+        closed_server_env.server.commands.cancel(run_id)
+        closed_server_env.create(workspace="a")
 
 
 @pytest.mark.parametrize("asked", ["..", "../outside", "/etc", "out", "missing", "file", ".", "a\0b"])
-def test_workspaces_stay_below_their_root(closed_house: House, tmp_path: Path, asked: str) -> None:
+def test_workspaces_stay_below_their_root(closed_server_env: ServerEnv, tmp_path: Path, asked: str) -> None:
     """Neither dots nor links nor absolute paths lead out of the root."""
     root = tmp_path / "root"
     root.mkdir()
     (tmp_path / "outside").mkdir()
     (root / "out").symlink_to(tmp_path / "outside")
     (root / "file").touch()
-    closed_house.desk.engine("codex", d.codex(ASK))
-    with closed_house.opened(workspace_root=root), pytest.raises(ApiError, match="WORKSPACE_REFUSED"):
-        closed_house.create(workspace=asked)
+    closed_server_env.cli_env.engine("codex", d.codex(ASK))
+    with closed_server_env.opened(workspace_root=root), pytest.raises(ApiError, match="WORKSPACE_REFUSED"):
+        closed_server_env.create(workspace=asked)
 
 
-def test_a_workspace_that_was_swapped_is_noticed(closed_house: House, tmp_path: Path) -> None:
+def test_a_workspace_that_was_swapped_is_noticed(closed_server_env: ServerEnv, tmp_path: Path) -> None:
     """A directory that is a link elsewhere by the time of the reply is not worked in."""
     root = tmp_path / "root"
     (root / "a").mkdir(parents=True)
     (root / "b").mkdir()
-    closed_house.keep_session()
-    closed_house.desk.engine("codex", d.codex(ASK))
-    with closed_house.opened(workspace_root=root):
-        run_id, question = closed_house.ask(workspace="a")
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK))
+    with closed_server_env.opened(workspace_root=root):
+        run_id, question = closed_server_env.ask(workspace="a")
         shutil.rmtree(root / "a")
         (root / "a").symlink_to("b")
-        closed_house.reply(run_id, question)
-        assert closed_house.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
-        assert len(closed_house.desk.calls()) == 1
+        closed_server_env.reply(run_id, question)
+        assert closed_server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+        assert len(closed_server_env.cli_env.calls()) == 1
 
 
-def test_without_a_root_there_are_no_workspaces(house: House) -> None:
+def test_without_a_root_there_are_no_workspaces(server_env: ServerEnv) -> None:
     """A server that was given no root says so."""
-    house.desk.engine("codex", d.codex(ASK))
+    server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError, match="WORKSPACE_REFUSED"):
-        house.create(workspace="a")
+        server_env.create(workspace="a")
 
 
-def test_unknown_and_absent_engines_are_told_apart(house: House) -> None:
+def test_unknown_and_absent_engines_are_told_apart(server_env: ServerEnv) -> None:
     """An engine without a contract, and one that is not installed."""
     with pytest.raises(ApiError, match="UNKNOWN_ENGINE"):
-        house.create(engine="/bin/sh")
+        server_env.create(engine="/bin/sh")
     with pytest.raises(ApiError, match="ENGINE_NOT_INSTALLED"):
-        house.create(engine="gemini")
+        server_env.create(engine="gemini")
 
 
-def test_options_that_nothing_is_known_of_are_refused(house: House) -> None:
+def test_options_that_nothing_is_known_of_are_refused(server_env: ServerEnv) -> None:
     """An option that the contract can't place is named."""
-    house.desk.engine("codex", d.codex(ASK))
+    server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError, match=r"OPTION_REFUSED.*--frobnicate"):
-        house.create(engine_options=["--frobnicate"])
-    assert not list((house.desk.data / "runs").glob("*"))
+        server_env.create(engine_options=["--frobnicate"])
+    assert not list((server_env.cli_env.data / "runs").glob("*"))
 
 
 @pytest.mark.parametrize(
     "schema", [{"type": "no such"}, {"$ref": "http://127.0.0.1:9/x"}, {"$ref": "#/nowhere"}, {"pattern": "("}]
 )
-def test_output_schemas_that_can_not_be_used_are_refused(house: House, schema: dict[str, str]) -> None:
+def test_output_schemas_that_can_not_be_used_are_refused(server_env: ServerEnv, schema: dict[str, str]) -> None:
     """A schema that is invalid or refers outside is refused, and nothing is fetched."""
-    house.desk.engine("codex", d.codex(ASK))
+    server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError, match="INVALID_OUTPUT_SCHEMA"):
-        house.create(output_schema=schema)
+        server_env.create(output_schema=schema)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.server_env import PATIENCE, House, final
+from tests.reference.server_env import PATIENCE, ServerEnv, final
 from turngate_reference.data_dir import ALPHABET
 from turngate_reference.server.app import Server
 from turngate_reference.server.orchestrator import dispatcher, transitions
@@ -40,27 +40,27 @@ def refused_once(error: Exception) -> Callable[[threading.Thread], None]:
 
 @pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError()])
 def test_a_turn_that_gets_no_thread_fails_alone(
-    house: House, monkeypatch: pytest.MonkeyPatch, error: Exception
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     """Its run fails with what the machine said, its slot is free, and the next run goes well."""
-    house.desk.engine("codex", d.codex(final(x=1)))
-    house.server.engines.collect()
+    server_env.cli_env.engine("codex", d.codex(final(x=1)))
+    server_env.server.engines.collect()
     monkeypatch.setattr(threading.Thread, "start", refused_once(error))
-    first = house.create()
-    told = house.failed(first)
+    first = server_env.create()
+    told = server_env.failed(first)
     assert (told["code"], type(error).__name__ in told["detail"]) == ("ORCHESTRATOR_ERROR", True)
-    assert house.desk.record(house.run(first).handle)["state"] == "failed"
-    house.wait(house.create(), State.SUCCEEDED)
-    assert house.server.dispatcher.wait_until_free(PATIENCE)
-    assert house.server.ready
+    assert server_env.cli_env.record(server_env.run(first).handle)["state"] == "failed"
+    server_env.wait(server_env.create(), State.SUCCEEDED)
+    assert server_env.server.dispatcher.wait_until_free(PATIENCE)
+    assert server_env.server.ready
 
 
 def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that is locked at that very moment keeps the run from being left behind."""
-    house.desk.engine("codex", d.codex(final(x=1)))
-    house.server.engines.collect()
+    server_env.cli_env.engine("codex", d.codex(final(x=1)))
+    server_env.server.engines.collect()
     written, left = transitions.end_turn, [sqlite3.OperationalError("database is locked")]
 
     def locked(store: Store, run: Run, decision: Decision, came: transitions.TurnResult) -> State:
@@ -70,15 +70,15 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
 
     monkeypatch.setattr(transitions, "end_turn", locked)
     monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
-    assert house.failed(house.create())["code"] == "ORCHESTRATOR_ERROR"
+    assert server_env.failed(server_env.create())["code"] == "ORCHESTRATOR_ERROR"
     assert not left
 
 
 def test_what_nobody_foresaw_does_not_end_the_queue(
-    house: House, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """It is logged, and the queue is looked at again."""
-    house.desk.engine("codex", d.codex(final(x=1)))
+    server_env.cli_env.engine("codex", d.codex(final(x=1)))
     claim, left = transitions.claim, [MemoryError()]
 
     def odd(*given: Any) -> Any:
@@ -88,15 +88,15 @@ def test_what_nobody_foresaw_does_not_end_the_queue(
 
     monkeypatch.setattr(transitions, "claim", odd)
     with caplog.at_level(logging.ERROR):
-        house.wait(house.create(), State.SUCCEEDED)
+        server_env.wait(server_env.create(), State.SUCCEEDED)
     assert "MemoryError" in caplog.text
 
 
 def test_a_server_whose_queue_nobody_works_on_is_not_ready(
-    closed_house: House, monkeypatch: pytest.MonkeyPatch
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is ready while the thread of its queue lives, and neither before nor after that."""
-    server = Server(closed_house.settings)
+    server = Server(closed_server_env.settings)
     seen = [server.ready]
     server.start()
     seen.append(server.ready)

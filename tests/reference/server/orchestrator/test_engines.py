@@ -13,8 +13,8 @@ import pytest
 
 from tests.probes.simulate.played import at_known_release
 from tests.reference import cli_env as d
-from tests.reference.cli_env import Desk
-from tests.reference.server_env import ASK, House
+from tests.reference.cli_env import CliEnv
+from tests.reference.server_env import ASK, ServerEnv
 from turngate.argv.environment import engine_environment, locations_of
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
@@ -33,33 +33,33 @@ from turngate_reference.server.orchestrator.verification import Verifier, Verify
 
 
 def catalogue(
-    desk: Desk, stop: Stop | None = None, verify: Verify = Verify.OFF, clock: Callable[[], float] = time.monotonic
+    cli_env: CliEnv, stop: Stop | None = None, verify: Verify = Verify.OFF, clock: Callable[[], float] = time.monotonic
 ) -> Engines:
-    """Make a catalogue of what is on the desk's PATH."""
+    """Make a catalogue of what is on the environment's PATH."""
 
     def environment(contract: EngineContract) -> dict[str, str]:
         return engine_environment(contract, os.environ, locations_of(contract, os.environ))
 
     stop = stop or Stop()
-    verifier = Verifier(verify, desk.root, stop)
+    verifier = Verifier(verify, cli_env.root, stop)
     profiles = Profiles(verifier, environment, stop)
-    return Engines(DataDir(desk.data), stop, profiles, environment, clock=clock)
+    return Engines(DataDir(cli_env.data), stop, profiles, environment, clock=clock)
 
 
 @pytest.fixture(name="engines")
-def _engines(desk: Desk, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engines]:
-    """A catalogue of what is on the desk's PATH, which leaves no engine running."""
+def _engines(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Engines]:
+    """A catalogue of what is on the environment's PATH, which leaves no engine running."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     stop = Stop()
-    engines = catalogue(desk, stop)
+    engines = catalogue(cli_env, stop)
     yield engines
     stop.set()
     engines.collect()
 
 
-def asked(desk: Desk, word: str, engine: str = "codex") -> int:
+def asked(cli_env: CliEnv, word: str, engine: str = "codex") -> int:
     """Count the calls of an engine that hold a word."""
-    calls = desk.path / f"{engine}.calls"
+    calls = cli_env.path / f"{engine}.calls"
     return calls.read_text().count(f"'{word}'") if calls.exists() else 0
 
 
@@ -69,18 +69,18 @@ def row(engines: Engines, engine: str = "codex", patience: float = 30) -> dict[s
     return found
 
 
-def slow(desk: Desk, name: str = "codex") -> None:
+def slow(cli_env: CliEnv, name: str = "codex") -> None:
     """Put an engine on PATH that says its version once something comes through its fifo."""
-    desk.path.mkdir(exist_ok=True)
-    os.mkfifo(desk.path / "go")
-    path = desk.path / name
-    path.write_text(f"#!/bin/sh\necho $1 >> {path}.calls\nread line < {desk.path}/go\necho codex-cli 0.169.0\n")
+    cli_env.path.mkdir(exist_ok=True)
+    os.mkfifo(cli_env.path / "go")
+    path = cli_env.path / name
+    path.write_text(f"#!/bin/sh\necho $1 >> {path}.calls\nread line < {cli_env.path}/go\necho codex-cli 0.169.0\n")
     path.chmod(0o755)
 
 
-def test_an_engine_is_found_with_the_claims_of_its_release(desk: Desk, engines: Engines) -> None:
+def test_an_engine_is_found_with_the_claims_of_its_release(cli_env: CliEnv, engines: Engines) -> None:
     """Executable, version and contract are those of what stands on PATH."""
-    path = desk.engine("codex", d.codex("hi"), version="codex-cli 0.60.0")
+    path = cli_env.engine("codex", d.codex("hi"), version="codex-cli 0.60.0")
     found = engines.find("codex")
     assert (found.executable, found.version) == (path, "0.60.0")
     assert found.contract == load.contract("codex").at("0.60.0")
@@ -95,9 +95,11 @@ def test_an_engine_that_is_not_there_is_told_from_one_that_nobody_knows(engines:
         engines.find("kodex")
 
 
-def test_a_second_look_is_a_look_at_the_file(desk: Desk, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_look_is_a_look_at_the_file(
+    cli_env: CliEnv, engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither the engine nor its contract is read again, and PATH is not searched."""
-    desk.engine("codex", d.codex("hi"))
+    cli_env.engine("codex", d.codex("hi"))
     first = engines.find("codex")
     monkeypatch.setattr(load, "parse", lambda *_, **__: pytest.fail("a contract was read again"))
     monkeypatch.setattr("shutil.which", lambda *_: pytest.fail("PATH was searched again"))
@@ -105,21 +107,21 @@ def test_a_second_look_is_a_look_at_the_file(desk: Desk, engines: Engines, monke
     assert engines.find("codex") is first
 
 
-def test_all_who_ask_at_once_get_one_answer(desk: Desk, engines: Engines) -> None:
+def test_all_who_ask_at_once_get_one_answer(cli_env: CliEnv, engines: Engines) -> None:
     """The version is asked for once, however many runs begin."""
-    slow(desk)
+    slow(cli_env)
     with ThreadPoolExecutor(8) as pool:
         found = [pool.submit(engines.find, "codex") for _ in range(8)]
-        (desk.path / "go").write_text("\n")
+        (cli_env.path / "go").write_text("\n")
         assert len({id(each.result()) for each in found}) == 1
-    assert (desk.path / "codex.calls").read_text() == "--version\n"
+    assert (cli_env.path / "codex.calls").read_text() == "--version\n"
 
 
-def test_another_file_in_its_place_is_another_engine(desk: Desk, engines: Engines) -> None:
+def test_another_file_in_its_place_is_another_engine(cli_env: CliEnv, engines: Engines) -> None:
     """An upgrade, a removal and a move along PATH are noticed at the next look."""
-    path = desk.engine("codex", d.codex("hi"))
+    path = cli_env.engine("codex", d.codex("hi"))
     assert engines.find("codex").version == "0.169.0"
-    desk.engine("codex", d.codex("hi"), version="codex-cli 0.140.0")
+    cli_env.engine("codex", d.codex("hi"), version="codex-cli 0.140.0")
     newer = path.with_name("newer")
     newer.write_bytes(path.read_bytes())
     newer.chmod(0o755)
@@ -130,22 +132,22 @@ def test_another_file_in_its_place_is_another_engine(desk: Desk, engines: Engine
         engines.find("codex")
 
 
-def test_an_engine_without_a_version_is_asked_again_after_a_minute(desk: Desk, tmp_path: Path) -> None:
+def test_an_engine_without_a_version_is_asked_again_after_a_minute(cli_env: CliEnv, tmp_path: Path) -> None:
     """It is run by the newest claims meanwhile."""
     now = [0.0]
-    engines = catalogue(desk, clock=lambda: now[0])
-    desk.engine("codex", d.codex("hi"), version="who knows")
+    engines = catalogue(cli_env, clock=lambda: now[0])
+    cli_env.engine("codex", d.codex("hi"), version="who knows")
     assert (engines.find("codex").version, engines.find("codex").contract.version) == (None, None)
-    assert asked(desk, "--version") == 1
-    desk.engine("codex", d.codex("hi"))
+    assert asked(cli_env, "--version") == 1
+    cli_env.engine("codex", d.codex("hi"))
     now[0] = 60.0
     assert engines.find("codex").version == "0.169.0"
 
 
-def test_an_engine_that_can_not_be_started_is_there_all_the_same(desk: Desk, engines: Engines) -> None:
+def test_an_engine_that_can_not_be_started_is_there_all_the_same(cli_env: CliEnv, engines: Engines) -> None:
     """It is listed without a version, tried once a minute at most, and what is wrong is said by the run."""
-    desk.path.mkdir()
-    path = desk.path / "codex"
+    cli_env.path.mkdir()
+    path = cli_env.path / "codex"
     path.write_text("#!/no/such/interpreter\n")
     path.chmod(0o755)
     assert (row(engines)["executable"], row(engines)["version"]) == (str(path), None)
@@ -153,22 +155,22 @@ def test_an_engine_that_can_not_be_started_is_there_all_the_same(desk: Desk, eng
 
 
 def test_engines_are_asked_without_the_secrets_of_the_server(
-    desk: Desk, engines: Engines, monkeypatch: pytest.MonkeyPatch
+    cli_env: CliEnv, engines: Engines, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is collected runs in what the contract allows."""
     for name in ("SERVER_SECRET", "CODEX_HOME"):
         monkeypatch.setenv(name, "x")
-    desk.path.mkdir()
-    path = desk.path / "codex"
-    path.write_text(f"#!/bin/sh\nenv > {desk.path}/env\necho codex-cli 0.169.0\n")
+    cli_env.path.mkdir()
+    path = cli_env.path / "codex"
+    path.write_text(f"#!/bin/sh\nenv > {cli_env.path}/env\necho codex-cli 0.169.0\n")
     path.chmod(0o755)
     engines.collect()
-    env = (desk.path / "env").read_text()
+    env = (cli_env.path / "env").read_text()
     assert "CODEX_HOME=x" in env
     assert "SERVER_SECRET" not in env
 
 
-def test_every_contracted_engine_is_listed(desk: Desk, engines: Engines) -> None:
+def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """Those that are not installed too, with what the contract says of them; nothing is asked for that."""
     rows = engines.every()
     assert [each["engine"] for each in rows] == list(load.engines())
@@ -185,9 +187,9 @@ def test_every_contracted_engine_is_listed(desk: Desk, engines: Engines) -> None
         }  # fmt: skip
 
 
-def test_how_a_process_is_kept_is_listed(desk: Desk, engines: Engines) -> None:
+def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """What the contract says of the installed release is told, installed or not, and whether it was seen at work."""
-    desk.engine("codex", d.codex("hi"))
+    cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["sticky"] == {
         "supported": True, "transport": "app_server", "verified": True, "asks": True, "same_id": True,
         "own_store": False, "detail": "driven over app_server; seen at work with this release",
@@ -201,9 +203,9 @@ def test_how_a_process_is_kept_is_listed(desk: Desk, engines: Engines) -> None:
 
 
 @pytest.mark.parametrize("engine", ["codex", "gemini", "opencode", "claude", "qwen"])
-def test_a_simulated_engine_is_never_verified(desk: Desk, engines: Engines, engine: str) -> None:
+def test_a_simulated_engine_is_never_verified(cli_env: CliEnv, engines: Engines, engine: str) -> None:
     """Though its contract is, and it can be kept: it is named as what it is, and proves nothing."""
-    install(at_known_release(engine), desk.path)
+    install(at_known_release(engine), cli_env.path)
     told = row(engines, engine)
     assert told["simulated"]
     assert told["version"] == at_known_release(engine).version
@@ -213,21 +215,21 @@ def test_a_simulated_engine_is_never_verified(desk: Desk, engines: Engines, engi
     assert told["verified"] == "unproven"
 
 
-def test_a_fresh_server_knows_what_its_engines_can_do(house: House) -> None:
+def test_a_fresh_server_knows_what_its_engines_can_do(server_env: ServerEnv) -> None:
     """Capability and profile are there without any run, and the next interactive run tries nothing again."""
-    house.desk.engine("codex", d.codex(ASK))
-    house.server.engines.collect()
-    found = row(house.server.engines)
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    server_env.server.engines.collect()
+    found = row(server_env.server.engines)
     assert (found["capability"]["supported"], found["profile"]["kind"]) == (True, "resumable")
-    calls = asked(house.desk, "--help")
-    house.ask()
-    assert asked(house.desk, "--help") == calls
+    calls = asked(server_env.cli_env, "--help")
+    server_env.ask()
+    assert asked(server_env.cli_env, "--help") == calls
 
 
-def test_what_was_collected_is_listed(desk: Desk, engines: Engines) -> None:
+def test_what_was_collected_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """Version and help pages are asked for once, before anybody needs them."""
-    path = desk.engine("codex", d.codex("hi"), help_page="--json resume --jsonl")
-    desk.engine("gemini", d.gemini("hi"))
+    path = cli_env.engine("codex", d.codex("hi"), help_page="--json resume --jsonl")
+    cli_env.engine("gemini", d.gemini("hi"))
     engines.collect()
     found = row(engines)
     assert (found["executable"], found["version"]) == (str(path), "0.169.0")
@@ -236,44 +238,44 @@ def test_what_was_collected_is_listed(desk: Desk, engines: Engines) -> None:
     assert (row(engines, "gemini")["version"], row(engines, "gemini")["help_missing"]) == ("0.61.0", [])
     engines.collect()
     pages = len(load.contract("codex").at().help.pages)
-    assert (asked(desk, "--version"), asked(desk, "--help")) == (1, pages)
+    assert (asked(cli_env, "--version"), asked(cli_env, "--help")) == (1, pages)
 
 
-def test_the_list_looks_at_what_is_new(desk: Desk, engines: Engines) -> None:
+def test_the_list_looks_at_what_is_new(cli_env: CliEnv, engines: Engines) -> None:
     """An engine that was installed since is told with its version at once."""
     assert row(engines)["executable"] is None
-    desk.engine("codex", d.codex("hi"))
+    cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["version"] == "0.169.0"
 
 
-def test_the_list_waits_for_nobody(desk: Desk, engines: Engines) -> None:
+def test_the_list_waits_for_nobody(cli_env: CliEnv, engines: Engines) -> None:
     """An engine that does not say its version holds up neither the others nor the list."""
-    slow(desk)
-    gemini = desk.engine("gemini", d.gemini("hi"))
+    slow(cli_env)
+    gemini = cli_env.engine("gemini", d.gemini("hi"))
     assert row(engines, patience=0)["version"] is None
     assert row(engines, "gemini", patience=0)["executable"] == str(gemini)
-    (desk.path / "go").write_text("\n")
+    (cli_env.path / "go").write_text("\n")
     assert engines.find("codex").version == "0.169.0"
     assert row(engines, patience=0)["version"] == "0.169.0"
 
 
-def test_collecting_ends_with_the_server(desk: Desk) -> None:
+def test_collecting_ends_with_the_server(cli_env: CliEnv) -> None:
     """Engines that are being asked are ended."""
-    slow(desk)
+    slow(cli_env)
     stop = Stop()
-    engines = catalogue(desk, stop)
+    engines = catalogue(cli_env, stop)
     collecting = threading.Thread(target=engines.collect)
     collecting.start()
     # opened once the engine reads, and never written to
-    with (desk.path / "go").open("w"):
+    with (cli_env.path / "go").open("w"):
         stop.set()
         collecting.join(30)
     assert not collecting.is_alive()
 
 
-def test_what_is_known_of_resuming_is_listed(desk: Desk, engines: Engines) -> None:
+def test_what_is_known_of_resuming_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """Capability and profile come with their reason, and are null until the engine was looked at."""
-    desk.engine("codex", d.codex("hi"), help_page="")
+    cli_env.engine("codex", d.codex("hi"), help_page="")
     found = row(engines, patience=0)
     assert (found["capability"], found["profile"]) == (None, None)
     engines.collect()
@@ -283,9 +285,9 @@ def test_what_is_known_of_resuming_is_listed(desk: Desk, engines: Engines) -> No
     assert found["profile"] == {"kind": "sticky_process", "reason": found["capability"]["detail"]}
 
 
-def test_the_last_probe_is_listed(desk: Desk, engines: Engines) -> None:
+def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """What a probe of this very executable said stands beside it, until another one stands there."""
-    path = desk.engine("codex", d.codex("hi"))
+    path = cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["last_probe"] is None
     able = EngineResumeCapability(supported=True, probe_method="command", detail="")
     save_result(

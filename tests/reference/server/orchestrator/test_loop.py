@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.server_env import ASK, PATIENCE, House, final
+from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.model import Mode
 from turngate_reference.engine import attempt
@@ -20,75 +20,75 @@ from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 
 
-def test_a_question_waits_without_process_or_slot(house: House) -> None:
+def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None:
     """All that a resume needs is stored with the state `waiting_user`, and nothing is held meanwhile."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, question = house.ask()
-    run = house.run(run_id)
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, question = server_env.ask()
+    run = server_env.run(run_id)
     assert question.question == json.loads(ASK)["interaction"]
     assert run.profile
     assert run.profile["kind"] == "resumable"
     assert run.session
     assert run.session["handle_value"] == d.SESSION
     assert (run.turn_index, run.process, run.wait_deadline_at) == (1, None, None)
-    assert house.server.dispatcher.wait_until_free(PATIENCE)
+    assert server_env.server.dispatcher.wait_until_free(PATIENCE)
     assert not [each for each in psutil.Process().children() if "--json" in each.cmdline()]
 
 
-def test_a_reply_resumes_the_session_in_a_new_process(house: House) -> None:
+def test_a_reply_resumes_the_session_in_a_new_process(server_env: ServerEnv) -> None:
     """The second turn asks for the same session, with the same options and directory, and carries the reply."""
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
-    run_id, question = house.ask(model="o9", engine_options=["-c", "a=b"])
-    house.reply(run_id, question, "--yolo red")
-    run = house.wait(run_id, State.SUCCEEDED)
-    first, second = house.desk.calls()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
+    run_id, question = server_env.ask(model="o9", engine_options=["-c", "a=b"])
+    server_env.reply(run_id, question, "--yolo red")
+    run = server_env.wait(run_id, State.SUCCEEDED)
+    first, second = server_env.cli_env.calls()
     assert run.final_data == {"colour": "red"}
     assert (run.turn_index, run.pending_interaction_id) == (2, None)
     assert second["argv"] == [*first["argv"][:-1], "resume", d.SESSION, "-"]
     assert first["cwd"] == second["cwd"] == second["pwd"] == str(run.cwd)
     assert "--yolo red" in second["stdin"]
-    assert not auto_flags_in(second["argv"], house.server.engines.find("codex").contract)
-    assert house.states(run_id) == ["queued", "running", "waiting_user", "queued", "running", "succeeded"]
+    assert not auto_flags_in(second["argv"], server_env.server.engines.find("codex").contract)
+    assert server_env.states(run_id) == ["queued", "running", "waiting_user", "queued", "running", "succeeded"]
 
 
-def test_auto_knows_nothing_of_interaction(house: House) -> None:
+def test_auto_knows_nothing_of_interaction(server_env: ServerEnv) -> None:
     """A run in mode auto gets its auto-approve flags, no profile, and ends with what the agent said."""
-    house.desk.engine("codex", d.codex("done"))
-    run = house.wait(house.create(), State.SUCCEEDED)
-    (call,) = house.desk.calls()
+    server_env.cli_env.engine("codex", d.codex("done"))
+    run = server_env.wait(server_env.create(), State.SUCCEEDED)
+    (call,) = server_env.cli_env.calls()
     assert run.final_data == {"text": "done"}
     assert (run.profile, run.capability, run.pending_interaction_id) == (None, None, None)
-    assert auto_flags_in(call["argv"], house.server.engines.find("codex").contract)
+    assert auto_flags_in(call["argv"], server_env.server.engines.find("codex").contract)
     assert "do not ask the user" in call["stdin"]
 
 
-def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(house: House) -> None:
+def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: ServerEnv) -> None:
     """What the process of each interactive turn reads ends with the leave to ask, after a skill that forbids it."""
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
     ban = "Never ask the user a question."
-    run_id, question = house.ask(skill=ban, output_schema={"description": ban})
-    house.reply(run_id, question)
-    house.wait(run_id, State.SUCCEEDED)
+    run_id, question = server_env.ask(skill=ban, output_schema={"description": ban})
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
     allowed = mode_patch(Mode.INTERACTIVE, {"description": ban})
-    first, second = (call["stdin"] for call in house.desk.calls())
+    first, second = (call["stdin"] for call in server_env.cli_env.calls())
     assert first.startswith(f"{ban}\n\npaint it\n\n")
     for received in (first, second):
-        assert received.endswith(f"\n\n{artifact_patch(house.run(run_id).artifacts)}\n\n{allowed}")
+        assert received.endswith(f"\n\n{artifact_patch(server_env.run(run_id).artifacts)}\n\n{allowed}")
         assert ban not in received[received.rindex("You may ask the user") :]
 
 
-def test_auto_without_a_session_id_is_no_error(house: House) -> None:
+def test_auto_without_a_session_id_is_no_error(server_env: ServerEnv) -> None:
     """In mode auto a missing id is recorded as null."""
-    house.desk.engine("codex", d.codex("done", session=None))
-    assert house.wait(house.create(), State.SUCCEEDED).session is None
+    server_env.cli_env.engine("codex", d.codex("done", session=None))
+    assert server_env.wait(server_env.create(), State.SUCCEEDED).session is None
 
 
-def test_auto_never_waits(house: House) -> None:
+def test_auto_never_waits(server_env: ServerEnv) -> None:
     """An agent that asks in mode auto fails the run with a code of its own."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id = house.create()
-    assert house.failed(run_id)["code"] == "ASK_USER_IN_AUTO"
-    assert "waiting_user" not in house.states(run_id)
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id = server_env.create()
+    assert server_env.failed(run_id)["code"] == "ASK_USER_IN_AUTO"
+    assert "waiting_user" not in server_env.states(run_id)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_auto_never_waits(house: House) -> None:
         ASK + ASK[:-1] + ', "x": 1}',
     ],
 )
-def test_a_malformed_question_never_waits(house: House, text: str) -> None:
+def test_a_malformed_question_never_waits(server_env: ServerEnv, text: str) -> None:
     """A question that is not valid whole fails the run."""
-    house.desk.engine("codex", d.codex(text))
-    run_id = house.create(execution_mode="interactive")
-    assert house.failed(run_id)["code"] == "ENVELOPE_INVALID"
-    assert "waiting_user" not in house.states(run_id)
+    server_env.cli_env.engine("codex", d.codex(text))
+    run_id = server_env.create(execution_mode="interactive")
+    assert server_env.failed(run_id)["code"] == "ENVELOPE_INVALID"
+    assert "waiting_user" not in server_env.states(run_id)
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_a_malformed_question_never_waits(house: House, text: str) -> None:
         [["exit", 0]],
     ],
 )
-def test_an_interactive_turn_without_session_id_fails(house: House, play: d.Play) -> None:
+def test_an_interactive_turn_without_session_id_fails(server_env: ServerEnv, play: d.Play) -> None:
     """Without an id the user could never be answered, so the run fails at once, whatever else the turn came to."""
-    house.desk.engine("codex", play)
-    run_id = house.create(execution_mode="interactive")
-    error = house.failed(run_id)
+    server_env.cli_env.engine("codex", play)
+    run_id = server_env.create(execution_mode="interactive")
+    error = server_env.failed(run_id)
     assert error["code"] == "SESSION_RESUME_FAILED"
     assert "no session id" in error["detail"]
-    assert "waiting_user" not in house.states(run_id)
+    assert "waiting_user" not in server_env.states(run_id)
 
 
 @pytest.mark.parametrize(
@@ -136,159 +136,161 @@ def test_an_interactive_turn_without_session_id_fails(house: House, play: d.Play
         ([["stderr", "no such session\n"], ["exit", 1]], "exited with 1"),
     ],
 )
-def test_another_session_is_never_taken_for_the_one(house: House, play: d.Play, said: str) -> None:
+def test_another_session_is_never_taken_for_the_one(server_env: ServerEnv, play: d.Play, said: str) -> None:
     """A resume that comes back as another session, as none, or badly, fails the run and says which it was."""
-    house.desk.engine("codex", d.codex(ASK), play)
-    run_id, question = house.ask()
-    house.reply(run_id, question)
-    error = house.failed(run_id)
+    server_env.cli_env.engine("codex", d.codex(ASK), play)
+    run_id, question = server_env.ask()
+    server_env.reply(run_id, question)
+    error = server_env.failed(run_id)
     assert error["code"] == "SESSION_RESUME_FAILED"
     assert said in error["detail"]
-    session = house.run(run_id).session
+    session = server_env.run(run_id).session
     assert session
     assert session["handle_value"] == d.SESSION
 
 
-def test_iflow_does_not_start_a_fresh_session_silently(house: House) -> None:
+def test_iflow_does_not_start_a_fresh_session_silently(server_env: ServerEnv) -> None:
     """A dead id of iFlow leads to exit code 0 and a fresh session; that is a failure."""
     first = json.loads(json.dumps(d.recorded("main-first")))
     first[0][1] = ASK
-    house.desk.engine("iflow", first, d.recorded("bad-handles-dead"))
-    run_id, question = house.ask(engine="iflow")
-    house.reply(run_id, question)
-    assert house.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+    server_env.cli_env.engine("iflow", first, d.recorded("bad-handles-dead"))
+    run_id, question = server_env.ask(engine="iflow")
+    server_env.reply(run_id, question)
+    assert server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
 
 
-def test_a_session_that_is_gone_is_noticed_before_a_process_starts(house: House) -> None:
+def test_a_session_that_is_gone_is_noticed_before_a_process_starts(server_env: ServerEnv) -> None:
     """The engine's store is asked first, so that no engine can begin a fresh session."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, question = house.ask()
-    house.keep_session().unlink()
-    house.reply(run_id, question)
-    error = house.failed(run_id)
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, question = server_env.ask()
+    server_env.keep_session().unlink()
+    server_env.reply(run_id, question)
+    error = server_env.failed(run_id)
     assert error["code"] == "SESSION_RESUME_FAILED"
     assert "store does not hold" in error["detail"]
-    assert len(house.desk.calls()) == 1
+    assert len(server_env.cli_env.calls()) == 1
 
 
-def test_a_store_that_never_held_the_session_is_not_believed(house: House) -> None:
+def test_a_store_that_never_held_the_session_is_not_believed(server_env: ServerEnv) -> None:
     """Where the engine keeps its sessions elsewhere, only the resume itself can tell."""
-    house.keep_session().unlink()
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
-    run_id, question = house.ask()
-    house.reply(run_id, question)
-    house.wait(run_id, State.SUCCEEDED)
+    server_env.keep_session().unlink()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
 
 
-def test_an_engine_that_exits_badly_fails_the_run(house: House) -> None:
+def test_an_engine_that_exits_badly_fails_the_run(server_env: ServerEnv) -> None:
     """On turn 1 it is the engine that failed."""
-    house.desk.engine("codex", d.codex(ASK, more=[["exit", 3]]))
-    error = house.failed(house.create(execution_mode="interactive"))
+    server_env.cli_env.engine("codex", d.codex(ASK, more=[["exit", 3]]))
+    error = server_env.failed(server_env.create(execution_mode="interactive"))
     assert error["code"] == "ENGINE_FAILED"
     assert "exited with 3" in error["detail"]
 
 
-def test_a_turn_is_bounded(house: House) -> None:
+def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
     """A turn that outlasts session_timeout_sec is ended whole."""
-    house.desk.engine("codex", d.codex(ASK, more=[["meet"]]))
-    run_id = house.create(execution_mode="interactive", session_timeout_sec=1)
-    pid = house.desk.meet()
-    assert house.failed(run_id)["code"] == "TURN_TIMEOUT"
+    server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]))
+    run_id = server_env.create(execution_mode="interactive", session_timeout_sec=1)
+    pid = server_env.cli_env.meet()
+    assert server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
     assert not psutil.pid_exists(pid)
 
 
 def test_an_engine_that_stays_after_its_turn_is_ended_and_its_turn_counts(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its question is asked soon after, by a run that no longer has the process; there is no exit code to tell."""
     monkeypatch.setattr(attempt, "EXIT_LIMIT", 0.2)
-    house.desk.engine("codex", [*d.codex(ASK), ["meet"]])
-    run_id = house.create(execution_mode="interactive", session_timeout_sec=60)
-    pid = house.desk.meet()
-    house.wait(run_id, State.WAITING_USER)
+    server_env.cli_env.engine("codex", [*d.codex(ASK), ["meet"]])
+    run_id = server_env.create(execution_mode="interactive", session_timeout_sec=60)
+    pid = server_env.cli_env.meet()
+    server_env.wait(run_id, State.WAITING_USER)
     assert not psutil.pid_exists(pid)
-    (turn,) = runs.turns(house.server.store, run_id)
+    (turn,) = runs.turns(server_env.server.store, run_id)
     assert (turn.outcome, turn.exit_code) == ("ask_user", None)
 
 
-def test_final_data_is_checked(house: House) -> None:
+def test_final_data_is_checked(server_env: ServerEnv) -> None:
     """Final data that its schema does not allow fails the run, and says where."""
-    house.desk.engine("codex", d.codex(final(colour=7)))
+    server_env.cli_env.engine("codex", d.codex(final(colour=7)))
     schema = {"properties": {"colour": {"type": "string"}}}
-    error = house.failed(house.create(output_schema=schema))
+    error = server_env.failed(server_env.create(output_schema=schema))
     assert error["code"] == "FINAL_DATA_INVALID"
     assert "$.colour" in error["detail"]
 
 
-def test_an_engine_that_is_gone_fails_the_turn(house: House) -> None:
+def test_an_engine_that_is_gone_fails_the_turn(server_env: ServerEnv) -> None:
     """An engine that was uninstalled while the user thought is named."""
-    executable = house.desk.engine("codex", d.codex(ASK))
-    run_id, question = house.ask()
+    executable = server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, question = server_env.ask()
     executable.unlink()
-    house.reply(run_id, question)
-    assert house.failed(run_id)["code"] == "ENGINE_UNAVAILABLE"
+    server_env.reply(run_id, question)
+    assert server_env.failed(run_id)["code"] == "ENGINE_UNAVAILABLE"
 
 
-def test_a_megabyte_of_prompt_arrives(house: House) -> None:
+def test_a_megabyte_of_prompt_arrives(server_env: ServerEnv) -> None:
     """A long prompt travels by standard input."""
-    house.desk.engine("codex", d.codex("ok"))
+    server_env.cli_env.engine("codex", d.codex("ok"))
     prompt = "x" * 2**20
-    house.wait(house.create(prompt), State.SUCCEEDED)
-    assert house.desk.calls()[0]["stdin"].startswith(prompt)
+    server_env.wait(server_env.create(prompt), State.SUCCEEDED)
+    assert server_env.cli_env.calls()[0]["stdin"].startswith(prompt)
 
 
-def test_the_record_lies_where_those_of_the_terminal_do(house: House) -> None:
+def test_the_record_lies_where_those_of_the_terminal_do(server_env: ServerEnv) -> None:
     """It is there from the creation on, and after every attempt, failed ones too; the run directory has no other."""
-    house.desk.engine("codex", d.codex(ASK, more=[["meet"]]), [["exit", 1]])
-    run_id = house.create(execution_mode="interactive")
-    run = house.run(run_id)
-    created = record(house, run_id)
+    server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]), [["exit", 1]])
+    run_id = server_env.create(execution_mode="interactive")
+    run = server_env.run(run_id)
+    created = record(server_env, run_id)
     assert (created["state"], created["turns"], created["served"]) == ("queued", 0, True)
-    house.desk.meet()
-    house.desk.release()
-    question = house.question(run_id)
-    first = record(house, run_id)
+    server_env.cli_env.meet()
+    server_env.cli_env.release()
+    question = server_env.question(run_id)
+    first = record(server_env, run_id)
     assert (first["state"], first["session"]) == ("asked", {"field": "thread_id", "value": d.SESSION})
-    assert first["launch"]["locations"] == house.run(run_id).locations
-    house.reply(run_id, question)
-    house.failed(run_id)
-    second = record(house, run_id)
+    assert first["launch"]["locations"] == server_env.run(run_id).locations
+    server_env.reply(run_id, question)
+    server_env.failed(run_id)
+    second = record(server_env, run_id)
     assert (second["state"], second["turns"], second["session"]) == ("failed", 2, first["session"])
     assert not (run.run_directory / "handle.json").exists()
 
 
-def test_the_record_is_written_where_no_engine_ran(house: House) -> None:
+def test_the_record_is_written_where_no_engine_ran(server_env: ServerEnv) -> None:
     """An engine that could not be started leaves a record too, and so does a resume that was refused before that."""
-    (house.desk.path / "codex").write_text("#!/no/such/interpreter\n")
-    (house.desk.path / "codex").chmod(0o755)
-    run_id = house.create()
-    error = house.failed(run_id)
+    (server_env.cli_env.path / "codex").write_text("#!/no/such/interpreter\n")
+    (server_env.cli_env.path / "codex").chmod(0o755)
+    run_id = server_env.create()
+    error = server_env.failed(run_id)
     assert (error["code"], "not started" in error["detail"]) == ("ENGINE_FAILED", True)
-    assert record(house, run_id)["state"] == "failed"
-    (house.desk.path / "codex").unlink()
-    executable = house.desk.engine("codex", d.codex(ASK))
-    for gone, code in ((house.keep_session(), "SESSION_RESUME_FAILED"), (executable, "ENGINE_UNAVAILABLE")):
-        house.keep_session()
-        run_id, question = house.ask()
+    assert record(server_env, run_id)["state"] == "failed"
+    (server_env.cli_env.path / "codex").unlink()
+    executable = server_env.cli_env.engine("codex", d.codex(ASK))
+    for gone, code in ((server_env.keep_session(), "SESSION_RESUME_FAILED"), (executable, "ENGINE_UNAVAILABLE")):
+        server_env.keep_session()
+        run_id, question = server_env.ask()
         gone.unlink()
-        house.reply(run_id, question)
-        assert house.failed(run_id)["code"] == code
-        kept = record(house, run_id)
+        server_env.reply(run_id, question)
+        assert server_env.failed(run_id)["code"] == code
+        kept = record(server_env, run_id)
         assert (kept["state"], kept["turns"], kept["session"]["value"]) == ("failed", 2, d.SESSION)
 
 
-def test_a_resume_that_can_not_be_started_is_one_that_failed(house: House) -> None:
+def test_a_resume_that_can_not_be_started_is_one_that_failed(server_env: ServerEnv) -> None:
     """An engine that is there and can't be run any more has failed, and not the server."""
-    executable = house.desk.engine("codex", d.codex(ASK))
-    run_id, question = house.ask()
+    executable = server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, question = server_env.ask()
     executable.write_text("#!/no/such/interpreter\n")
-    house.reply(run_id, question)
-    assert house.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
+    server_env.reply(run_id, question)
+    assert server_env.failed(run_id)["code"] == "SESSION_RESUME_FAILED"
 
 
-def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An attempt whose traces can't be kept has failed in the server."""
-    house.desk.engine("codex", d.codex(ASK))
+    server_env.cli_env.engine("codex", d.codex(ASK))
     opened: Any = Path.open
 
     def full(path: Path, *mode: str, **more: Any) -> Any:
@@ -297,31 +299,31 @@ def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(house: House, mon
         return opened(path, *mode, **more)
 
     monkeypatch.setattr(Path, "open", full)
-    error = house.failed(house.create())
+    error = server_env.failed(server_env.create())
     assert (error["code"], "No space left" in error["detail"]) == ("ORCHESTRATOR_ERROR", True)
 
 
-def test_what_is_logged_of_a_turn_can_be_run(house: House, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_logged_of_a_turn_can_be_run(server_env: ServerEnv, caplog: pytest.LogCaptureFixture) -> None:
     """The arguments are told as a shell reads them."""
-    house.desk.engine("codex", d.codex("ok"))
+    server_env.cli_env.engine("codex", d.codex("ok"))
     with caplog.at_level(logging.DEBUG, "turngate_reference"):
-        house.wait(house.create(engine_options=["-c", "a = 'b c'"]), State.SUCCEEDED)
+        server_env.wait(server_env.create(engine_options=["-c", "a = 'b c'"]), State.SUCCEEDED)
     (told,) = (each.message for each in caplog.records if " turn 1: codex " in each.message)
     assert "a = 'b c'" in shlex.split(told)
 
 
-def record(house: House, run_id: str) -> dict[str, Any]:
+def record(server_env: ServerEnv, run_id: str) -> dict[str, Any]:
     """Read the handle record of a run."""
-    return house.desk.record(house.run(run_id).handle)
+    return server_env.cli_env.record(server_env.run(run_id).handle)
 
 
-def test_turns_tell_what_happened(house: House) -> None:
+def test_turns_tell_what_happened(server_env: ServerEnv) -> None:
     """Each turn has its argv without the prompt, its exit code and its outcome."""
-    house.desk.engine("codex", d.codex(f"```json\n{ASK}\n```"), d.codex(final(x=1)))
-    run_id, question = house.ask()
-    house.reply(run_id, question)
-    house.wait(run_id, State.SUCCEEDED)
-    first, second = runs.turns(house.server.store, run_id)
+    server_env.cli_env.engine("codex", d.codex(f"```json\n{ASK}\n```"), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
+    first, second = runs.turns(server_env.server.store, run_id)
     assert (first.outcome, first.repair_level, first.exit_code) == ("ask_user", "fence_stripped", 0)
     assert (second.outcome, second.repair_level) == ("final", "none")
     assert first.argv
@@ -331,11 +333,11 @@ def test_turns_tell_what_happened(house: House) -> None:
 @pytest.mark.parametrize(
     "flag", [["--yolo"], ["-s=workspace-write"], ["--sandbox", "workspace-write"], ["-c", "approval_policy=never"]]
 )
-def test_interactive_refuses_auto_flags(house: House, flag: list[str]) -> None:
+def test_interactive_refuses_auto_flags(server_env: ServerEnv, flag: list[str]) -> None:
     """An auto-approve flag in any spelling is refused by its name before anything is made."""
-    house.desk.engine("codex", d.codex(ASK))
+    server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError) as refused:
-        house.create(execution_mode="interactive", engine_options=flag)
+        server_env.create(execution_mode="interactive", engine_options=flag)
     assert refused.value.code == "AUTO_FLAG_REFUSED"
     assert refused.value.members["flag"].split()[0] == flag[0]
-    assert not house.desk.calls()
+    assert not server_env.cli_env.calls()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.server_env import ASK, House, final
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.errors import EnvironmentFailed
 from turngate_reference.data_dir import DataDir, data_dir
 from turngate_reference.server.api_errors import ApiError
@@ -25,87 +25,89 @@ def _root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(name="busy_house")
-def _busy_house(closed_house: House, root: Path) -> Iterator[House]:
+def _busy_house(closed_server_env: ServerEnv, root: Path) -> Iterator[ServerEnv]:
     """Open a server with workspaces whose only slot is held until its engine is released."""
-    closed_house.keep_session()
-    closed_house.desk.engine("codex", d.codex("first", more=[["meet"]]), d.codex(final(x=1)))
-    with closed_house.opened(workspace_root=root, slots=1):
-        closed_house.create()
-        closed_house.desk.meet()
-        yield closed_house
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex("first", more=[["meet"]]), d.codex(final(x=1)))
+    with closed_server_env.opened(workspace_root=root, slots=1):
+        closed_server_env.create()
+        closed_server_env.cli_env.meet()
+        yield closed_server_env
 
 
-def test_a_data_directory_behind_a_link_can_be_resumed_in(closed_house: House, tmp_path: Path) -> None:
+def test_a_data_directory_behind_a_link_can_be_resumed_in(closed_server_env: ServerEnv, tmp_path: Path) -> None:
     """The runs of a server whose data directory was named by a link are answered like any other's."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    house = closed_house
-    house.settings = replace(house.settings, data=data_dir(tmp_path / "link" / "data"))
-    house.keep_session()
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
-    with house.opened():
-        run_id, question = house.ask()
-        assert house.run(run_id).run_directory.is_relative_to(tmp_path / "real" / "data")
-        house.reply(run_id, question)
-        house.wait(run_id, State.SUCCEEDED)
+    server_env = closed_server_env
+    server_env.settings = replace(server_env.settings, data=data_dir(tmp_path / "link" / "data"))
+    server_env.keep_session()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    with server_env.opened():
+        run_id, question = server_env.ask()
+        assert server_env.run(run_id).run_directory.is_relative_to(tmp_path / "real" / "data")
+        server_env.reply(run_id, question)
+        server_env.wait(run_id, State.SUCCEEDED)
 
 
-def test_a_path_that_was_written_down_with_a_link_still_leads_there(closed_house: House, tmp_path: Path) -> None:
+def test_a_path_that_was_written_down_with_a_link_still_leads_there(
+    closed_server_env: ServerEnv, tmp_path: Path
+) -> None:
     """The directories of runs that an earlier server made are where they were."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
-    house = closed_house
-    house.settings = replace(house.settings, data=DataDir(tmp_path / "link" / "data"))
-    house.keep_session()
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
-    with house.opened():
-        run_id, question = house.ask()
-        house.reply(run_id, question)
-        house.wait(run_id, State.SUCCEEDED)
+    server_env = closed_server_env
+    server_env.settings = replace(server_env.settings, data=DataDir(tmp_path / "link" / "data"))
+    server_env.keep_session()
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    with server_env.opened():
+        run_id, question = server_env.ask()
+        server_env.reply(run_id, question)
+        server_env.wait(run_id, State.SUCCEEDED)
 
 
-def test_a_workspace_that_is_swapped_while_its_run_is_queued_is_noticed(busy_house: House, root: Path) -> None:
+def test_a_workspace_that_is_swapped_while_its_run_is_queued_is_noticed(busy_house: ServerEnv, root: Path) -> None:
     """No engine works, and nothing is made, where the link leads by then."""
     outside = root.parent / "outside"
     run_id = busy_house.create(workspace="a")
     (root / "a").rmdir()
     (root / "a").symlink_to(outside)
-    busy_house.desk.release()
+    busy_house.cli_env.release()
     error = busy_house.failed(run_id)
     assert (error["code"], "workspace" in error["detail"]) == ("ENGINE_UNAVAILABLE", True)
-    assert len(busy_house.desk.calls()) == 1
+    assert len(busy_house.cli_env.calls()) == 1
     assert not list(outside.iterdir())
 
 
 @pytest.mark.parametrize("there_already", [False, True])
-def test_artifacts_do_not_leave_the_workspace(busy_house: House, root: Path, *, there_already: bool) -> None:
+def test_artifacts_do_not_leave_the_workspace(busy_house: ServerEnv, root: Path, *, there_already: bool) -> None:
     """A link called `artifacts` that leads out is refused, whether or not its target is there."""
     outside = root.parent / "outside"
     (root / "a" / "artifacts").symlink_to(outside if there_already else outside / "new")
     run_id = busy_house.create(workspace="a")
-    busy_house.desk.release()
+    busy_house.cli_env.release()
     error = busy_house.failed(run_id)
     assert error["code"] == "ENGINE_UNAVAILABLE"
     assert "leads out of the workspace" in error["detail"]
     assert not list(outside.iterdir())
-    assert len(busy_house.desk.calls()) == 1
+    assert len(busy_house.cli_env.calls()) == 1
 
 
-def test_artifacts_may_lie_elsewhere_in_the_workspace(busy_house: House, root: Path) -> None:
+def test_artifacts_may_lie_elsewhere_in_the_workspace(busy_house: ServerEnv, root: Path) -> None:
     """A link inside the workspace is its owner's business."""
     (root / "a" / "results").mkdir()
     (root / "a" / "artifacts").symlink_to("results")
     run_id = busy_house.create(workspace="a")
-    busy_house.desk.release()
+    busy_house.cli_env.release()
     busy_house.wait(run_id, State.SUCCEEDED)
     assert len(list((root / "a" / "results").iterdir())) == 1
 
 
-def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: House, root: Path) -> None:
+def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: ServerEnv, root: Path) -> None:
     """A file in their place is no fault of the server."""
     (root / "a" / "artifacts").touch()
     run_id = busy_house.create(workspace="a")
-    busy_house.desk.release()
+    busy_house.cli_env.release()
     error = busy_house.failed(run_id)
     assert error["code"] == "ENGINE_UNAVAILABLE"
     assert error["detail"].startswith("the workspace can't be used: ")
@@ -113,22 +115,22 @@ def test_a_workspace_without_room_for_artifacts_is_to_blame(busy_house: House, r
 
 
 @pytest.mark.parametrize("asked", ["odd", "link"])
-def test_a_workspace_whose_path_is_no_text_is_refused(closed_house: House, root: Path, asked: str) -> None:
+def test_a_workspace_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, root: Path, asked: str) -> None:
     """A path that can't be stored is refused before anything is made, by whatever link it was named."""
     odd = Path(os.fsdecode(os.fsencode(root) + b"/\xff"))
     odd.mkdir()
     (root / "link").symlink_to(odd)
     (odd / "odd").mkdir()
-    closed_house.desk.engine("codex", d.codex(ASK))
+    closed_server_env.cli_env.engine("codex", d.codex(ASK))
     named = {"link": (root, "link"), "odd": (odd, "odd")}[asked]
-    with closed_house.opened(workspace_root=named[0]), pytest.raises(ApiError, match=r"WORKSPACE_REFUSED.*UTF-8"):
-        closed_house.create(workspace=named[1])
-    assert not list(closed_house.settings.data.runs.glob("*"))
+    with closed_server_env.opened(workspace_root=named[0]), pytest.raises(ApiError, match=r"WORKSPACE_REFUSED.*UTF-8"):
+        closed_server_env.create(workspace=named[1])
+    assert not list(closed_server_env.settings.data.runs.glob("*"))
 
 
-def test_a_data_directory_whose_path_is_no_text_is_refused(closed_house: House, tmp_path: Path) -> None:
+def test_a_data_directory_whose_path_is_no_text_is_refused(closed_server_env: ServerEnv, tmp_path: Path) -> None:
     """The server says so at its start, and makes nothing."""
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     with pytest.raises(EnvironmentFailed, match="no UTF-8"):
-        closed_house.open(data=DataDir(odd))
+        closed_server_env.open(data=DataDir(odd))
     assert not odd.exists()

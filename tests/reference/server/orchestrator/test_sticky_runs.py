@@ -16,7 +16,7 @@ from tests.fakes.executables import sticky
 from tests.fakes.sticky_engine import SESSION
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
-from tests.reference.server_env import ASK, PATIENCE, House, final
+from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
 from turngate.contract import load
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate.process import is_alive
@@ -33,280 +33,282 @@ ROOT = HERE.parents[1]
 DECIDED = '{"outcome": "final", "final_data": {"decided": "DECISION"}}'
 
 
-def put_engine(house: House) -> None:
+def put_engine(server_env: ServerEnv) -> None:
     """Put the sticky codex on PATH."""
     words = " ".join(word for page in load.contract("codex").at().help.pages for word in page.names)
-    sticky(house.desk.path / "codex", "codex-cli 0.169.0", words)
+    sticky(server_env.cli_env.path / "codex", "codex-cli 0.169.0", words)
 
 
-@pytest.fixture(name="house")
-def _house(closed_house: House) -> Iterator[House]:
+@pytest.fixture(name="server_env")
+def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
     """Open a server with two slots and the sticky codex."""
-    put_engine(closed_house)
-    closed_house.open()
-    yield closed_house
-    closed_house.server.close()
+    put_engine(closed_server_env)
+    closed_server_env.open()
+    yield closed_server_env
+    closed_server_env.server.close()
 
 
-def create(house: House, do: str, mode: str = "interactive", **more: Any) -> str:
+def create(server_env: ServerEnv, do: str, mode: str = "interactive", **more: Any) -> str:
     """Create a sticky run whose agent does this."""
-    return house.create(f"do: {do}", execution_mode=mode, interactive_profile="sticky_process", **more)
+    return server_env.create(f"do: {do}", execution_mode=mode, interactive_profile="sticky_process", **more)
 
 
-def pid_of(house: House, run_id: str) -> int:
+def pid_of(server_env: ServerEnv, run_id: str) -> int:
     """Return the process of a run."""
-    return int((house.run(run_id).process or {})["pid"])
+    return int((server_env.run(run_id).process or {})["pid"])
 
 
-def slots_are_free(house: House) -> bool:
+def slots_are_free(server_env: ServerEnv) -> bool:
     """Wait until no slot is held."""
-    return house.server.dispatcher.wait_until_free(PATIENCE)
+    return server_env.server.dispatcher.wait_until_free(PATIENCE)
 
 
-def test_ten_turns_run_in_one_process(house: House) -> None:
+def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
     """Each reply goes to the same process, which keeps its slot; what it needs is stored with each question."""
-    run_id = create(house, f"say {ASK}")
+    run_id = create(server_env, f"say {ASK}")
     pids = set()
     for turn in range(1, 10):
-        question = house.question(run_id)
-        run = house.run(run_id)
-        assert (run.turn_index, house.server.dispatcher.held) == (turn, 1)
+        question = server_env.question(run_id)
+        run = server_env.run(run_id)
+        assert (run.turn_index, server_env.server.dispatcher.held) == (turn, 1)
         assert run.wait_deadline_at
         assert run.process
         assert run.process["transport_session_id"] == SESSION
         pids.add((run.process["pid"], run.process["started_at"]))
-        house.reply(run_id, question, f"do: say {ASK if turn < 9 else final(x=1)}")
-    run = house.wait(run_id, State.SUCCEEDED)
+        server_env.reply(run_id, question, f"do: say {ASK if turn < 9 else final(x=1)}")
+    run = server_env.wait(run_id, State.SUCCEEDED)
     assert (run.turn_index, run.final_data, run.wait_deadline_at) == (10, {"x": 1}, None)
     assert run.profile == {"kind": "sticky_process", "reason": "the run asked for it", "session_timeout_sec": 1200}
     assert len(pids) == 1
-    assert [turn.argv for turn in runs.turns(house.server.store, run_id)] == [["app-server"]] * 10
-    assert slots_are_free(house)
-    assert house.states(run_id)[:4] == ["queued", "running", "waiting_user", "running"]
+    assert [turn.argv for turn in runs.turns(server_env.server.store, run_id)] == [["app-server"]] * 10
+    assert slots_are_free(server_env)
+    assert server_env.states(run_id)[:4] == ["queued", "running", "waiting_user", "running"]
 
 
-def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(house: House) -> None:
+def test_an_engine_is_allowed_to_ask_whatever_the_caller_wrote(server_env: ServerEnv) -> None:
     """What the process reads on each interactive turn ends with the leave to ask, after a skill that forbids it."""
-    run_id = create(house, f"say {ASK}", skill="Never ask the user a question.")
-    house.reply(run_id, house.question(run_id), f"do: say {final(x=1)}")
-    run = house.wait(run_id, State.SUCCEEDED)
-    first, second = map(json.loads, (house.desk.path / "prompts").read_text().splitlines())
+    run_id = create(server_env, f"say {ASK}", skill="Never ask the user a question.")
+    server_env.reply(run_id, server_env.question(run_id), f"do: say {final(x=1)}")
+    run = server_env.wait(run_id, State.SUCCEEDED)
+    first, second = map(json.loads, (server_env.cli_env.path / "prompts").read_text().splitlines())
     assert first.startswith("Never ask the user a question.\n\ndo: say")
     added = f"\n\n{artifact_patch(run.artifacts)}\n\n{mode_patch(Mode.INTERACTIVE, None)}"
     assert first.endswith(added)
     assert second.endswith(added)
 
 
-def test_the_record_and_the_command_are_kept(house: House) -> None:
+def test_the_record_and_the_command_are_kept(server_env: ServerEnv) -> None:
     """They are what a headless turn would have written: the session, which a headless resume takes, and the argv."""
-    run_id = create(house, f"say {ASK}")
-    house.question(run_id)
-    folder = house.run(run_id).run_directory
-    record = house.desk.record(house.run(run_id).handle)
+    run_id = create(server_env, f"say {ASK}")
+    server_env.question(run_id)
+    folder = server_env.run(run_id).run_directory
+    record = server_env.cli_env.record(server_env.run(run_id).handle)
     assert (record["session"]["value"], record["state"]) == (SESSION, "asked")
     command = json.loads((folder / ".turngate/attempt-001/command.json").read_text())
-    assert command == {"argv": [str(house.desk.path / "codex"), "app-server"], "version": "0.169.0"}
+    assert command == {"argv": [str(server_env.cli_env.path / "codex"), "app-server"], "version": "0.169.0"}
 
 
-def test_a_change_of_the_wall_clock_ends_no_wait(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_of_the_wall_clock_ends_no_wait(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply is taken as long as the process is kept, whatever the clock of the system says."""
-    run_id = create(house, f"say {ASK}")
-    question = house.question(run_id)
+    run_id = create(server_env, f"say {ASK}")
+    question = server_env.question(run_id)
     monkeypatch.setattr(runs, "now", lambda: "2999-01-01T00:00:00.000+00:00")
-    house.reply(run_id, question, f"do: say {final(x=1)}")
-    house.wait(run_id, State.SUCCEEDED)
+    server_env.reply(run_id, question, f"do: say {final(x=1)}")
+    server_env.wait(run_id, State.SUCCEEDED)
 
 
-def test_a_wait_has_a_deadline(house: House) -> None:
+def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
     """At the deadline the process is ended and the run fails; a reply after it is refused."""
-    run_id = create(house, f"say {ASK}", session_timeout_sec=4)
-    question = house.question(run_id)
-    process = psutil.Process(pid_of(house, run_id))
-    assert house.failed(run_id)["code"] == "INTERACTION_WAIT_TIMEOUT"
+    run_id = create(server_env, f"say {ASK}", session_timeout_sec=4)
+    question = server_env.question(run_id)
+    process = psutil.Process(pid_of(server_env, run_id))
+    assert server_env.failed(run_id)["code"] == "INTERACTION_WAIT_TIMEOUT"
     with pytest.raises(ApiError, match="NOT_WAITING"):
-        house.reply(run_id, question)
-    assert slots_are_free(house)
+        server_env.reply(run_id, question)
+    assert slots_are_free(server_env)
     assert not process.is_running()
 
 
-def test_a_reply_and_a_deadline_have_one_outcome(house: House) -> None:
+def test_a_reply_and_a_deadline_have_one_outcome(server_env: ServerEnv) -> None:
     """Whichever comes first in the store wins, and the reply is told."""
     for _ in range(2):
-        run_id = create(house, f"say {ASK}", session_timeout_sec=4)
-        question = house.question(run_id)
-        after = runs.events(house.server.store, run_id, 0, 100)[-1].id
-        house.server.store.wait_for_event(run_id, after, 3.98)
+        run_id = create(server_env, f"say {ASK}", session_timeout_sec=4)
+        question = server_env.question(run_id)
+        after = runs.events(server_env.server.store, run_id, 0, 100)[-1].id
+        server_env.server.store.wait_for_event(run_id, after, 3.98)
         with contextlib.suppress(ApiError):
-            house.reply(run_id, question, f"do: say {final(x=1)}")
-        taken = house.run(run_id).turn_index == 2
-        run = house.wait(run_id, State.SUCCEEDED if taken else State.FAILED)
+            server_env.reply(run_id, question, f"do: say {final(x=1)}")
+        taken = server_env.run(run_id).turn_index == 2
+        run = server_env.wait(run_id, State.SUCCEEDED if taken else State.FAILED)
         assert taken or (run.error or {})["code"] == "INTERACTION_WAIT_TIMEOUT"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_process_that_dies_while_it_waits_is_noticed(house: House, number: int) -> None:
+def test_a_process_that_dies_while_it_waits_is_noticed(server_env: ServerEnv, number: int) -> None:
     """The run fails without anybody having asked, and its slot is free."""
-    run_id = create(house, f"say {ASK}")
-    house.question(run_id)
-    os.kill(pid_of(house, run_id), number)
-    assert house.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
-    assert slots_are_free(house)
+    run_id = create(server_env, f"say {ASK}")
+    server_env.question(run_id)
+    os.kill(pid_of(server_env, run_id), number)
+    assert server_env.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
+    assert slots_are_free(server_env)
 
 
 @pytest.mark.parametrize("do,first,later", [
     ("exit 3", "ENGINE_FAILED", "INTERACTION_PROCESS_LOST"), ("fail", "ENGINE_FAILED", "ENGINE_FAILED"),
     ("say nonsense", "ENVELOPE_INVALID", "ENVELOPE_INVALID"),
 ])  # fmt: skip
-def test_a_turn_that_fails_fails_the_run(house: House, do: str, first: str, later: str) -> None:
+def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: str, later: str) -> None:
     """On turn 1 the engine is to blame for its death; later the wait was for nothing."""
-    assert house.failed(create(house, do))["code"] == first
-    run_id = create(house, f"say {ASK}")
-    house.reply(run_id, house.question(run_id), f"do: {do}")
-    assert house.failed(run_id)["code"] == later
-    assert slots_are_free(house)
+    assert server_env.failed(create(server_env, do))["code"] == first
+    run_id = create(server_env, f"say {ASK}")
+    server_env.reply(run_id, server_env.question(run_id), f"do: {do}")
+    assert server_env.failed(run_id)["code"] == later
+    assert slots_are_free(server_env)
 
 
-def test_a_turn_is_bounded(house: House) -> None:
+def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
     """A process that hangs is found by the timeout of its turn."""
-    run_id = create(house, f"say {ASK}", session_timeout_sec=5)
-    house.reply(run_id, house.question(run_id), "do: hang")
-    assert house.failed(run_id)["code"] == "TURN_TIMEOUT"
-    assert slots_are_free(house)
+    run_id = create(server_env, f"say {ASK}", session_timeout_sec=5)
+    server_env.reply(run_id, server_env.question(run_id), "do: hang")
+    assert server_env.failed(run_id)["code"] == "TURN_TIMEOUT"
+    assert slots_are_free(server_env)
 
 
 @pytest.mark.parametrize("choice", ["accept", "decline"])
-def test_an_action_is_asked_for(house: House, choice: str) -> None:
+def test_an_action_is_asked_for(server_env: ServerEnv, choice: str) -> None:
     """A permission request becomes a question of kind risk_ack, with one-time choices; the turn goes on in it."""
-    run_id = create(house, f"allow {DECIDED}")
-    question = house.question(run_id)
+    run_id = create(server_env, f"allow {DECIDED}")
+    question = server_env.question(run_id)
     assert question.question["kind"] == "risk_ack"
     assert question.question["options"] == ["accept", "decline"]
     assert "write 0" in str(question.question["context"])
     with pytest.raises(ApiError, match="REPLY_NOT_AN_OPTION"):
-        house.reply(run_id, question, "yes please")
-    assert house.run(run_id).state is State.WAITING_USER
-    house.reply(run_id, question, choice)
-    run = house.wait(run_id, State.SUCCEEDED)
+        server_env.reply(run_id, question, "yes please")
+    assert server_env.run(run_id).state is State.WAITING_USER
+    server_env.reply(run_id, question, choice)
+    run = server_env.wait(run_id, State.SUCCEEDED)
     assert (run.final_data, run.turn_index) == ({"decided": choice}, 1)
 
 
-def test_requests_at_once_are_asked_one_by_one(house: House) -> None:
+def test_requests_at_once_are_asked_one_by_one(server_env: ServerEnv) -> None:
     """Two requests are two questions, each with its own id."""
-    run_id = create(house, f"twice {DECIDED}")
-    first = house.question(run_id)
-    house.reply(run_id, first, "accept")
-    second = question_after(house, run_id, first)
-    house.reply(run_id, second, "decline")
-    assert house.wait(run_id, State.SUCCEEDED).final_data == {"decided": "accept+decline"}
+    run_id = create(server_env, f"twice {DECIDED}")
+    first = server_env.question(run_id)
+    server_env.reply(run_id, first, "accept")
+    second = question_after(server_env, run_id, first)
+    server_env.reply(run_id, second, "decline")
+    assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"decided": "accept+decline"}
 
 
 @pytest.mark.parametrize("text,state", [(final(x=1), State.SUCCEEDED), (ASK, State.WAITING_USER)])
-def test_an_action_is_no_question_any_more_when_its_turn_ends(house: House, text: str, state: State) -> None:
+def test_an_action_is_no_question_any_more_when_its_turn_ends(server_env: ServerEnv, text: str, state: State) -> None:
     """The run goes on with what the engine ended the turn with, and nobody can decide on the action."""
-    run_id = create(house, f"abandon {text}")
-    (ended,) = until(house, run_id, "turn.ended")
+    run_id = create(server_env, f"abandon {text}")
+    (ended,) = until(server_env, run_id, "turn.ended")
     assert ended["outcome"] == ("final" if state is State.SUCCEEDED else "ask_user")
-    house.wait(run_id, state)
-    asked, *_ = until(house, run_id, "interaction")
+    server_env.wait(run_id, state)
+    asked, *_ = until(server_env, run_id, "interaction")
     assert asked["kind"] == "risk_ack"
-    void = runs.question(house.server.store, asked["interaction_id"])
+    void = runs.question(server_env.server.store, asked["interaction_id"])
     assert void
     with pytest.raises(ApiError, match=r"INTERACTION_STALE|NOT_WAITING"):
-        house.reply(run_id, void, "accept")
+        server_env.reply(run_id, void, "accept")
     if state is State.WAITING_USER:
-        house.reply(run_id, house.question(run_id), f"do: say {final(x=1)}")
-        assert house.wait(run_id, State.SUCCEEDED).turn_index == 2
+        server_env.reply(run_id, server_env.question(run_id), f"do: say {final(x=1)}")
+        assert server_env.wait(run_id, State.SUCCEEDED).turn_index == 2
 
 
-def until(house: House, run_id: str, kind: str) -> list[dict[str, Any]]:
+def until(server_env: ServerEnv, run_id: str, kind: str) -> list[dict[str, Any]]:
     """Wait for an event of a kind; gives the data of all of them."""
     after = 0
-    while not (told := [e for e in runs.events(house.server.store, run_id, 0, 1000) if e.type == kind]):
-        assert house.server.store.wait_for_event(run_id, after, PATIENCE)
-        after = runs.events(house.server.store, run_id, after, 1000)[-1].id
+    while not (told := [e for e in runs.events(server_env.server.store, run_id, 0, 1000) if e.type == kind]):
+        assert server_env.server.store.wait_for_event(run_id, after, PATIENCE)
+        after = runs.events(server_env.server.store, run_id, after, 1000)[-1].id
     return [each.data for each in told]
 
 
-def turns(house: House, run_id: str) -> list[StoredTurn]:
+def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:
     """Read the turns of a run."""
-    return runs.turns(house.server.store, run_id)
+    return runs.turns(server_env.server.store, run_id)
 
 
 @pytest.mark.parametrize("how", ["cancel", "kill", "wait"])
-def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(house: House, how: str) -> None:
+def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: ServerEnv, how: str) -> None:
     """The turn has an end, an outcome and an event, and is heard of, as any other."""
     heard: list[tuple[str, str, float]] = []
-    house.server._sticky.observe = lambda *told: heard.append(told)
-    run_id = create(house, "ask", session_timeout_sec=5 if how == "wait" else 100)
-    house.question(run_id)
+    server_env.server._sticky.observe = lambda *told: heard.append(told)
+    run_id = create(server_env, "ask", session_timeout_sec=5 if how == "wait" else 100)
+    server_env.question(run_id)
     if how == "kill":
-        os.kill(pid_of(house, run_id), signal.SIGKILL)
+        os.kill(pid_of(server_env, run_id), signal.SIGKILL)
     elif how == "cancel":
-        house.server.commands.cancel(run_id)
-    run = house.wait(run_id, State.CANCELED if how == "cancel" else State.FAILED)
-    (turn,) = turns(house, run_id)
+        server_env.server.commands.cancel(run_id)
+    run = server_env.wait(run_id, State.CANCELED if how == "cancel" else State.FAILED)
+    (turn,) = turns(server_env, run_id)
     assert turn.ended_at
     assert turn.seconds
     assert (turn.outcome, turn.failure) == ("error", run.error)
-    assert until(house, run_id, "turn.ended") == [{"turn_index": 1, "outcome": "error"}]
-    assert slots_are_free(house)
+    assert until(server_env, run_id, "turn.ended") == [{"turn_index": 1, "outcome": "error"}]
+    assert slots_are_free(server_env)
     assert [each[:2] for each in heard] == [("codex", "error")]
 
 
-def question_after(house: House, run_id: str, before: StoredQuestion) -> StoredQuestion:
+def question_after(server_env: ServerEnv, run_id: str, before: StoredQuestion) -> StoredQuestion:
     """Wait for a question that is another one."""
     after = 0
-    while house.run(run_id).pending_interaction_id in (None, before.interaction_id):
-        assert house.server.store.wait_for_event(run_id, after, PATIENCE)
-        after = runs.events(house.server.store, run_id, after, 1000)[-1].id
-    return house.question(run_id)
+    while server_env.run(run_id).pending_interaction_id in (None, before.interaction_id):
+        assert server_env.server.store.wait_for_event(run_id, after, PATIENCE)
+        after = runs.events(server_env.server.store, run_id, after, 1000)[-1].id
+    return server_env.question(run_id)
 
 
-def test_auto_grants_by_policy(house: House) -> None:
+def test_auto_grants_by_policy(server_env: ServerEnv) -> None:
     """In mode auto nobody is asked, also when a process is kept."""
-    run = house.wait(create(house, f"allow {DECIDED}", mode="auto"), State.SUCCEEDED)
+    run = server_env.wait(create(server_env, f"allow {DECIDED}", mode="auto"), State.SUCCEEDED)
     assert run.final_data == {"decided": "accept"}
 
 
 @pytest.mark.parametrize("do", [f"say {ASK}", "hang"])
-def test_cancel_ends_the_process(house: House, do: str) -> None:
+def test_cancel_ends_the_process(server_env: ServerEnv, do: str) -> None:
     """A sticky run is canceled while it waits and while it runs, and its slot is free when its process is gone."""
-    run_id = create(house, do)
+    run_id = create(server_env, do)
     if do == "hang":
-        house.desk.meet_word()
+        server_env.cli_env.meet_word()
     else:
-        house.question(run_id)
-    process = psutil.Process(pid_of(house, run_id))
-    house.server.commands.cancel(run_id)
-    house.wait(run_id, State.CANCELED)
-    assert slots_are_free(house)
+        server_env.question(run_id)
+    process = psutil.Process(pid_of(server_env, run_id))
+    server_env.server.commands.cancel(run_id)
+    server_env.wait(run_id, State.CANCELED)
+    assert slots_are_free(server_env)
     assert not process.is_running()
 
 
-def test_without_a_transport_the_first_question_ends_the_run(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_transport_the_first_question_ends_the_run(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where nothing can be kept the run fails at its question, and never waits."""
-    (house.desk.path / "codex").unlink()
-    house.desk.engine("codex", d.codex(ASK))
-    find = house.server.engines.find
+    (server_env.cli_env.path / "codex").unlink()
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    find = server_env.server.engines.find
 
     def found(name: str) -> InstalledEngine:
         engine = find(name)
         alone = replace(engine.contract.sticky, transport="none")
         return replace(engine, contract=replace(engine.contract, sticky=alone))
 
-    monkeypatch.setattr(house.server.engines, "find", found)
-    run_id = create(house, f"say {ASK}")
-    assert house.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
-    assert "waiting_user" not in house.states(run_id)
+    monkeypatch.setattr(server_env.server.engines, "find", found)
+    run_id = create(server_env, f"say {ASK}")
+    assert server_env.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
+    assert "waiting_user" not in server_env.states(run_id)
 
 
 @pytest.mark.parametrize("do,code", [
     (f"say {ASK}", "INTERACTION_PROCESS_LOST"), ("hang", "ORCHESTRATOR_RESTART_INTERRUPTED"),
 ])  # fmt: skip
-def test_a_restart_ends_what_was_kept(closed_house: House, do: str, code: str) -> None:
+def test_a_restart_ends_what_was_kept(closed_server_env: ServerEnv, do: str, code: str) -> None:
     """The orphan is ended; a waiting run has lost its process, a running one was interrupted."""
-    house = closed_house
-    put_engine(house)
+    server_env = closed_server_env
+    put_engine(server_env)
     wait = "met()" if do == "hang" else "wait(run, 'waiting_user')"
     program = (
         f"run = create('do: ' + {do!r}, execution_mode='interactive', interactive_profile='sticky_process')\n"
@@ -314,58 +316,62 @@ def test_a_restart_ends_what_was_kept(closed_house: House, do: str, code: str) -
         "pid = runs.find(server.store, run).process['pid']\n"
         "(server.engines.find('codex').executable.parent / 'pid').write_text(str(pid))\ndie()"
     )
-    kill_server(house, program)
-    orphan = int((house.desk.path / "pid").read_text())
-    with house.opened():
+    kill_server(server_env, program)
+    orphan = int((server_env.cli_env.path / "pid").read_text())
+    with server_env.opened():
         assert not is_alive(orphan)
-        (run,) = runs.summaries(house.server.store)
-        assert house.failed(run.run_id)["code"] == code
+        (run,) = runs.summaries(server_env.server.store)
+        assert server_env.failed(run.run_id)["code"] == code
 
 
 @pytest.mark.parametrize("waited", [False, True])
 @pytest.mark.parametrize("canceled", [False, True])
-def test_an_end_of_the_server_interrupts_a_running_turn(closed_house: House, *, waited: bool, canceled: bool) -> None:
+def test_an_end_of_the_server_interrupts_a_running_turn(
+    closed_server_env: ServerEnv, *, waited: bool, canceled: bool
+) -> None:
     """The engine is not blamed for it, on whatever turn; a cancel that nobody has carried out yet still wins."""
-    put_engine(closed_house)
-    with closed_house.opened() as server:
-        run_id = create(closed_house, f"say {ASK}" if waited else "hang")
+    put_engine(closed_server_env)
+    with closed_server_env.opened() as server:
+        run_id = create(closed_server_env, f"say {ASK}" if waited else "hang")
         if waited:
-            closed_house.reply(run_id, closed_house.question(run_id), "do: hang")
-        closed_house.desk.meet_word()
+            closed_server_env.reply(run_id, closed_server_env.question(run_id), "do: hang")
+        closed_server_env.cli_env.meet_word()
         if canceled:
             with server.store.writing() as connection:
                 runs.change(connection, run_id, cancel_requested=1)
-    with closed_house.opened():
-        run = closed_house.run(run_id)
+    with closed_server_env.opened():
+        run = closed_server_env.run(run_id)
     if canceled:
         assert (run.state, run.error) == (State.CANCELED, None)
     else:
         assert (run.error or {})["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
 
 
-def test_a_server_that_ends_starts_no_process(closed_house: House) -> None:
+def test_a_server_that_ends_starts_no_process(closed_server_env: ServerEnv) -> None:
     """A run whose turn came too late is settled all the same."""
-    put_engine(closed_house)
-    with closed_house.opened() as server:
+    put_engine(closed_server_env)
+    with closed_server_env.opened() as server:
         server._sticky._host.close()
-        run_id = create(closed_house, "hang")
-        assert closed_house.failed(run_id)["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
-        assert slots_are_free(closed_house)
+        run_id = create(closed_server_env, "hang")
+        assert closed_server_env.failed(run_id)["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+        assert slots_are_free(closed_server_env)
 
 
-def test_options_that_only_a_headless_turn_takes_fail_as_ours(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_that_only_a_headless_turn_takes_fail_as_ours(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Where a process must be kept since the engine can't resume, our own refusal is told as such."""
     unable = EngineResumeCapability(supported=False, probe_method="command", detail="it can't")
     profile = EngineInteractiveProfile("sticky_process", unable.detail, 100)
     monkeypatch.setattr(Profiles, "choose", lambda *_args, **_more: (profile, unable))
-    run_id = house.create(f"do: say {ASK}", execution_mode="interactive", engine_options=["--cd", "/tmp"])
-    error = house.failed(run_id)
+    run_id = server_env.create(f"do: say {ASK}", execution_mode="interactive", engine_options=["--cd", "/tmp"])
+    error = server_env.failed(run_id)
     assert error["code"] == "ORCHESTRATOR_ERROR"
     assert "--cd is no option of a sticky codex" in error["detail"].replace("'", "")
-    assert slots_are_free(house)
+    assert slots_are_free(server_env)
 
 
-def test_options_that_a_sticky_process_does_not_take_are_refused(house: House) -> None:
+def test_options_that_a_sticky_process_does_not_take_are_refused(server_env: ServerEnv) -> None:
     """They are refused before anything is made, though a headless turn would take them."""
     with pytest.raises(ApiError, match="OPTION_REFUSED"):
-        create(house, f"say {ASK}", engine_options=["--cd", "/tmp"])
+        create(server_env, f"say {ASK}", engine_options=["--cd", "/tmp"])

@@ -13,7 +13,7 @@ import pytest
 
 from tests.probes import engines as probes
 from tests.reference import cli_env as d
-from tests.reference.server_env import ASK, House, final
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.contract import load
 from turngate.process import Stop
 from turngate.process.executable import identity
@@ -61,13 +61,13 @@ def _stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
 
 
 @pytest.fixture(name="verifying_house")
-def _verifying_house(closed_house: House, stand: Stand) -> Iterator[House]:
+def _verifying_house(closed_server_env: ServerEnv, stand: Stand) -> Iterator[ServerEnv]:
     """Open a server that verifies in the background a codex which is not probed yet."""
-    closed_house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
-    closed_house.keep_session()
-    closed_house.open(verify=Verify.BACKGROUND)
-    yield closed_house
-    closed_house.server.close()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    closed_server_env.keep_session()
+    closed_server_env.open(verify=Verify.BACKGROUND)
+    yield closed_server_env
+    closed_server_env.server.close()
 
 
 def installed(root: Path, name: str = "codex") -> InstalledEngine:
@@ -85,9 +85,9 @@ def ruled(root: Path, engine: InstalledEngine | None = None) -> Verified:
     return verifier.status(engine)
 
 
-def codex(house: House) -> dict[str, Any]:
+def codex(server_env: ServerEnv) -> dict[str, Any]:
     """Return what the server tells of codex."""
-    (row,) = (each for each in house.server.engines.every() if each["engine"] == "codex")
+    (row,) = (each for each in server_env.server.engines.every() if each["engine"] == "codex")
     return row
 
 
@@ -187,7 +187,7 @@ def test_a_cache_that_can_not_be_read_is_no_result(
     assert ruled(tmp_path).status is Status.PROVEN
 
 
-def test_a_server_that_ends_ends_its_verification(verifying_house: House, stand: Stand) -> None:
+def test_a_server_that_ends_ends_its_verification(verifying_house: ServerEnv, stand: Stand) -> None:
     """No process of it is left, however it left the process that started it."""
     stand.asked()
     verifying_house.server.close()
@@ -198,49 +198,49 @@ def test_a_server_that_ends_ends_its_verification(verifying_house: House, stand:
     assert codex(verifying_house)["verified"] == "pending"
 
 
-def test_interactive_runs_wait_until_their_engine_is_verified(verifying_house: House, stand: Stand) -> None:
+def test_interactive_runs_wait_until_their_engine_is_verified(verifying_house: ServerEnv, stand: Stand) -> None:
     """They stay queued and hold no slot; a run in mode auto, and one of an engine that is known, go on."""
-    house = verifying_house
-    assert stand.asked() == f"codex={house.desk.path}/codex"
-    held_back = [house.create(execution_mode="interactive") for _ in range(3)]
-    told = codex(house)
+    server_env = verifying_house
+    assert stand.asked() == f"codex={server_env.cli_env.path}/codex"
+    held_back = [server_env.create(execution_mode="interactive") for _ in range(3)]
+    told = codex(server_env)
     assert (told["verified"], told["capability"], told["profile"]) == ("pending", None, None)
-    house.wait(house.create(), State.FAILED)  # its engine asks, which nobody may answer
-    assert house.server.dispatcher.held == 0
-    assert {house.run(each).state for each in held_back} == {State.QUEUED}
-    house.server.commands.cancel(held_back[0])
-    assert house.run(held_back[0]).state is State.CANCELED
+    server_env.wait(server_env.create(), State.FAILED)  # its engine asks, which nobody may answer
+    assert server_env.server.dispatcher.held == 0
+    assert {server_env.run(each).state for each in held_back} == {State.QUEUED}
+    server_env.server.commands.cancel(held_back[0])
+    assert server_env.run(held_back[0]).state is State.CANCELED
     stand.answer(REFUTED)
-    run = house.wait(held_back[1], *State)
-    house.wait(held_back[2], *State)
+    run = server_env.wait(held_back[1], *State)
+    server_env.wait(held_back[2], *State)
     while run.profile is None:
-        run = house.run(held_back[1])
+        run = server_env.run(held_back[1])
     assert run.profile["kind"] == "sticky_process"
     assert run.profile["reason"].startswith("verified on the wire: it does not resume: forgot (")
-    told = codex(house)
+    told = codex(server_env)
     assert (told["verified"], told["verified_detail"]) == ("refuted", "forgot")
     assert told["profile"]["kind"] == "sticky_process"
 
 
-def test_a_proven_engine_resumes(verifying_house: House, stand: Stand) -> None:
+def test_a_proven_engine_resumes(verifying_house: ServerEnv, stand: Stand) -> None:
     """The run goes on as soon as it is known, and its second turn waits for nothing."""
-    house = verifying_house
+    server_env = verifying_house
     stand.asked()
-    run_id = house.create(execution_mode="interactive")
+    run_id = server_env.create(execution_mode="interactive")
     stand.answer(PROVEN)
-    question = house.question(run_id)
-    profile = house.run(run_id).profile
+    question = server_env.question(run_id)
+    profile = server_env.run(run_id).profile
     assert profile
     assert profile["kind"] == "resumable"
     assert profile["reason"].startswith("verified on the wire: seen (")
     # another file in its place: yet to be verified, but this run has begun
-    codex_file = house.desk.path / "codex"
+    codex_file = server_env.cli_env.path / "codex"
     codex_file.write_text(codex_file.read_text() + "\n")
-    house.reply(run_id, question)
-    house.wait(run_id, State.SUCCEEDED)
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
 
 
-def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_house: House, stand: Stand) -> None:
+def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_house: ServerEnv, stand: Stand) -> None:
     """A verification that could not be completed keeps nobody waiting."""
     stand.asked()
     run_id = verifying_house.create(execution_mode="interactive")
@@ -252,7 +252,7 @@ def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_ho
     assert profile["reason"].endswith("; not verified on the wire: turngate verify: exit code 0")
 
 
-def test_a_restart_goes_on_waiting(verifying_house: House, stand: Stand) -> None:
+def test_a_restart_goes_on_waiting(verifying_house: ServerEnv, stand: Stand) -> None:
     """What was held back is still queued, and begins when the next server knows."""
     stand.asked()
     run_id = verifying_house.create(execution_mode="interactive")
@@ -264,12 +264,12 @@ def test_a_restart_goes_on_waiting(verifying_house: House, stand: Stand) -> None
     verifying_house.question(run_id)
 
 
-def test_another_file_is_verified_before_the_next_run(verifying_house: House, stand: Stand) -> None:
+def test_another_file_is_verified_before_the_next_run(verifying_house: ServerEnv, stand: Stand) -> None:
     """A release that was put in the place of a proven one is held back in its turn."""
     stand.asked()
     stand.answer(PROVEN)
     verifying_house.ask()
-    path = verifying_house.desk.path / "codex"
+    path = verifying_house.cli_env.path / "codex"
     path.write_text(path.read_text() + "\n")
     run_id = verifying_house.create(execution_mode="interactive")
     stand.asked()
@@ -282,10 +282,10 @@ def test_another_file_is_verified_before_the_next_run(verifying_house: House, st
 
 
 def test_an_executable_that_always_changes_keeps_nobody_waiting(
-    verifying_house: House, stand: Stand, monkeypatch: pytest.MonkeyPatch
+    verifying_house: ServerEnv, stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After some verifications in vain its runs begin, without a promise."""
-    path = verifying_house.desk.path / "codex"
+    path = verifying_house.cli_env.path / "codex"
     run_id = verifying_house.create(execution_mode="interactive")
     for _ in range(engines._LOOKS):
         stand.asked()
@@ -294,22 +294,22 @@ def test_an_executable_that_always_changes_keeps_nobody_waiting(
     verifying_house.question(run_id)
 
 
-def test_a_server_may_verify_before_it_serves(closed_house: House, stand: Stand) -> None:
+def test_a_server_may_verify_before_it_serves(closed_server_env: ServerEnv, stand: Stand) -> None:
     """With `wait` everything is known when it starts to work."""
-    closed_house.desk.engine("codex", d.codex(ASK))
+    closed_server_env.cli_env.engine("codex", d.codex(ASK))
     stand.install(f"print({PROVEN!r})")
-    with closed_house.opened(verify=Verify.WAIT):
-        assert codex(closed_house)["verified"] == "proven"
+    with closed_server_env.opened(verify=Verify.WAIT):
+        assert codex(closed_server_env)["verified"] == "proven"
 
 
-def test_a_server_that_may_not_verify_runs_nothing(closed_house: House, stand: Stand) -> None:
+def test_a_server_that_may_not_verify_runs_nothing(closed_server_env: ServerEnv, stand: Stand) -> None:
     """With `off` the other layers decide at once."""
-    closed_house.desk.engine("codex", d.codex(ASK))
-    closed_house.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK))
+    closed_server_env.keep_session()
     stand.install("sys.exit('run')")
-    with closed_house.opened():
-        closed_house.ask()
-        told = codex(closed_house)
+    with closed_server_env.opened():
+        closed_server_env.ask()
+        told = codex(closed_server_env)
     assert (told["verified"], told["verified_detail"], told["verified_at"]) == (
         "unproven", "verification is off", None
     )  # fmt: skip

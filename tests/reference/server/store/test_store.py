@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.server_env import ASK, House, final
+from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate_reference.server.app import Server
@@ -42,42 +42,42 @@ def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
         Store(file)
 
 
-def test_a_data_directory_has_one_server(house: House) -> None:
+def test_a_data_directory_has_one_server(server_env: ServerEnv) -> None:
     """A second server on the same directory is refused, and says who has it."""
     with pytest.raises(EnvironmentFailed, match="in use by process"):
-        Server(house.settings)
+        Server(server_env.settings)
 
 
-def test_a_full_disk_leaves_nothing_half_written(house: House) -> None:
+def test_a_full_disk_leaves_nothing_half_written(server_env: ServerEnv) -> None:
     """A reply that can't be written changes nothing: the run still waits, and takes it later."""
-    house.desk.engine("codex", d.codex(ASK), d.codex(final(x=1)))
-    run_id, question = house.ask()
-    writer = house.server.store._writer
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    writer = server_env.server.store._writer
     (pages,) = writer.execute("PRAGMA page_count").fetchone()
     writer.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(sqlite3.OperationalError, match="full"):
-        house.reply(run_id, question, "x" * 2**20)
-    assert house.run(run_id).state is State.WAITING_USER
-    assert [e.type for e in runs.events(house.server.store, run_id)][-1] == "state"
+        server_env.reply(run_id, question, "x" * 2**20)
+    assert server_env.run(run_id).state is State.WAITING_USER
+    assert [e.type for e in runs.events(server_env.server.store, run_id)][-1] == "state"
     writer.execute("PRAGMA max_page_count = 1000000")
-    house.reply(run_id, question)
-    house.wait(run_id, State.SUCCEEDED)
+    server_env.reply(run_id, question)
+    server_env.wait(run_id, State.SUCCEEDED)
 
 
-def test_a_transition_outside_of_the_table_is_a_fault_of_ours(house: House) -> None:
+def test_a_transition_outside_of_the_table_is_a_fault_of_ours(server_env: ServerEnv) -> None:
     """No code of ours can move a run as the table does not allow."""
-    with house.server.store.writing() as connection, pytest.raises(ValueError, match="no run goes"):
+    with server_env.server.store.writing() as connection, pytest.raises(ValueError, match="no run goes"):
         runs.transition(connection, "x", State.SUCCEEDED, State.RUNNING)
 
 
-def test_a_transaction_that_fails_is_undone(house: House) -> None:
+def test_a_transaction_that_fails_is_undone(server_env: ServerEnv) -> None:
     """What a block wrote before it failed is gone."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, _ = house.ask()
-    with contextlib.suppress(KeyError), house.server.store.writing() as connection:
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    with contextlib.suppress(KeyError), server_env.server.store.writing() as connection:
         runs.change(connection, run_id, error={"code": "x"})
         raise KeyError
-    assert house.run(run_id).error is None
+    assert server_env.run(run_id).error is None
 
 
 def test_who_waits_for_a_locked_database_waits_but_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,11 +118,11 @@ def test_lists_of_runs_read_no_more_than_they_show(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_summary_tells_of_a_run_what_the_run_tells(house: House) -> None:
+def test_a_summary_tells_of_a_run_what_the_run_tells(server_env: ServerEnv) -> None:
     """What both have is the same."""
-    house.desk.engine("codex", d.codex(ASK))
-    run_id, _ = house.ask(model="o9", session_timeout_sec=77)
-    run, (summary,) = house.run(run_id), runs.summaries(house.server.store)
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask(model="o9", session_timeout_sec=77)
+    run, (summary,) = server_env.run(run_id), runs.summaries(server_env.server.store)
     assert (run.model, run.timeout, run.mode) == ("o9", 77, Mode.INTERACTIVE)
     for name in summary.__struct_fields__:
         assert getattr(summary, name) == getattr(run, name)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.caller import Caller, problem_flaws
-from tests.reference.server_env import House
+from tests.reference.server_env import ServerEnv
 from tests.reference.wire import exchange, served
 from turngate_reference.server.app import Server
 from turngate_reference.server.states import State
@@ -18,10 +18,10 @@ RUN = b'{"engine": "codex", "prompt": "x", "output_schema": %s}'
 
 
 @pytest.fixture(name="caller")
-def _caller(closed_house: House) -> Iterator[Caller]:
+def _caller(closed_server_env: ServerEnv) -> Iterator[Caller]:
     """Build a server that takes runs and starts none of them."""
-    closed_house.desk.engine("codex", d.codex("x"))
-    server = Server(closed_house.settings)
+    closed_server_env.cli_env.engine("codex", d.codex("x"))
+    server = Server(closed_server_env.settings)
     yield Caller(server)
     server.close()
 
@@ -135,22 +135,24 @@ def test_a_body_that_nobody_reads_is_bounded_too(caller: Caller, path: str) -> N
 
 
 def test_a_locked_database_changes_nothing(
-    caller: Caller, closed_house: House, monkeypatch: pytest.MonkeyPatch
+    caller: Caller, closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """While another process holds the database, requests that change it are told to come again."""
     monkeypatch.setattr("turngate_reference.server.store.database.BUSY_SECONDS", 0.0)
-    with sqlite3.connect(closed_house.settings.data.root / "turngate.db", isolation_level=None) as other:
+    with sqlite3.connect(closed_server_env.settings.data.root / "turngate.db", isolation_level=None) as other:
         other.execute("BEGIN IMMEDIATE")
         answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"})
         assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
         assert caller.get("/v1/runs").json["runs"] == []
         other.execute("ROLLBACK")
     other.close()
-    assert not [*closed_house.settings.data.runs.glob("*")]
+    assert not [*closed_server_env.settings.data.runs.glob("*")]
     assert caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).status == 202
 
 
-def test_a_full_disk_changes_nothing(caller: Caller, closed_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_changes_nothing(
+    caller: Caller, closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A run whose directory can't be made is none."""
     monkeypatch.setattr(Path, "mkdir", _full)
     answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"})
@@ -197,11 +199,11 @@ def test_a_problem_names_its_place(caller: Caller) -> None:
     assert not problem_flaws(answer)
 
 
-def test_metrics_tell_what_there_is(house: House) -> None:
+def test_metrics_tell_what_there_is(server_env: ServerEnv) -> None:
     """Runs by state, slots, and the turns that have ended, by labels of small closed sets."""
-    caller = Caller(house.server)
-    house.desk.engine("codex", d.codex("x"))
-    house.wait(house.create(), State.SUCCEEDED)
+    caller = Caller(server_env.server)
+    server_env.cli_env.engine("codex", d.codex("x"))
+    server_env.wait(server_env.create(), State.SUCCEEDED)
     caller.metrics.turn_ended("codex", "final", 0.3)
     text = caller.get("/metrics").body.decode()
     for line in (

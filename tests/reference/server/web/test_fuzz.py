@@ -14,7 +14,7 @@ from schemathesis.specs.openapi import checks
 
 from tests.reference import cli_env as d
 from tests.reference.caller import Caller
-from tests.reference.server_env import ASK, House, final
+from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import PATIENCE, served
 from turngate_reference.server.states import State
 from turngate_reference.server.web import openapi
@@ -67,17 +67,17 @@ def _label(operation_id: str) -> str:
 
 
 @pytest.fixture(name="fuzzed")
-def _fuzzed(closed_house: House) -> Iterator[Fuzzed]:
+def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
     """Have runs end, wait, run and queue, behind a real socket; what runs then goes on until it is canceled."""
-    house = closed_house
-    house.desk.engine("codex", d.codex(final(x=1)), d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
-    house.keep_session()
-    with house.opened(slots=1) as server:
-        ended = house.create()
-        house.wait(ended, State.SUCCEEDED)
-        waiting, _ = house.ask()
-        running, queued = house.create(), house.create()
-        house.wait(running, State.RUNNING)
+    server_env = closed_server_env
+    server_env.cli_env.engine("codex", d.codex(final(x=1)), d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
+    server_env.keep_session()
+    with server_env.opened(slots=1) as server:
+        ended = server_env.create()
+        server_env.wait(ended, State.SUCCEEDED)
+        waiting, _ = server_env.ask()
+        running, queued = server_env.create(), server_env.create()
+        server_env.wait(running, State.RUNNING)
         with served(Caller(server)) as port:
             schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json")
             yield Fuzzed(schema, (waiting, running, queued), ended)

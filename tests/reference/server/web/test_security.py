@@ -8,7 +8,7 @@ from flask import Request
 from werkzeug.test import EnvironBuilder
 
 from tests.reference.caller import TOKEN
-from tests.reference.cli_env import Desk
+from tests.reference.cli_env import CliEnv
 from turngate.errors import EnvironmentFailed
 from turngate_reference.server import cli
 from turngate_reference.server.api_errors import ApiError
@@ -142,10 +142,10 @@ def test_a_poor_token_is_refused(tmp_path: Path, content: bytes) -> None:
         read_token(file)
 
 
-def test_serve_refuses_what_is_unsafe_or_impossible(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_serve_refuses_what_is_unsafe_or_impossible(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """It exits with 2 and says what to do, before anything is made."""
     monkeypatch.delattr(cli, "Server")  # it gets no further than that
-    short = desk.root / "token"
+    short = cli_env.root / "token"
     short.write_text("short")
     for words, said in (
         (("--host", "0.0.0.0"), "--token-file"),
@@ -154,7 +154,7 @@ def test_serve_refuses_what_is_unsafe_or_impossible(desk: Desk, monkeypatch: pyt
         (("--host", "no such host"), "no address of this machine"),
         (("--host", "192.0.2.1", "--token-file", str(short)), "16 or more"),
     ):
-        refused = desk.type("serve", "--port", "0", *words)
+        refused = cli_env.type("serve", "--port", "0", *words)
         assert refused.code == 2
         assert said in refused.err
-    assert not desk.data.exists()
+    assert not cli_env.data.exists()

@@ -10,8 +10,8 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.caller import Caller
-from tests.reference.cli_env import Desk
-from tests.reference.server_env import ASK, House
+from tests.reference.cli_env import CliEnv
+from tests.reference.server_env import ASK, ServerEnv
 from tests.reference.wire import PATIENCE, Following, Sent, exchange, following, served
 from turngate_reference.data_dir import DataDir
 from turngate_reference.server.app import Server
@@ -35,10 +35,10 @@ class Watched(EventStreams):
 
 
 @pytest.fixture(name="caller")
-def _caller(closed_house: House) -> Iterator[Caller]:
+def _caller(closed_server_env: ServerEnv) -> Iterator[Caller]:
     """Build a server that takes runs and starts none of them, so that tests say what happens."""
-    closed_house.desk.engine("codex", d.codex(ASK))
-    server = Server(closed_house.settings)
+    closed_server_env.cli_env.engine("codex", d.codex(ASK))
+    server = Server(closed_server_env.settings)
     yield Caller(server, streams=Watched())
     server.close()
 
@@ -75,10 +75,10 @@ def test_a_stream_replays_and_ends_with_the_run(caller: Caller) -> None:
     assert all(each.data["at"] for each in events)
 
 
-def test_a_stream_tells_what_another_process_writes(caller: Caller, desk: Desk) -> None:
+def test_a_stream_tells_what_another_process_writes(caller: Caller, cli_env: CliEnv) -> None:
     """What a terminal does to a run reaches the clients of the server, though nothing wakes it."""
     run_id, path = queued(caller)
-    elsewhere = Store(DataDir(desk.data).database)
+    elsewhere = Store(DataDir(cli_env.data).database)
     with served(caller) as port, following(port, path) as stream, closing(elsewhere):
         assert stream.next()
         with elsewhere.writing() as connection:

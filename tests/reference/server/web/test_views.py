@@ -8,7 +8,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN, Caller, all_but, concrete, documented
-from tests.reference.server_env import ASK, House, final
+from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import exchange, served
 from turngate.errors import EnvironmentFailed
 from turngate_reference.server.api_errors import ApiError
@@ -23,18 +23,18 @@ BODIES = {"createRun": ASKS, "replyToInteraction": {"interaction_id": "x", "resp
 
 
 @pytest.fixture(name="open_house")
-def _open_house(closed_house: House) -> Iterator[House]:
+def _open_house(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
     """Open a server with workspaces, whose codex asks first, ends second, and asks ever after."""
-    root = closed_house.desk.root / "projects"
+    root = closed_server_env.cli_env.root / "projects"
     (root / "door").mkdir(parents=True)
-    closed_house.keep_session()
-    closed_house.desk.engine("codex", d.codex(ASK), d.codex(final(colour="red")), d.codex(ASK))
-    closed_house.open(workspace_root=root)
-    yield closed_house
-    closed_house.server.close()
+    closed_server_env.keep_session()
+    closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")), d.codex(ASK))
+    closed_server_env.open(workspace_root=root)
+    yield closed_server_env
+    closed_server_env.server.close()
 
 
-def test_every_documented_answer_occurs_and_no_other(open_house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_documented_answer_occurs_and_no_other(open_house: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each status and each code of each operation is met once, and each answer is valid by the document."""
     caller = Caller(open_house.server)
     ended = a_run_to_its_end(caller, open_house)
@@ -49,21 +49,21 @@ def test_every_documented_answer_occurs_and_no_other(open_house: House, monkeypa
     assert documented() - caller.seen == set()
 
 
-def a_run_to_its_end(caller: Caller, house: House) -> str:
+def a_run_to_its_end(caller: Caller, server_env: ServerEnv) -> str:
     """Create a run, answer its question, look at it from every side; gives its id."""
     for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/engines"):
         assert caller.get(path).status == 200
     created = caller.post("/v1/runs", ASKS, Idempotency_Key="once")
     run_id: str = created.json["run_id"]
     assert created.headers["Location"] == created.json["links"]["self"]
-    house.question(run_id)
+    server_env.question(run_id)
     assert caller.post("/v1/runs", ASKS, Idempotency_Key="once").json == created.json
     asked = caller.get(created.json["links"]["interaction"]).json
     assert asked["state"] == "waiting_user"
     reply = {"interaction_id": asked["pending"]["interaction_id"], "response": "red"}
     taken = caller.post(created.json["links"]["reply"], reply, Idempotency_Key="reply")
     assert (taken.status, taken.json["interaction_id"]) == (202, reply["interaction_id"])
-    house.wait(run_id, State.SUCCEEDED)
+    server_env.wait(run_id, State.SUCCEEDED)
     assert caller.post(created.json["links"]["reply"], reply, Idempotency_Key="reply").json == taken.json
     shown = caller.get(created.json["links"]["self"]).json
     assert (shown["state"], shown["final_data"], shown["turn_index"]) == ("succeeded", {"colour": "red"}, 2)
@@ -74,10 +74,10 @@ def a_run_to_its_end(caller: Caller, house: House) -> str:
     return run_id
 
 
-def what_a_create_refuses(caller: Caller, house: House) -> str:
+def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
     """Have creation refused for every reason that the engine and the disk can give; gives a run that waits."""
     run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "door"}).json["run_id"]
-    house.question(run_id)
+    server_env.question(run_id)
     refused: dict[str, dict[str, Any]] = {
         "WORKSPACE_BUSY": {"workspace": "door"},
         "INVALID_REQUEST": {"session_timeout_sec": 0},
@@ -105,7 +105,7 @@ def what_a_reply_refuses(caller: Caller, ended: str, waiting: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\t", "\u00a0\u2003"])
-def test_a_reply_without_words_changes_nothing(open_house: House, text: str) -> None:
+def test_a_reply_without_words_changes_nothing(open_house: ServerEnv, text: str) -> None:
     """An empty reply, or one of white space alone, is refused, and the question stays open for a real one."""
     caller = Caller(open_house.server)
     run_id, question = open_house.ask()
@@ -117,7 +117,7 @@ def test_a_reply_without_words_changes_nothing(open_house: House, text: str) -> 
     other = {"interaction_id": question.interaction_id, "response": "neither: green"}
     assert caller.post(path, other).status == 202
     open_house.wait(run_id, State.SUCCEEDED)
-    assert "\n\nneither: green\n\n" in open_house.desk.calls()[-1]["stdin"]
+    assert "\n\nneither: green\n\n" in open_house.cli_env.calls()[-1]["stdin"]
 
 
 def what_is_wrong_with_any_request(caller: Caller) -> None:
@@ -204,7 +204,7 @@ def what_fails_with_the_disk(caller: Caller, run_id: str, monkeypatch: pytest.Mo
             assert answer.json["code"] == "STORE_UNAVAILABLE"
 
 
-def test_routes_are_the_operations(open_house: House) -> None:
+def test_routes_are_the_operations(open_house: ServerEnv) -> None:
     """The app has a route for every operation, and no other."""
     rules = Caller(open_house.server).app.url_map.iter_rules()
     routes = {
@@ -215,11 +215,11 @@ def test_routes_are_the_operations(open_house: House) -> None:
     assert routes == {(each.path, each.method) for each in openapi.operations()}
 
 
-def test_runs_are_paged_and_filtered(closed_house: House) -> None:
+def test_runs_are_paged_and_filtered(closed_server_env: ServerEnv) -> None:
     """Pages follow one another by `next`, newest first, without gap or repetition; filters hold over pages."""
-    closed_house.desk.engine("codex", d.codex("x"))
-    closed_house.desk.engine("gemini", d.gemini("x"))
-    server = Server(closed_house.settings)  # not started: all stay queued
+    closed_server_env.cli_env.engine("codex", d.codex("x"))
+    closed_server_env.cli_env.engine("gemini", d.gemini("x"))
+    server = Server(closed_server_env.settings)  # not started: all stay queued
     caller = Caller(server)
     created = [
         caller.post("/v1/runs", {"engine": engine, "prompt": "x"}).json["run_id"]
@@ -238,7 +238,7 @@ def test_runs_are_paged_and_filtered(closed_house: House) -> None:
     server.close()
 
 
-def test_a_question_is_shown_only_while_it_is_open(open_house: House) -> None:
+def test_a_question_is_shown_only_while_it_is_open(open_house: ServerEnv) -> None:
     """`pending` holds the agent's question as it was asked, and null before and after."""
     caller = Caller(open_house.server)
     run_id = caller.post("/v1/runs", ASKS).json["run_id"]
