@@ -49,6 +49,7 @@ def test_readme_holds_the_table_that_the_data_gives() -> None:
     assert in_readme(README.read_text("utf-8"), KEPT) == README.read_text("utf-8"), "make compatibility"
 
 
+@pytest.mark.long
 def test_page_is_the_one_that_the_data_gives() -> None:
     """The page is never written by hand."""
     assert page(KEPT) == PAGE.read_text("utf-8"), "make compatibility"

@@ -104,6 +104,7 @@ def test_the_action_is_of_the_known_shape() -> None:
     assert json.dumps(ACTION)
 
 
+@pytest.mark.long
 def test_the_hook_lints_contracts(capsys: pytest.CaptureFixture[str]) -> None:
     """Its command and pattern fit the contracts of this checkout."""
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())

@@ -623,6 +623,7 @@ def test_many_small_parts_are_each_touched_once(monkeypatch: pytest.MonkeyPatch)
     assert Counted.touched == 2000 * len("some words")
 
 
+@pytest.mark.long
 def test_a_transcript_of_many_small_parts_is_read_whole() -> None:
     """Two hundred thousand parts of one message are the answer, in the order in which they came."""
     reader = TurnReader(NEWEST["opencode"], Mode.AUTO)

@@ -81,6 +81,7 @@ def test_a_simulated_turn_has_the_shape_of_the_recorded_one(
             assert simulated == real
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("excused, why", EXCUSED.items())
 def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
     """What is left out above is there, and has another shape than its simulation: an excuse that is not needed goes."""

@@ -117,6 +117,7 @@ def test_a_change_of_the_wall_clock_ends_no_wait(server_env: ServerEnv, monkeypa
     server_env.wait(run_id, State.SUCCEEDED)
 
 
+@pytest.mark.long
 def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
     """At the deadline the process is ended and the run fails; a reply after it is refused."""
     run_id = create(server_env, f"say {ASK}", session_timeout_sec=4)
@@ -129,6 +130,7 @@ def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
     assert not process.is_running()
 
 
+@pytest.mark.long
 def test_a_reply_and_a_deadline_have_one_outcome(server_env: ServerEnv) -> None:
     """Whichever comes first in the store wins, and the reply is told."""
     for _ in range(2):
@@ -166,6 +168,7 @@ def test_a_turn_that_fails_fails_the_run(server_env: ServerEnv, do: str, first: 
     assert slots_are_free(server_env)
 
 
+@pytest.mark.long
 def test_a_turn_is_bounded(server_env: ServerEnv) -> None:
     """A process that hangs is found by the timeout of its turn."""
     run_id = create(server_env, f"say {ASK}", session_timeout_sec=5)
@@ -232,6 +235,7 @@ def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:
     return runs.turns(server_env.server.store, run_id)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", ["cancel", "kill", "wait"])
 def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: ServerEnv, how: str) -> None:
     """The turn has an end, an outcome and an event, and is heard of, as any other."""

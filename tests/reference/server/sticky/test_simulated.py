@@ -57,6 +57,7 @@ def test_one_that_dies_after_a_turn_is_lost(kept: Kept) -> None:
     assert kept.until(Gone).exit_code == 1
 
 
+@pytest.mark.long
 def test_one_that_ignores_termination_is_ended_all_the_same(kept: Kept) -> None:
     """Nothing of it is left."""
     faulty(kept, faults.IGNORES_TERMINATION)
