@@ -38,7 +38,7 @@ _LONGEST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class VerificationOutcome:
     """Whether the executable resumes, and why; `unproven` means that the turns could not be completed."""
 
     status: Literal["proven", "refuted", "unproven"]
@@ -58,15 +58,15 @@ class _Observer:
         self.seen.end(end)
 
 
-def verify(release: Release, interrupt: Interrupt) -> Outcome:
+def verify(release: Release, interrupt: Interrupt) -> VerificationOutcome:
     """Run both turns of a release; what they decide is saved for this very file. CaseStoppedError if interrupted."""
     executable = release.executable
     if executable is None:
-        return Outcome("unproven", "there is no executable to run")
+        return VerificationOutcome("unproven", "there is no executable to run")
     before = _identity(executable)
     outcome = _observed(release, executable, interrupt)
     if _identity(executable) != before or before is None:
-        return Outcome("unproven", "the executable was replaced meanwhile")
+        return VerificationOutcome("unproven", "the executable was replaced meanwhile")
     if outcome.status != "unproven":
         save_result(
             Verification(
@@ -85,7 +85,7 @@ def _identity(executable: Path) -> str | None:
     return None
 
 
-def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outcome:
+def _observed(release: Release, executable: Path, interrupt: Interrupt) -> VerificationOutcome:
     """Run the turns until they end, or for too long."""
     observer = _Observer(Observations(release.contract))
     late = threading.Event()
@@ -99,7 +99,7 @@ def _observed(release: Release, executable: Path, interrupt: Interrupt) -> Outco
         runner = CaseRunner.of(sandboxes_path(None), 1, interrupt)
         runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2)], observer)
     if late.is_set():
-        return Outcome("unproven", f"two turns did not end within {DEADLINE:.0f} s")
+        return VerificationOutcome("unproven", f"two turns did not end within {DEADLINE:.0f} s")
     if interrupt.is_set():
         raise InterruptedCaseError
     return _ruling(observer.seen)
@@ -114,16 +114,16 @@ def _two_turns(driver: EngineDriver) -> None:
     driver.resume("again", first.session, ask(FINAL, turn_index=2))
 
 
-def _ruling(seen: Observations) -> Outcome:
+def _ruling(seen: Observations) -> VerificationOutcome:
     first = seen.turns.get(f"{_CASE}/first")
     why_early = seen.stopped[_CASE].text if _CASE in seen.stopped else ""
     # an engine that does not work in a sandbox shows nothing of its resume
     if first is None or not went_well(first) or not first.sent():
-        return Outcome("unproven", bounded(why_early or "there was no first turn", _LONGEST))
+        return VerificationOutcome("unproven", bounded(why_early or "there was no first turn", _LONGEST))
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, ("hermetic",), _READ, DECIDING)
     able = capability(results.values())
     failed = any(result.result is Result.FAIL for result in results.values())
     if able.supported or failed:
-        return Outcome("proven" if able.supported else "refuted", bounded(able.detail, _LONGEST))
-    return Outcome("unproven", bounded(f"{able.detail}: {why_early}".rstrip(": "), _LONGEST))
+        return VerificationOutcome("proven" if able.supported else "refuted", bounded(able.detail, _LONGEST))
+    return VerificationOutcome("unproven", bounded(f"{able.detail}: {why_early}".rstrip(": "), _LONGEST))

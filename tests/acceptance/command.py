@@ -39,15 +39,15 @@ class Command:
             text=True,
         )  # fmt: skip
 
-    def run(self, *args: str | Path, code: str = REAL) -> "Done":
+    def run(self, *args: str | Path, code: str = REAL) -> "CommandResult":
         """Run the command to its end."""
         process = self.start(*args, code=code)
         out, err = process.communicate(timeout=120)
-        return Done(process.returncode, out, err)
+        return CommandResult(process.returncode, out, err)
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class CommandResult:
     """How the command ended, and what it said."""
 
     code: int

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.acceptance.command import CRASHING, HURRIED, Command, Done
+from tests.acceptance.command import CRASHING, HURRIED, Command, CommandResult
 from tests.probes import engines
 from tests.probes.turns import CODEX
 from turngate.contract.load import catalogue, first_error
@@ -26,7 +26,7 @@ def _turngate(tmp_path: Path) -> Command:
     return Command(tmp_path, str(empty))
 
 
-def probed(turngate: Command, *lies: str) -> Done:
+def probed(turngate: Command, *lies: str) -> CommandResult:
     """Probe a fake engine with these lies, in full but for the wait for a later minute."""
     executable = engines.install(turngate.folder / "engine", *lies)
     return turngate.run("probe", f"codex={executable}", "--json", "-", code=HURRIED)
@@ -159,7 +159,7 @@ def test_an_interrupt_ends_the_engines_and_still_reports(turngate: Command) -> N
     with suppress(BlockingIOError):
         met += os.read(meeting, 4096)
     os.close(meeting)
-    done = Done(process.returncode, out, err)
+    done = CommandResult(process.returncode, out, err)
     assert done.code == 130, err
     assert "interrupted: this is what was known by then" in err
     assert done.report["interrupted"] is True

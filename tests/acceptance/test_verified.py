@@ -14,8 +14,8 @@ from turngate.files import default_cache
 from turngate_probes.harness.cases import ASK, FINAL
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.sandbox import Sandbox, sandbox
-from turngate_probes.server_level.client import Client
-from turngate_probes.server_level.server import Serving, request
+from turngate_probes.server_level.client import ServerClient
+from turngate_probes.server_level.server import ServerProcess, request
 from turngate_probes.stub_model import Rule, new_nonce
 
 pytestmark = pytest.mark.engines
@@ -30,10 +30,10 @@ sys.exit(subprocess.run((REAL, *argv)).returncode)
 """
 
 
-class World:
+class VerifiedServer:
     """A server with one engine on its PATH, and its stub model backend."""
 
-    def __init__(self, client: Client, box: Sandbox, contract: EngineContract) -> None:
+    def __init__(self, client: ServerClient, box: Sandbox, contract: EngineContract) -> None:
         self.client, self.box, self.contract = client, box, contract
 
     def engine(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ class World:
 
 
 @contextmanager
-def served(engine: str, folder: Path, wrapper: str = "") -> Iterator[World]:
+def served(engine: str, folder: Path, wrapper: str = "") -> Iterator[VerifiedServer]:
     """Serve the pinned release of an engine, wrapped if there is code, with a cache that holds no result."""
     contract, real = engines.pinned_release(engine)
     # not below the system's temporary directory, which some engines distrust
@@ -80,8 +80,8 @@ def served(engine: str, folder: Path, wrapper: str = "") -> Iterator[World]:
         env |= {"PATH": f"{path}:{env['PATH']}", "TURNGATE_CACHE_DIR": str(folder / "cache")}
         passed = {*contract.environment.passed, *contract.environment.locations}
         asked = request(box.root / "data", box.root, env, {*contract.hermetic.env} - passed, verify="background")
-        with Serving(asked, Interrupt(), "serve") as server:
-            yield World(Client(server.url, lambda _call: None), box, contract)
+        with ServerProcess(asked, Interrupt(), "serve") as server:
+            yield VerifiedServer(ServerClient(server.url, lambda _call: None), box, contract)
 
 
 def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> None:

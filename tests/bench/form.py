@@ -5,7 +5,7 @@ from typing import NamedTuple
 SHORT_LABEL = "short form, to see that it runs: these figures say nothing"
 
 
-class Count(NamedTuple):
+class Tally(NamedTuple):
     """How many there are of something in each form."""
 
     full: int

@@ -6,9 +6,9 @@ import sys
 import time
 from pathlib import Path
 
-from tests.bench.form import Count
+from tests.bench.form import Tally
 
-RUNS = Count(full=15, short=2)
+RUNS = Tally(full=15, short=2)
 
 
 def bench(*, short: bool) -> None:

@@ -9,9 +9,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.bench.form import Count
+from tests.bench.form import Tally
 
-RUNS = Count(full=15, short=2)
+RUNS = Tally(full=15, short=2)
 AIM = 150
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 ENGINE = f"""#!/bin/sh

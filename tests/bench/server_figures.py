@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
-from tests.bench.form import Count
+from tests.bench.form import Tally
 from tests.bench.served import Served, make_home, serving
 from tests.bench.sticky_resume_figures import resumed
 from tests.probes import engines
@@ -21,11 +21,11 @@ from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 
-RUNS = Count(full=20, short=2)
-ROUNDS = Count(full=5, short=1)
-MANY, FEW = Count(full=10_000, short=50), 10
-READS = Count(full=300, short=10)
-REPLIES, COPIES = Count(full=200, short=5), 3
+RUNS = Tally(full=20, short=2)
+ROUNDS = Tally(full=5, short=1)
+MANY, FEW = Tally(full=10_000, short=50), 10
+READS = Tally(full=300, short=10)
+REPLIES, COPIES = Tally(full=200, short=5), 3
 PROMPT = "Look at every page of the book, and say what is wrong with it. " * 80
 SESSION = "01a20033-ee25-73a3-a8df-8b64e97dac81"
 CREATE = {"engine": "codex", "prompt": "hello", "execution_mode": "interactive", "session_timeout_sec": 60}

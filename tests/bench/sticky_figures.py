@@ -14,11 +14,11 @@ from pathlib import Path
 
 import psutil
 
-from tests.bench.form import Count
+from tests.bench.form import Tally
 from tests.bench.served import ASK, Served, make_home, serving
 
-RUNS = Count(full=100, short=3)
-SECONDS = Count(full=30, short=8)  # all must wait before the first one's time is over
+RUNS = Tally(full=100, short=3)
+SECONDS = Tally(full=30, short=8)  # all must wait before the first one's time is over
 AIM = 0.25
 LOOK = 0.005
 PATIENCE = 60

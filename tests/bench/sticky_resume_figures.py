@@ -12,7 +12,7 @@ from typing import Any
 
 import psutil
 
-from tests.bench.form import Count
+from tests.bench.form import Tally
 from tests.probes import engines
 from turngate.argv import build
 from turngate.contract.structs import EngineContract
@@ -27,7 +27,7 @@ from turngate_reference.server.sticky.events import Opened, StickyEvent, StickyR
 from turngate_reference.server.sticky.host import StickyHost
 
 ENGINES = ("codex", "gemini", "opencode")
-ROUNDS = Count(full=3, short=1)
+ROUNDS = Tally(full=3, short=1)
 PATIENCE = 120
 PROMPTS = ("Ask me which colour I like.", "blue")
 MIB = 2**20

@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterator
 
 import orjson
 
-from tests.bench.form import Count
+from tests.bench.form import Tally
 from tests.bench.transcript import chunks, grouped, lines
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate.turn.read import TurnReader
 
-SIZE = Count(full=200 * 10**6, short=10**6)
+SIZE = Tally(full=200 * 10**6, short=10**6)
 
 
 def bench(*, short: bool) -> None:

@@ -19,7 +19,7 @@ FIXTURES = kept.ROOT / "fixtures"
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedRelease:
     """A release as its recordings show it; `found` are the clauses that did not simply hold."""
 
     engine: str
@@ -29,7 +29,7 @@ class Recorded:
     found: dict[str, dict[str, Any]]
 
 
-def withdrawn() -> Iterator[Recorded]:
+def withdrawn() -> Iterator[RecordedRelease]:
     """Return each recorded release of each sealed engine."""
     for engine in load.engines():
         if load.contract(engine).at().lifecycle.status == "sealed":
@@ -38,14 +38,14 @@ def withdrawn() -> Iterator[Recorded]:
 
 
 @cache
-def _judged(engine: str, version: str) -> Recorded:
+def _judged(engine: str, version: str) -> RecordedRelease:
     results: dict[str, ClauseResult] = {}
     seen = replay.replay(load.contract(engine).at(version), FIXTURES)
     judge_all(seen, results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
     judged = tuple(results.values())
     kind = profile(capability(judged)).kind
     found = {each.id: _told(each) for each in judged if each.result is not Result.PASS}
-    return Recorded(engine, version, verdict(judged, recordings_only=True).value, kind, found)
+    return RecordedRelease(engine, version, verdict(judged, recordings_only=True).value, kind, found)
 
 
 def _told(each: ClauseResult) -> dict[str, Any]:

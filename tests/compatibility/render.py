@@ -5,7 +5,7 @@ from itertools import groupby
 from typing import Any
 
 from tests.compatibility.boundaries import USABLE, Boundary, boundaries, disagreeing
-from tests.compatibility.recorded import Recorded, withdrawn
+from tests.compatibility.recorded import RecordedRelease, withdrawn
 from turngate.contract import load
 from turngate.contract.clauses import Severity
 
@@ -98,7 +98,7 @@ def _part(name: str, engine: Kept) -> str:
     )
 
 
-def _replayed(release: Recorded) -> Iterator[str]:
+def _replayed(release: RecordedRelease) -> Iterator[str]:
     yield load.contract(release.engine).at().title
     yield "1, from recordings"
     yield from ("1" if release.verdict == each else "0" for each in VERDICTS)
@@ -106,7 +106,7 @@ def _replayed(release: Recorded) -> Iterator[str]:
     yield f"{release.version}: {release.verdict}, from recordings"
 
 
-def _recorded_part(release: Recorded) -> str:
+def _recorded_part(release: RecordedRelease) -> str:
     contract = load.contract(release.engine).at(release.version)
     told = "; ".join(_told(clause, each) for clause, each in _worst_first(release.found)) or "nothing"
     row = (release.version, "from recordings", release.verdict, release.profile, told)

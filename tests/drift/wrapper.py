@@ -27,7 +27,7 @@ AFTER: dict[str, Word] = {}
 TOLD = json.loads((ME.parent / "behaviour.json").read_text()) if (ME.parent / "behaviour.json").exists() else {}
 
 
-class Call:
+class WrappedCall:
     """One call of the engine: what goes in, then what came out."""
 
     def __init__(self, argv: list[str]) -> None:
@@ -82,7 +82,7 @@ def after(function: Word) -> Word:
 
 
 @before
-def refuse(call: Call, option: str, after: str = "") -> None:
+def refuse(call: WrappedCall, option: str, after: str = "") -> None:
     """Take an option for unknown, or for unknown after a word."""
     if option in call.argv[call.argv.index(after) if after else 0 :]:
         sys.stderr.write(f"error: unexpected argument '{option}' found\n")
@@ -90,14 +90,14 @@ def refuse(call: Call, option: str, after: str = "") -> None:
 
 
 @before
-def add(call: Call, arguments: list[str], after: str) -> None:
+def add(call: WrappedCall, arguments: list[str], after: str) -> None:
     """Act as if further arguments were passed after a word."""
     at = call.argv.index(after) + 1
     call.argv[at:at] = arguments
 
 
 @before
-def ignore(call: Call, option: str) -> None:
+def ignore(call: WrappedCall, option: str) -> None:
     """Accept an option with its value, and do nothing with it."""
     if option in call.argv:
         at = call.argv.index(option)
@@ -105,13 +105,13 @@ def ignore(call: Call, option: str) -> None:
 
 
 @before
-def swap_positionals(call: Call) -> None:
+def swap_positionals(call: WrappedCall) -> None:
     """Read the last two arguments in the other order."""
     call.argv[-2:] = [call.argv[-1], call.argv[-2]]
 
 
 @before
-def prompt_as_option(call: Call) -> None:
+def prompt_as_option(call: WrappedCall) -> None:
     """Read a prompt that begins with a dash as an option."""
     if call.read_stdin().startswith(b"-"):
         sys.stderr.write(f"error: unexpected argument '{call.read_stdin().decode()}' found\n")
@@ -119,19 +119,19 @@ def prompt_as_option(call: Call) -> None:
 
 
 @before
-def clip_prompt(call: Call, size: int) -> None:
+def clip_prompt(call: WrappedCall, size: int) -> None:
     """Keep only the beginning of the prompt."""
     call.stdin = call.read_stdin()[:size]
 
 
 @before
-def wait_for_stdin(call: Call) -> None:
+def wait_for_stdin(call: WrappedCall) -> None:
     """Read standard input to its end, though the prompt is an argument."""
     call.read_stdin()
 
 
 @before
-def home_per(call: Call, what: str) -> None:
+def home_per(call: WrappedCall, what: str) -> None:
     """Keep sessions apart by working directory (`cwd`), or by call, so that none is found again."""
     home = HOME / (Path.cwd().name if what == "cwd" else uuid.uuid4().hex)
     home.mkdir(exist_ok=True)
@@ -140,13 +140,13 @@ def home_per(call: Call, what: str) -> None:
 
 
 @before
-def erase_sessions(call: Call) -> None:
+def erase_sessions(call: WrappedCall) -> None:
     """Lose every session that there was."""
     shutil.rmtree(HOME / "sessions", ignore_errors=True)
 
 
 @before
-def continue_last(call: Call) -> None:
+def continue_last(call: WrappedCall) -> None:
     """Go on with the session of this home that was used last, instead of a new one."""
     used = sorted((HOME / "sessions").glob("*.json"), key=lambda path: path.stat().st_mtime)
     if used:
@@ -154,7 +154,7 @@ def continue_last(call: Call) -> None:
 
 
 @instead
-def start_fresh(call: Call, *, echo: bool = False, only_if_refused: bool = False) -> None:
+def start_fresh(call: WrappedCall, *, echo: bool = False, only_if_refused: bool = False) -> None:
     """Ignore the id and start a new session; with `echo` say the id that was asked for all the same."""
     if only_if_refused:
         call.read_stdin()
@@ -170,13 +170,13 @@ def start_fresh(call: Call, *, echo: bool = False, only_if_refused: bool = False
 
 
 @after
-def fork(call: Call, id: str) -> None:  # noqa: A002 - the corpus's word
+def fork(call: WrappedCall, id: str) -> None:  # noqa: A002 - the corpus's word
     """Say another id than the session's own."""
     call.stdout = call.stdout.replace((call.session() or "").encode(), id.encode())
 
 
 @after
-def say(call: Call, text: str, stream: str = "stdout", at: str = "start", if_passed: str = "") -> None:
+def say(call: WrappedCall, text: str, stream: str = "stdout", at: str = "start", if_passed: str = "") -> None:
     """Print a text before or after all else."""
     if if_passed and if_passed not in call.argv:
         return
@@ -185,25 +185,25 @@ def say(call: Call, text: str, stream: str = "stdout", at: str = "start", if_pas
 
 
 @after
-def substitute(call: Call, pattern: str, by: str, stream: str = "stdout") -> None:
+def substitute(call: WrappedCall, pattern: str, by: str, stream: str = "stdout") -> None:
     """Replace every match of a regular expression in the output."""
     setattr(call, stream, re.sub(pattern.encode(), by.encode(), getattr(call, stream)))
 
 
 @after
-def to_stderr(call: Call) -> None:
+def to_stderr(call: WrappedCall) -> None:
     """Print on stderr what belonged to stdout."""
     call.stdout, call.stderr = b"", call.stderr + call.stdout
 
 
 @after
-def exit_with(call: Call, code: int, if_code: int | None = None) -> None:
+def exit_with(call: WrappedCall, code: int, if_code: int | None = None) -> None:
     """Exit with another code."""
     call.code = code if if_code in (None, call.code) else call.code
 
 
 @after
-def hang(call: Call, *, silent: bool = False) -> None:
+def hang(call: WrappedCall, *, silent: bool = False) -> None:
     """Never end, when all is printed, or `silent` with nothing printed."""
     if not silent:
         write(call)
@@ -211,7 +211,7 @@ def hang(call: Call, *, silent: bool = False) -> None:
 
 
 @after
-def leave_child(call: Call, *, talks: bool = False) -> None:
+def leave_child(call: WrappedCall, *, talks: bool = False) -> None:
     """Leave a process behind that holds the output open, and talks later, or that has let go of it."""
     script = (
         "import time; time.sleep(0.2); print('late news', flush=True); time.sleep(60)"
@@ -223,13 +223,13 @@ def leave_child(call: Call, *, talks: bool = False) -> None:
 
 
 @before
-def phone_home(call: Call, host: str) -> None:
+def phone_home(call: WrappedCall, host: str) -> None:
     """Try to reach a host by the proxy."""
     request("CONNECT", f"{host}:443")
 
 
 @before
-def fetch(call: Call, path: str) -> None:
+def fetch(call: WrappedCall, path: str) -> None:
     """Ask the model backend for something else."""
     request("GET", path)
 
@@ -243,12 +243,12 @@ def request(method: str, target: str) -> None:
 
 
 @after
-def update_itself(call: Call) -> None:
+def update_itself(call: WrappedCall) -> None:
     """Put a newer release in the place of this one."""
     ME.write_text(ME.read_text() + "\n# newer\n")
 
 
-def write(call: Call) -> None:
+def write(call: WrappedCall) -> None:
     """Print what is to be printed."""
     sys.stdout.buffer.write(call.stdout)
     sys.stderr.buffer.write(call.stderr)
@@ -258,7 +258,7 @@ def write(call: Call) -> None:
 
 def main() -> int:
     """Do one call."""
-    call = Call(sys.argv[1:])
+    call = WrappedCall(sys.argv[1:])
     changes = [each for each in TOLD["changes"] if concerns(each.pop("when"), call.kind)]
     apply(changes, BEFORE, call)
     if not apply(changes, INSTEAD, call):
@@ -268,7 +268,7 @@ def main() -> int:
     return call.code
 
 
-def apply(changes: list[dict[str, Any]], words: dict[str, Word], call: Call) -> int:
+def apply(changes: list[dict[str, Any]], words: dict[str, Word], call: WrappedCall) -> int:
     """Apply the changes that use these words, in their order; give how many they are."""
     chosen = [each for each in changes if each["do"] in words]
     for change in chosen:

@@ -156,7 +156,7 @@ class Engine:
         return self.asked
 
 
-class Acp(Engine):
+class FakeAcp(Engine):
     """The Agent Client Protocol."""
 
     mode = "yolo"
@@ -228,7 +228,7 @@ class Acp(Engine):
         return str(outcome.get("optionId") or outcome["outcome"])
 
 
-class AppServer(Engine):
+class FakeAppServer(Engine):
     """The app server's protocol."""
 
     def answer(self, message: Any) -> None:
@@ -272,7 +272,7 @@ class AppServer(Engine):
         return str(message["result"]["decision"]) if "result" in message else "error"
 
 
-class StreamJson(Engine):
+class FakeStreamJson(Engine):
     """Messages and control requests as JSON objects."""
 
     def answer(self, message: Any) -> None:
@@ -308,7 +308,7 @@ class StreamJson(Engine):
 
 
 SPEAKERS: dict[str, type[Engine]] = {
-    "acp": Acp, "app_server": AppServer, "app-server": AppServer, "stream_json": StreamJson,
+    "acp": FakeAcp, "app_server": FakeAppServer, "app-server": FakeAppServer, "stream_json": FakeStreamJson,
 }  # fmt: skip
 
 

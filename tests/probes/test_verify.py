@@ -29,7 +29,7 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
 
 
-def ruled(executable: Path, interrupt: Interrupt | None = None) -> verify.Outcome:
+def ruled(executable: Path, interrupt: Interrupt | None = None) -> verify.VerificationOutcome:
     """Verify an executable as a codex."""
     contract = load.contract("codex").at("0.169.0")
     release = Release("codex", "0.169.0", executable, "path", contract, "")
@@ -87,7 +87,7 @@ def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, lie: str, why: st
 def test_an_executable_that_changes_meanwhile_shows_nothing(tmp_path: Path) -> None:
     """The turns before and after may have been of two programs."""
     executable = engines.install(tmp_path / "bin", "updates-itself")
-    assert ruled(executable) == verify.Outcome("unproven", "the executable was replaced meanwhile")
+    assert ruled(executable) == verify.VerificationOutcome("unproven", "the executable was replaced meanwhile")
     assert last_result(Verification, "codex", executable, default_cache()) is None
 
 

@@ -27,7 +27,7 @@ Step = list[Any]
 Play = list[Step]
 
 
-class Said(NamedTuple):
+class CliResult(NamedTuple):
     """What a command came to."""
 
     code: int
@@ -66,12 +66,12 @@ class CliEnv:
         executable.with_suffix(".plays").write_text(ascii(script))
         return executable
 
-    def type(self, *words: str) -> Said:
+    def type(self, *words: str) -> CliResult:
         """Type `turngate` and these words."""
         self.capture.readouterr()
         code = cli.run(words)
         shown = self.capture.readouterr()
-        return Said(code, shown.out, shown.err)
+        return CliResult(code, shown.out, shown.err)
 
     def spawn(self, *words: str) -> subprocess.Popen[str]:
         """Start `turngate` as a process of its own."""

@@ -5,6 +5,7 @@ from turngate.contract.evidence import CallEvidence, TurnEvidence
 from turngate_probes.gate.baseline import ExpectedFailure
 from turngate_probes.journal.events import Event
 from turngate_probes.matrix.bisection import BisectReport
+from turngate_probes.record.structs import RecordedPage, Recording
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.structs import ProbeReport
 from turngate_reference.handle_record import HandleRecord
@@ -42,3 +43,13 @@ def gate_baseline() -> Schema:
 def handle_record() -> Schema:
     """Return the schema of a handle record."""
     return schema(HandleRecord, id="turngate.handle-record/1", title="Handle record")
+
+
+def recording() -> Schema:
+    """Return the schema of a recorded turn."""
+    return schema(Recording, id="turngate.recording/1", title="Recording")
+
+
+def recorded_page() -> Schema:
+    """Return the schema of a recorded page."""
+    return schema(RecordedPage, id="turngate.recorded-page/1", title="Recorded page")

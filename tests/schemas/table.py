@@ -15,6 +15,8 @@ SCHEMAS: Mapping[str, Callable[[], Schema]] = {
     "gate-baseline": reports.gate_baseline,
     "handle-record": reports.handle_record,
     "gate-report": reports.gate_report,
+    "recorded-page": reports.recorded_page,
+    "recording": reports.recording,
     "probe-events": reports.probe_events,
     "probe-report": reports.probe_report,
 }

@@ -13,7 +13,7 @@ from turngate.contract.values import NOT_EMPTY, OnlyTrue, Release, Releases, Tex
 Path_ = tuple[str | int, ...]
 
 
-class Evidence(Struct, frozen=True):
+class ClaimEvidence(Struct, frozen=True):
     """One of `clause`, `recording` and `observed`.
 
     clause: The clause whose result shows the claim.
@@ -38,7 +38,7 @@ class Basis(Struct, frozen=True):
 
     since: Release | None = None
     until: Release | None = None
-    evidence: Annotated[tuple[Evidence, ...], NOT_EMPTY] = ()
+    evidence: Annotated[tuple[ClaimEvidence, ...], NOT_EMPTY] = ()
     unverified: OnlyTrue = False
     note: Text = ""
 

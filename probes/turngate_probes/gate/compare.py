@@ -11,7 +11,7 @@ from turngate.contract.verdict import ClauseResult
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Use, of_call, of_clause, of_surface
 from turngate_probes.gate.contract_usage import ANY, keys_in_use, option_use, use_of
-from turngate_probes.gate.survey import Survey, shared
+from turngate_probes.gate.survey import ReleaseSurface, shared
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccess, ToolCallResult
 from turngate_probes.report.gate_structs import Difference, Impact
 from turngate_probes.report.structs import ReleaseReport
@@ -24,7 +24,7 @@ class Side(Struct, frozen=True):
     """One of the two releases: what the report says of it, and what it showed."""
 
     release: ReleaseReport
-    survey: Survey
+    survey: ReleaseSurface
 
 
 class Results:

@@ -9,7 +9,7 @@ from turngate_probes.journal.events import Event, PageEvent, TurnEvent
 EXIT = "exit"
 
 
-class Survey(Struct, frozen=True):
+class ReleaseSurface(Struct, frozen=True):
     """Names on each help page that was asked for, even if empty; kinds of records and their keys of each ended turn.
 
     A key is written as `kind: path`. Turns that did not end by themselves are left out.
@@ -20,11 +20,11 @@ class Survey(Struct, frozen=True):
     keys: Mapping[str, Sequence[str]]
 
 
-def survey(events: Iterable[Event], release: str) -> Survey:
+def survey(events: Iterable[Event], release: str) -> ReleaseSurface:
     """Read what the events of a release show."""
     mine = [event for event in events if isinstance(event, PageEvent | TurnEvent) and event.release == release]
     turns = [event for event in mine if isinstance(event, TurnEvent) and event.ended == EXIT]
-    return Survey(
+    return ReleaseSurface(
         {page.step: page.names for page in mine if isinstance(page, PageEvent) and page.names is not None},
         {turn.name: turn.kinds for turn in turns if turn.kinds is not None},
         {turn.name: turn.paths for turn in turns if turn.paths is not None},

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from turngate.contract.clauses import Reason
 from turngate.contract.launch import Stream
@@ -50,7 +50,7 @@ class Turn:
     requests: tuple[Exchange, ...] | None
     reading: TurnReading
     turn_index: int = 1
-    stdin: str = "closed"
+    stdin: Literal["closed", "open", "prompt"] = "closed"
     env: tuple[str, ...] = ()
     signal: str | None = None
     acted: bool | None = None

@@ -21,11 +21,8 @@ from turngate_probes.record.requests import (
     shortened,
     tool_name,
 )
+from turngate_probes.record.structs import LongPrompt, RecordedPage, Recording
 from turngate_probes.stub_model import Exchange
-
-SCHEMA = "turngate.recording/1"
-PAGE_SCHEMA = "turngate.recorded-page/1"
-
 
 Files = dict[str, bytes]
 
@@ -69,28 +66,28 @@ def to_yaml(data: Mapping[str, Any]) -> bytes:
 def _files(turn: Turn, case: _Case) -> Files:
     # the order in which texts are replaced decides how placeholders are numbered
     replacer = case.replacer
-    described = _described(turn, replacer)
+    recording = _recording(turn, replacer)
     streams = {"stdout": replacer.bytes(turn.stdout), "stderr": replacer.bytes(turn.stderr)}
     requests = None if turn.requests is None else _requests(turn.requests, case)
-    leftovers = [[replacer(token) for token in left.argv] for left in turn.leftovers]
-    described |= {"leftovers": leftovers, "replaced": replacer.used}
-    files = {"recording.yaml": to_yaml(described), **streams}
+    leftovers = tuple(tuple(replacer(token) for token in left.argv) for left in turn.leftovers)
+    recording = replace(recording, leftovers=leftovers, replaced=tuple(replacer.used))
+    files = {"recording.yaml": to_yaml(msgspec.to_builtins(recording)), **streams}
     if requests is not None:
         files[REQUESTS] = msgspec.json.Encoder().encode_lines(requests)
     return files
 
 
 def _page_files(page: CommandOutput, replacer: Replacer) -> Files:
-    argv = [replacer(token) for token in page.argv]
+    argv = tuple(replacer(token) for token in page.argv)
     streams = {"stdout": replacer.bytes(page.stdout), "stderr": replacer.bytes(page.stderr)}
-    described = {
-        "schema": PAGE_SCHEMA, "page": page.name, "argv": argv, "exit_code": page.exit_code, "ended": page.ended.value,
-        "replaced": replacer.used,
-    }  # fmt: skip
-    return {"recording.yaml": to_yaml(described), **streams}
+    recorded = RecordedPage(
+        page=page.name, argv=argv, exit_code=page.exit_code, ended=page.ended, replaced=tuple(replacer.used)
+    )
+    return {"recording.yaml": to_yaml(msgspec.to_builtins(recorded)), **streams}
 
 
-def _described(turn: Turn, replacer: Replacer) -> dict[str, Any]:
+def _recording(turn: Turn, replacer: Replacer) -> Recording:
+    """Describe a turn, all but its leftovers."""
     own = list(turn.own_arguments)
     prompt_at = []
     for i, token in enumerate(turn.argv[1:]):
@@ -98,31 +95,22 @@ def _described(turn: Turn, replacer: Replacer) -> dict[str, Any]:
             own.pop(0)
         else:
             prompt_at.append(i)
-    return {
-        "schema": SCHEMA,
-        "turn": turn.name,
-        "argv": [replacer(token) for token in turn.argv],
-        "prompt_at": prompt_at,
-        "stdin": turn.stdin,
-        "mode": turn.mode.value,
-        "cwd": replacer(turn.cwd),
-        "env": list(turn.env),
-        "turn_index": turn.turn_index,
-        "resumed": turn.resumed and replacer(turn.resumed),
-        "prompt": _prompt(turn.prompt, replacer),
-        "nonce": replacer(turn.nonce),
-        "answer": replacer(turn.scripted),
-        "signal": turn.signal,
-        "exit_code": turn.exit_code,
-        "ended": turn.ended.value,
-    }
+    return Recording(
+        turn=turn.name, argv=tuple(replacer(token) for token in turn.argv), prompt_at=tuple(prompt_at),
+        stdin=turn.stdin, mode=turn.mode, cwd=replacer(turn.cwd), env=turn.env, turn_index=turn.turn_index,
+        resumed=turn.resumed and replacer(turn.resumed), prompt=_prompt(turn.prompt, replacer),
+        nonce=replacer(turn.nonce), answer=replacer(turn.scripted), signal=turn.signal, exit_code=turn.exit_code,
+        ended=turn.ended, leftovers=(), replaced=(),
+    )  # fmt: skip
 
 
-def _prompt(prompt: str, replacer: Replacer) -> object:
-    recipe = shortened(prompt)
-    if isinstance(recipe, str):
-        return replacer(recipe)
-    return {key: replacer(value) if isinstance(value, str) else value for key, value in recipe.items()}
+def _prompt(prompt: str, replacer: Replacer) -> str | LongPrompt:
+    short = shortened(prompt)
+    if isinstance(short, str):
+        return replacer(short)
+    # in this order: it decides how placeholders are numbered
+    before, repeated, after = (replacer(text) for text in (short.before, short.repeated, short.after))
+    return LongPrompt(before, repeated, short.characters, after)
 
 
 def _requests(exchanges: Iterable[Exchange], case: _Case) -> list[RecordedRequest]:

@@ -24,7 +24,7 @@ from turngate_probes.releases.source import Release
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordingSummary:
     """The number of recorded turns and pages, the cases that ended early, and the folder.
 
     `early` maps the name of a case to the reason.
@@ -89,7 +89,7 @@ class _Recorder:
 
 def record(
     release: Release, cases: Sequence[Case], runner: CaseRunner, fixtures: Path, interrupt: Interrupt, note: str = ""
-) -> Recorded:
+) -> RecordingSummary:
     """Record a release into `fixtures/<engine>/<version>`, in place of what is there of these cases.
 
     `note` is kept in the provenance of each recording.
@@ -105,7 +105,7 @@ def record(
         if interrupt.is_set():
             raise EnvironmentFailed("the recording was interrupted", "nothing was changed; start it again")
         put_in_place(folder, unfinished, [case.name for case in cases])
-    return Recorded(recorder.written, recorder.early, folder)
+    return RecordingSummary(recorder.written, recorder.early, folder)
 
 
 def places(release: Release, box: Sandbox) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
@@ -13,15 +13,14 @@ from turngate.errors import ContractError
 from turngate.sanitize import bounded
 from turngate_probes.harness.cases import FILLER
 from turngate_probes.harness.observations import Turn
+from turngate_probes.record.structs import LongPrompt
 from turngate_probes.stub_model import NONCE, Exchange
 
 LONG = 4000
 MARK = "<prompt>"
 
-Recipe: TypeAlias = dict[str, str | int]
 
-
-def shortened(text: str) -> str | Recipe:
+def shortened(text: str) -> str | LongPrompt:
     """Return a long text made of the cases' filler as what stands before it, its length, and what stands after."""
     start = text.find(FILLER)
     if len(text) <= LONG or start < 0:
@@ -29,16 +28,15 @@ def shortened(text: str) -> str | Recipe:
     end = start
     while end < len(text) and text[end] == FILLER[(end - start) % len(FILLER)]:
         end += 1
-    return {"before": text[:start], "repeated": FILLER, "characters": end - start, "after": text[end:]}
+    return LongPrompt(text[:start], FILLER, end - start, text[end:])
 
 
-def lengthened(recipe: str | Recipe) -> str:
-    """Return the text of a recipe; a plain text is its own."""
-    if isinstance(recipe, str):
-        return recipe
-    repeated, characters = str(recipe["repeated"]), int(recipe["characters"])
-    filled = (repeated * (characters // len(repeated) + 1))[:characters]
-    return f"{recipe['before']}{filled}{recipe['after']}"
+def lengthened(prompt: str | LongPrompt) -> str:
+    """Return the text that was shortened; a plain text is its own."""
+    if isinstance(prompt, str):
+        return prompt
+    filled = prompt.repeated * (prompt.characters // len(prompt.repeated) + 1)
+    return prompt.before + filled[: prompt.characters] + prompt.after
 
 
 CUT = "[…]"

@@ -13,7 +13,7 @@ TIMEOUT = 30.0
 FAILED = 500
 
 
-class Client:
+class ServerClient:
     """Sends requests to the server at `url`. Safe for threads, since each request has a connection of its own."""
 
     def __init__(self, url: str, note: Callable[[Call], None]) -> None:

@@ -51,7 +51,7 @@ def request(
     return ProcessRequest(command, workspaces, env, timeout=float("inf"))
 
 
-class Serving:
+class ServerProcess:
     """A running server process; every process below it ends with it."""
 
     def __init__(self, asked: ProcessRequest, interrupt: Interrupt, name: str) -> None:

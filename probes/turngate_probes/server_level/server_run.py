@@ -12,9 +12,9 @@ from turngate.model import Mode
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Call
-from turngate_probes.server_level.client import Client
+from turngate_probes.server_level.client import ServerClient
 from turngate_probes.server_level.observed_turn import DATA, Prompt, turn_of
-from turngate_probes.server_level.server import Serving, request
+from turngate_probes.server_level.server import ServerProcess, request
 from turngate_probes.server_level.shim import Shim, install
 from turngate_probes.stub_model import Reply, Rule
 
@@ -35,8 +35,8 @@ class ServerRun:
     _prompts: list[Prompt] = field(default_factory=list)
     _turns_seen: int = 0
     _requests_seen: int = 0
-    _life: Serving = field(init=False)
-    _client: Client = field(init=False)
+    _life: ServerProcess = field(init=False)
+    _client: ServerClient = field(init=False)
 
     def open(self, *, behind: bool = False) -> None:
         """Start the server, `behind` a launcher that outlives it; CaseStoppedError if it does not serve."""
@@ -49,9 +49,9 @@ class ServerRun:
         }  # fmt: skip
         self._lives += 1
         name = self._name(f"serve-{self._lives}")
-        self._life = Serving(request(root / DATA, root, env, unlisted, behind=behind), driver.interrupt, name)
+        self._life = ServerProcess(request(root / DATA, root, env, unlisted, behind=behind), driver.interrupt, name)
         self._life.__enter__()
-        self._client = Client(self._life.url, driver.note)
+        self._client = ServerClient(self._life.url, driver.note)
 
     def close(self) -> None:
         """End the server."""

@@ -22,7 +22,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Sticky:
+class StickyArguments:
     """What the arguments of a process say that is kept over several turns."""
 
     options: tuple[str, ...]
@@ -68,15 +68,15 @@ class _Reader:
 
     def _take(self, token: str, slot: str) -> bool:
         """Match one token, in which one slot may stand."""
-        before, found, after = token.partition(f"{{{slot}}}")
+        before, has_slot, after = token.partition(f"{{{slot}}}")
         if self.at >= len(self.argv):
             return False
         word = self.argv[self.at]
-        if not found and word != token:
+        if not has_slot and word != token:
             return False
-        if found and not (word.startswith(before) and word.endswith(after) and len(word) >= len(before + after)):
+        if has_slot and not (word.startswith(before) and word.endswith(after) and len(word) >= len(before + after)):
             return False
-        if found:
+        if has_slot:
             setattr(self, "prompt" if slot == "text" else "handle", word[len(before) : len(word) - len(after)])
         self.at += 1
         return True
@@ -120,18 +120,18 @@ def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
     return bool(words) and tuple(argv[: len(words)]) == words
 
 
-def read_sticky(contract: EngineContract, argv: Sequence[str]) -> Sticky:
+def read_sticky(contract: EngineContract, argv: Sequence[str]) -> StickyArguments:
     """Read the arguments of such a process; UsageProblem if it does not take them."""
     valued = dict(_sticky_option_names(contract))
     reader = _Reader(contract, argv, contract.launch.prompt[0], valued)
     if not reader.read(contract.sticky.argv):
         raise _unread(argv, reader.at)
-    return Sticky(tuple(reader.options), reader.model())
+    return StickyArguments(tuple(reader.options), reader.model())
 
 
 def refusal(channel: PromptChannel, prompt: str) -> str | None:
     """Return why a prompt can't travel by its channel, if the contract says so."""
-    return next((each.why for each in channel.refuses if re.search(each.pattern, prompt)), None)
+    return next((refusal.why for refusal in channel.refuses if re.search(refusal.pattern, prompt)), None)
 
 
 def _option_names(contract: EngineContract) -> Iterator[tuple[str, bool]]:

@@ -83,14 +83,14 @@ def alone(request: ModelRequest, reply: str | None, tool: ToolUse | None = None)
     last = request.messages[-1]
     if last["role"] == "tool":
         return ModelText(_final(request, {"action": str(last["content"])}))
-    if sum(each["role"] == "user" for each in request.messages) == 1:
+    if sum(message["role"] == "user" for message in request.messages) == 1:
         return ModelText(json.dumps(_QUESTION))
     return _call(tool) if tool and tool.name in request.tools else ModelText(_final(request, {}))
 
 
 def _final(request: ModelRequest, more: Mapping[str, str]) -> str:
     """End with the colour that the user chose, which stands in the first two paragraphs of what they said last."""
-    last = next(str(each["content"]) for each in reversed(request.messages) if each["role"] == "user")
+    last = next(str(message["content"]) for message in reversed(request.messages) if message["role"] == "user")
     said = re.search(r"\b(red|blue)\b", " ".join(last.split("\n\n")[:2]))
     return json.dumps({"outcome": "final", "final_data": {"colour": said[0] if said else "blue", **more}})
 
@@ -150,7 +150,7 @@ class Input(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class EngineContext:
     """What surrounds the engine: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
 
     `faults` are what it is to do wrong.

@@ -9,7 +9,7 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate_probes.simulate import arguments, described
 from turngate_probes.simulate.arguments import Asked, UsageProblem
-from turngate_probes.simulate.backend import Answer, Called, Failed, Message, ModelText, World
+from turngate_probes.simulate.backend import Answer, Called, EngineContext, Failed, Message, ModelText
 from turngate_probes.simulate.model import Acted, Model
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky import process as sticky
@@ -34,7 +34,7 @@ PLAYED = frozenset(
 )
 
 
-def run(contract: EngineContract, argv: tuple[str, ...], world: World) -> int:
+def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:
     """Run the simulated release and give its exit code; EnvironmentFailed if the contract does not describe it."""
     simulation = described.simulation(contract)
     if simulation is None:
@@ -61,7 +61,7 @@ class _Call:
 
     contract: EngineContract
     simulation: Simulation
-    world: World
+    world: EngineContext
     facts: set[str] = field(default_factory=set)
     slots: dict[str, str | int] = field(default_factory=dict)
 
@@ -100,20 +100,20 @@ class _Call:
         """Find or make the session, and run the turn unless the session can't be resumed."""
         if asked.handle is None:
             return self._turn(self._fresh(), asked, prompt)
-        found = self._found(asked.handle)
-        trouble, symptom = self._trouble(asked.handle, found)
+        existing = self._found(asked.handle)
+        trouble, symptom = self._trouble(asked.handle, existing)
         self.slots |= {"handle": asked.handle, "error": f"no session {asked.handle}"}
         if symptom is None:
-            return self._turn(found or self._fresh(), asked, prompt)
+            return self._turn(existing or self._fresh(), asked, prompt)
         self.facts.add(trouble)
-        return self._unresumed(symptom, found, asked, prompt)
+        return self._unresumed(symptom, existing, asked, prompt)
 
-    def _unresumed(self, symptom: str, found: Session | None, asked: Asked, prompt: str) -> int:
+    def _unresumed(self, symptom: str, existing: Session | None, asked: Asked, prompt: str) -> int:
         """Refuse to resume, or do what the declared deviation says instead."""
         if symptom == "fresh-session":
             return self._turn(self._fresh(), asked, prompt)
-        if symptom == "late" or (symptom == "hang" and found):
-            session = found or self._fresh()
+        if symptom == "late" or (symptom == "hang" and existing):
+            session = existing or self._fresh()
             self._ask([*session.messages, {"role": "user", "content": prompt}], asked)
         if symptom == "hang":
             self.world.hang()
@@ -125,18 +125,18 @@ class _Call:
     def _found(self, handle: str) -> Session | None:
         """Look for a session, which some releases lose when they are asked for it in a later minute."""
         store = shelf(self.contract, self.world.env, self.world.cwd)
-        found = store.find(handle)
-        if found and self._is_later(found) and self._symptom("resume.later-minute") == "lost-at-once":
-            store.drop(found)
+        existing = store.find(handle)
+        if existing and self._is_later(existing) and self._symptom("resume.later-minute") == "lost-at-once":
+            store.drop(existing)
             return None
-        return found
+        return existing
 
-    def _trouble(self, handle: str, found: Session | None) -> tuple[str, str | None]:
+    def _trouble(self, handle: str, existing: Session | None) -> tuple[str, str | None]:
         """Return what is wrong with resuming a session, and how it shows (None: it can be resumed)."""
-        if found is None:
+        if existing is None:
             trouble = "dead" if re.fullmatch(self.contract.handle.shape, handle) else "malformed"
             return trouble, self._symptom(_NO_SESSION[trouble]) or "refused"
-        elsewhere = found.cwd != self.world.cwd
+        elsewhere = existing.cwd != self.world.cwd
         return "elsewhere", self._symptom("resume.other-cwd") if elsewhere else None
 
     def _turn(self, session: Session, asked: Asked, prompt: str) -> int:
@@ -149,7 +149,7 @@ class _Call:
         self.slots |= {name: fill(form, {}) for name, form in self.simulation.ids.items()}
         self.slots |= {"handle": session.handle, "messages": loaded}
         session.messages.append({"role": "user", "content": prompt})
-        self.slots["turn"] = sum(each["role"] == "user" for each in session.messages)
+        self.slots["turn"] = sum(message["role"] == "user" for message in session.messages)
         store.keep(session)
         self._print(self.simulation.started)
         answer = self._ask(session.messages, asked)
@@ -204,7 +204,7 @@ class _Call:
         return Session(str(fill(self.simulation.handle, {})), self.world.cwd, self.world.clock())
 
     def _symptom(self, clause: str) -> str | None:
-        return next((each.symptom for each in self.contract.deviations if each.clause == clause), None)
+        return next((deviation.symptom for deviation in self.contract.deviations if deviation.clause == clause), None)
 
     def _end(self, ending: Ending) -> int:
         self._print(ending.lines)

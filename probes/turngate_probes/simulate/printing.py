@@ -24,7 +24,7 @@ def fill(template: str, slots: Slots) -> str | int:
     alone = _SLOT.fullmatch(template)
     if alone:
         return _value(alone, slots)
-    return _SLOT.sub(lambda found: str(_value(found, slots)), template)
+    return _SLOT.sub(lambda match: str(_value(match, slots)), template)
 
 
 def fill_all(data: Any, slots: Slots) -> Any:
@@ -33,7 +33,7 @@ def fill_all(data: Any, slots: Slots) -> Any:
         return fill(data, slots)
     if isinstance(data, Mapping):
         return {str(fill(key, slots)): fill_all(value, slots) for key, value in data.items()}
-    return [fill_all(each, slots) for each in data] if isinstance(data, list | tuple) else data
+    return [fill_all(part, slots) for part in data] if isinstance(data, list | tuple) else data
 
 
 def rendered(
@@ -50,8 +50,8 @@ def rendered(
             yield "stderr", _framed(contract.streams.stderr, fill_all(line.stderr, slots))
 
 
-def _value(found: re.Match[str], slots: Slots) -> str | int:
-    name, width = found["name"], int(found["width"] or 0)
+def _value(match: re.Match[str], slots: Slots) -> str | int:
+    name, width = match["name"], int(match["width"] or 0)
     if name in slots:
         return slots[name]
     if name == "uuid":
@@ -59,7 +59,7 @@ def _value(found: re.Match[str], slots: Slots) -> str | int:
     if name == "millis":
         return int(time.time() * 1000)
     if name not in _ALPHABETS:
-        raise ContractError(f"the simulation uses an unknown slot {found[0]}")
+        raise ContractError(f"the simulation uses an unknown slot {match[0]}")
     return "".join(random.choices(_ALPHABETS[name], k=width))  # noqa: S311 - ids of a simulation guard nothing
 
 

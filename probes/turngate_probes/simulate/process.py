@@ -13,7 +13,7 @@ from turngate.contract.launch import Stream
 from turngate.contract.structs import EngineContract, ToolUse
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate_probes.simulate.arguments import is_sticky
-from turngate_probes.simulate.backend import World, backend
+from turngate_probes.simulate.backend import EngineContext, backend
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run
 from turngate_probes.simulate.sticky import faults
@@ -37,7 +37,7 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
     if faults.IGNORES_TERMINATION in faulty and is_sticky(contract, argv):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
-    world = World(
+    world = EngineContext(
         env=os.environ,
         cwd=str(Path.cwd()),
         stdin=sys.stdin.buffer,

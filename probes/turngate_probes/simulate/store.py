@@ -76,21 +76,21 @@ class _Files:
     places: Mapping[str, str]
 
     def find(self, handle: str) -> Session | None:
-        return next((each for each in self._matching(handle) if each.handle == handle), None)
+        return next((session for session in self._matching(handle) if session.handle == handle), None)
 
     def keep(self, session: Session) -> None:
         path = self._path(session)
         about = asdict(session)
         messages = about.pop("messages")
-        write_atomically(path, "".join(json.dumps(each) + "\n" for each in (about, *messages)))
+        write_atomically(path, "".join(json.dumps(line) + "\n" for line in (about, *messages)))
 
     def drop(self, session: Session) -> None:
         self._path(session).unlink(missing_ok=True)
 
     def beside(self, session: Session) -> Iterator[Session]:
-        for each in self._matching(None):
-            if each.handle != session.handle and each.cwd == session.cwd:
-                yield each
+        for other in self._matching(None):
+            if other.handle != session.handle and other.cwd == session.cwd:
+                yield other
 
     def _matching(self, handle: str | None) -> Iterator[Session]:
         places = {name: escape(value) for name, value in self.places.items()}
@@ -115,14 +115,14 @@ class _Table:
 
     @classmethod
     def of(cls, check: StoreCheck, file: Path) -> "_Table":
-        found = _QUERY.fullmatch(check.query)
-        if found is None:
+        match = _QUERY.fullmatch(check.query)
+        if match is None:
             hint = "write it as SELECT 1 FROM table WHERE key = ?"
             raise ContractError("the simulator can't make a table for this query", path="$.store", hint=hint)
-        return cls(file, found["table"], found["key"])
+        return cls(file, match["table"], match["key"])
 
     def find(self, handle: str) -> Session | None:
-        return next((each for each in self._rows() if each.handle == handle), None)
+        return next((row for row in self._rows() if row.handle == handle), None)
 
     def keep(self, session: Session) -> None:
         with self._open() as table:
@@ -134,7 +134,7 @@ class _Table:
             table.execute(f"DELETE FROM {self.table} WHERE {self.key} = ?", (session.handle,))  # noqa: S608
 
     def beside(self, session: Session) -> Iterator[Session]:
-        return (each for each in self._rows() if each.handle != session.handle and each.cwd == session.cwd)
+        return (row for row in self._rows() if row.handle != session.handle and row.cwd == session.cwd)
 
     def _rows(self) -> list[Session]:
         with self._open() as table:

@@ -9,9 +9,9 @@ from typing import TypeAlias
 from turngate_probes.stub_model import openai_responses
 from turngate_probes.stub_model.journal import Exchange, nonces_in
 from turngate_probes.stub_model.model_lists import listing
-from turngate_probes.stub_model.protocol import Json, Prompted, Said, WireProtocol, encode
-from turngate_probes.stub_model.replies import Cut, Hang, Refuse, Reply, Script, Text, ToolCall
-from turngate_probes.stub_model.routes import Count, Generate, Models, Route, Unknown, Upgrade, find
+from turngate_probes.stub_model.protocol import Json, ModelAnswer, Prompted, WireProtocol, encode
+from turngate_probes.stub_model.replies import Cut, Hang, Refuse, Reply, ReplyRules, Text, ToolCall
+from turngate_probes.stub_model.routes import Generate, Models, Route, TokenCount, Unknown, Upgrade, find
 
 _NOTHING = Prompted((), (), after_tool_result=False)
 _CUT_TEXT = "This answer is going to end in the middle"
@@ -53,13 +53,13 @@ class Silence:
 Answer: TypeAlias = WholeAnswer | StreamedAnswer | Silence
 
 
-def respond(request: BackendRequest, script: Script) -> tuple[Exchange, Answer]:
+def respond(request: BackendRequest, script: ReplyRules) -> tuple[Exchange, Answer]:
     """Return what to journal of a request, and its answer. The script is asked only where the model speaks."""
     route = find(request.method, request.path, request.headers)
     match route:
         case Generate(wire, given):
             return _generate(request, script, wire, given)
-        case Count(_, key):
+        case TokenCount(_, key):
             return _entry(request, _protocol(route), "count"), WholeAnswer(200, {key: 10})
         case Models(wire, model):
             entry = _entry(request, _protocol(route), "models", model=model)
@@ -83,7 +83,7 @@ def _protocol(route: Route) -> str | None:
     match route:
         case Generate(wire) | Upgrade(wire):
             return wire.name
-        case Count(wire):
+        case TokenCount(wire):
             return f"{wire.name}.count"
         case Models():
             return "models"
@@ -91,7 +91,7 @@ def _protocol(route: Route) -> str | None:
             return None
 
 
-def _generate(request: BackendRequest, script: Script, wire: WireProtocol, given: Json) -> tuple[Exchange, Answer]:
+def _generate(request: BackendRequest, script: ReplyRules, wire: WireProtocol, given: Json) -> tuple[Exchange, Answer]:
     try:
         sent = json.loads(request.body)
     except (ValueError, RecursionError):
@@ -114,11 +114,11 @@ def _answer(wire: WireProtocol, reply: Reply, document: Json) -> Answer:
         case Hang():
             return Silence()
         case Text(text):
-            said = Said(model, text)
+            said = ModelAnswer(model, text)
         case ToolCall(name, arguments):
-            said = Said(model, tool=name, arguments=arguments)
+            said = ModelAnswer(model, tool=name, arguments=arguments)
         case Cut():
-            said = Said(model, _CUT_TEXT)
+            said = ModelAnswer(model, _CUT_TEXT)
     cut = isinstance(reply, Cut)
     if document.get("stream"):
         return StreamedAnswer([encode(event) for event in wire.events(said, document)], cut=cut)

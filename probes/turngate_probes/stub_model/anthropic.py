@@ -3,7 +3,16 @@
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from turngate_probes.stub_model.protocol import Event, Json, Prompted, Said, WireProtocol, new_id, objects, prompted
+from turngate_probes.stub_model.protocol import (
+    Event,
+    Json,
+    ModelAnswer,
+    Prompted,
+    WireProtocol,
+    new_id,
+    objects,
+    prompted,
+)
 
 _ERRORS = {
     401: "authentication_error",
@@ -27,11 +36,11 @@ def _kind(message: Json) -> str | None:
     return "result" if any(results) else None
 
 
-def _finish(said: Said) -> str:
+def _finish(said: ModelAnswer) -> str:
     return "end_turn" if said.tool is None else "tool_use"
 
 
-def _message(said: Said) -> dict[str, object]:
+def _message(said: ModelAnswer) -> dict[str, object]:
     return {
         "id": new_id("msg_"),
         "type": "message",
@@ -44,19 +53,19 @@ def _message(said: Said) -> dict[str, object]:
     }
 
 
-def _whole(said: Said) -> Json:
+def _whole(said: ModelAnswer) -> Json:
     block: Json = {"type": "text", "text": said.text}
     if said.tool is not None:
         block = {"type": "tool_use", "id": new_id("toolu_"), "name": said.tool, "input": said.arguments}
     return {**_message(said), "content": [block], "stop_reason": _finish(said)}
 
 
-def _events(said: Said, _request: Json) -> Iterator[Event]:
+def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
     for kind, data in _unnamed_events(said):
         yield kind, {"type": kind, **data}
 
 
-def _unnamed_events(said: Said) -> Iterator[tuple[str, Json]]:
+def _unnamed_events(said: ModelAnswer) -> Iterator[tuple[str, Json]]:
     yield "message_start", {"message": _message(said)}
     if said.tool is None:
         block: Json = {"type": "text", "text": ""}

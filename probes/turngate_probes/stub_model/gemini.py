@@ -5,7 +5,7 @@ A stream always comes as server-sent events, as `alt=sse` asks for it.
 
 from collections.abc import Iterator
 
-from turngate_probes.stub_model.protocol import Event, Json, Prompted, Said, WireProtocol, objects, prompted
+from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, Prompted, WireProtocol, objects, prompted
 
 _STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -29,7 +29,9 @@ def _names(tool: Json) -> Iterator[str]:
     """Return the declared functions' names, and the key itself for a tool of the vendor's own."""
     for key, value in tool.items():
         if key == "functionDeclarations":
-            yield from (each["name"] for each in objects(value) if isinstance(each.get("name"), str))
+            yield from (
+                declaration["name"] for declaration in objects(value) if isinstance(declaration.get("name"), str)
+            )
         else:
             yield key
 
@@ -40,22 +42,22 @@ def _kind(content: Json) -> str | None:
     return "result" if any("functionResponse" in part for part in objects(content.get("parts"))) else None
 
 
-def _document(said: Said, part: Json, *, last: bool) -> Json:
+def _document(said: ModelAnswer, part: Json, *, last: bool) -> Json:
     candidate: dict[str, object] = {"content": {"role": "model", "parts": [part]}, "index": 0}
     if last:
         candidate["finishReason"] = "STOP"
     return {"candidates": [candidate], "usageMetadata": _USAGE, "modelVersion": said.model}
 
 
-def _call(said: Said) -> Json:
+def _call(said: ModelAnswer) -> Json:
     return {"functionCall": {"name": said.tool, "args": said.arguments}}
 
 
-def _whole(said: Said) -> Json:
+def _whole(said: ModelAnswer) -> Json:
     return _document(said, {"text": said.text} if said.tool is None else _call(said), last=True)
 
 
-def _events(said: Said, _request: Json) -> Iterator[Event]:
+def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
     parts = [{"text": piece} for piece in said.pieces] if said.tool is None else [_call(said)]
     for part in parts:
         yield None, _document(said, part, last=False)

@@ -22,7 +22,7 @@ from turngate_probes.stub_model.answers import (
 )
 from turngate_probes.stub_model.incoming import BadRequest, Direct, Proxied, read_body, read_target
 from turngate_probes.stub_model.journal import Egress, Exchange, RequestLog
-from turngate_probes.stub_model.replies import Script
+from turngate_probes.stub_model.replies import ReplyRules
 
 _PATIENCE = 2.0  # seconds for the threads to end once their connections are closed
 
@@ -155,7 +155,7 @@ class BackendListener(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, journal: RequestLog, script: Script) -> None:
+    def __init__(self, journal: RequestLog, script: ReplyRules) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.journal = journal
         self.script = script

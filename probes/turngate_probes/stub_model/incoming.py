@@ -83,7 +83,7 @@ def read_body(headers: Message, stream: BufferedIOBase) -> bytes:
     else:
         raw = _read(stream, _size(headers.get("content-length", "0"), _DECIMAL, 10))
     named = headers.get("content-encoding", "").lower().split(",")
-    for encoding in reversed([each.strip() for each in named]):
+    for encoding in reversed([coding.strip() for coding in named]):
         raw = _decoded(encoding, raw)
     return raw
 

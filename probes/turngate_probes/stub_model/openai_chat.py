@@ -7,8 +7,8 @@ from http import HTTPStatus
 from turngate_probes.stub_model.protocol import (
     Event,
     Json,
+    ModelAnswer,
     Prompted,
-    Said,
     WireProtocol,
     name_of,
     new_id,
@@ -45,20 +45,20 @@ def _names(tool: Json) -> tuple[str, ...]:
     return name_of(inner if isinstance(inner, dict) else tool)
 
 
-def _call(said: Said) -> Json:
+def _call(said: ModelAnswer) -> Json:
     function = {"name": said.tool, "arguments": said.arguments_json}
     return {"id": new_id("call_"), "type": "function", "function": function}
 
 
-def _finish(said: Said) -> str:
+def _finish(said: ModelAnswer) -> str:
     return "stop" if said.tool is None else "tool_calls"
 
 
-def _head(said: Said, kind: str) -> Json:
+def _head(said: ModelAnswer, kind: str) -> Json:
     return {"id": new_id("chatcmpl-"), "object": kind, "created": int(time.time()), "model": said.model}
 
 
-def _whole(said: Said) -> Json:
+def _whole(said: ModelAnswer) -> Json:
     message: Json = {"role": "assistant", "content": said.text, "refusal": None}
     if said.tool is not None:
         message = {**message, "content": None, "tool_calls": [_call(said)]}
@@ -66,7 +66,7 @@ def _whole(said: Said) -> Json:
     return {**_head(said, "chat.completion"), "choices": [choice], "usage": _USAGE}
 
 
-def _events(said: Said, request: Json) -> Iterator[Event]:
+def _events(said: ModelAnswer, request: Json) -> Iterator[Event]:
     head = _head(said, "chat.completion.chunk")
     for delta in _deltas(said):
         yield None, {**head, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}
@@ -77,7 +77,7 @@ def _events(said: Said, request: Json) -> Iterator[Event]:
     yield None, "[DONE]"
 
 
-def _deltas(said: Said) -> Iterator[Json]:
+def _deltas(said: ModelAnswer) -> Iterator[Json]:
     if said.tool is None:
         yield {"role": "assistant", "content": ""}
         yield from ({"content": piece} for piece in said.pieces)

@@ -7,8 +7,8 @@ from turngate_probes.stub_model import openai_chat
 from turngate_probes.stub_model.protocol import (
     Event,
     Json,
+    ModelAnswer,
     Prompted,
-    Said,
     WireProtocol,
     name_of,
     new_id,
@@ -33,7 +33,7 @@ def _read(document: Json) -> Prompted:
 
 def _names(tool: Json) -> Iterator[str]:
     if tool.get("type") == "namespace":
-        inner = (name for each in objects(tool.get("tools")) for name in name_of(each))
+        inner = (name for inner_tool in objects(tool.get("tools")) for name in name_of(inner_tool))
         yield from (f"{tool.get('name')}.{name}" for name in inner)
     else:
         yield from name_of(tool)
@@ -46,7 +46,7 @@ def _kind(item: Json) -> str | None:
     return "model" if item.get("role") == "assistant" or kind.endswith("_call") else None
 
 
-def _item(said: Said, status: str) -> Json:
+def _item(said: ModelAnswer, status: str) -> Json:
     if said.tool is not None:
         return {
             "type": "function_call",
@@ -60,7 +60,7 @@ def _item(said: Said, status: str) -> Json:
     return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": status, "content": [part]}
 
 
-def _response(said: Said, identifier: str, items: list[Json] | None = None) -> Json:
+def _response(said: ModelAnswer, identifier: str, items: list[Json] | None = None) -> Json:
     return {
         "id": identifier,
         "object": "response",
@@ -81,16 +81,16 @@ def _response(said: Said, identifier: str, items: list[Json] | None = None) -> J
     }
 
 
-def _whole(said: Said) -> Json:
+def _whole(said: ModelAnswer) -> Json:
     return _response(said, new_id("resp_"), [_item(said, "completed")])
 
 
-def _events(said: Said, _request: Json) -> Iterator[Event]:
+def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
     for number, (kind, data) in enumerate(_numberless_events(said)):
         yield kind, {"type": kind, "sequence_number": number, **data}
 
 
-def _numberless_events(said: Said) -> Iterator[tuple[str, Json]]:
+def _numberless_events(said: ModelAnswer) -> Iterator[tuple[str, Json]]:
     identifier, item = new_id("resp_"), _item(said, "completed")
     empty: Json = {"arguments": ""} if said.tool is not None else {"content": []}
     begun = {**item, **empty, "status": "in_progress"}
@@ -109,7 +109,7 @@ def _tool_events(item: Json) -> Iterator[tuple[str, Json]]:
     yield "response.function_call_arguments.done", done
 
 
-def _text_events(item: Json, said: Said) -> Iterator[tuple[str, Json]]:
+def _text_events(item: Json, said: ModelAnswer) -> Iterator[tuple[str, Json]]:
     place = {"item_id": item["id"], "output_index": 0, "content_index": 0}
     part = item["content"][0]
     yield "response.content_part.added", {**place, "part": {**part, "text": ""}}

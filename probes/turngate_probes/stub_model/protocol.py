@@ -26,7 +26,7 @@ class Prompted:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ModelAnswer:
     """What the model answers: a text, or a call of `tool` with `arguments`."""
 
     model: str
@@ -60,8 +60,8 @@ class WireProtocol:
 
     name: str
     read: Callable[[Json], Prompted]
-    whole: Callable[[Said], Json]
-    events: Callable[[Said, Json], Iterable[Event]]
+    whole: Callable[[ModelAnswer], Json]
+    events: Callable[[ModelAnswer, Json], Iterable[Event]]
     refusal: Callable[[int, str], Json]
 
 
@@ -79,14 +79,14 @@ def encode(event: Event) -> bytes:
 
 def objects(value: object) -> tuple[Json, ...]:
     """Return the objects in a JSON array; none if it is something else."""
-    return tuple(each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+    return tuple(item for item in value if isinstance(item, dict)) if isinstance(value, list) else ()
 
 
 def texts(content: object) -> tuple[str, ...]:
     """Return the texts of a message's content: a string, or parts of which some have a `text`."""
     if isinstance(content, str):
         return (content,)
-    return tuple(each["text"] for each in objects(content) if isinstance(each.get("text"), str))
+    return tuple(item["text"] for item in objects(content) if isinstance(item.get("text"), str))
 
 
 def name_of(tool: Json) -> tuple[str, ...]:

@@ -64,10 +64,10 @@ class Rule:
         """Return whether the request meets the conditions; `times` is the script's to count."""
         if self.after_tool_result not in (None, prompted.after_tool_result):
             return False
-        return self.contains is None or any(self.contains in each for each in _strings(document))
+        return self.contains is None or any(self.contains in text for text in _strings(document))
 
 
-class Script:
+class ReplyRules:
     """Rules in the order in which they are tried, and how often each has answered. Safe for threads."""
 
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
@@ -93,10 +93,10 @@ class Script:
 def _strings(value: object) -> Iterator[str]:
     pending = [value]
     while pending:
-        each = pending.pop()
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, dict):
-            pending.extend(each.values())
-        elif isinstance(each, list):
-            pending.extend(each)
+        value = pending.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(value)

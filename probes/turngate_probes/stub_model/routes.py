@@ -32,7 +32,7 @@ class Upgrade:
 
 
 @dataclass(frozen=True, slots=True)
-class Count:
+class TokenCount:
     """How many tokens would that be? `key` is where the answer puts the number."""
 
     wire: WireProtocol
@@ -52,13 +52,13 @@ class Unknown:
     """Nothing that the stub backend knows."""
 
 
-Route: TypeAlias = Generate | Upgrade | Count | Models | Unknown
+Route: TypeAlias = Generate | Upgrade | TokenCount | Models | Unknown
 
 _POSTS: Mapping[str, Route] = {
     "responses": Generate(openai_responses.WIRE),
     "chat/completions": Generate(openai_chat.WIRE),
     "messages": Generate(anthropic.WIRE),
-    "messages/count_tokens": Count(anthropic.WIRE, "input_tokens"),
+    "messages/count_tokens": TokenCount(anthropic.WIRE, "input_tokens"),
 }
 
 
@@ -73,23 +73,23 @@ def find(method: str, path: str, headers: Message) -> Route:
         return Unknown()
     if name == "responses" and headers.get("upgrade", "").lower() == "websocket":
         return Upgrade(openai_responses.WIRE)
-    if found := _MODELS.fullmatch(name):
-        return Models(_asking_vendor(path, headers), _unquoted(found["model"]))
+    if match := _MODELS.fullmatch(name):
+        return Models(_asking_vendor(path, headers), _unquoted(match["model"]))
     return Unknown()
 
 
 def _gemini_call(name: str) -> Route:
-    found = _GEMINI_CALL.fullmatch(name)
-    if found is None:
+    match = _GEMINI_CALL.fullmatch(name)
+    if match is None:
         return Unknown()
-    model = unquote(found["model"])
-    match found["verb"]:
+    model = unquote(match["model"])
+    match match["verb"]:
         case "generateContent":
             return Generate(gemini.WIRE, {"model": model, "stream": False})
         case "streamGenerateContent":
             return Generate(gemini.WIRE, {"model": model, "stream": True})
         case "countTokens":
-            return Count(gemini.WIRE, "totalTokens")
+            return TokenCount(gemini.WIRE, "totalTokens")
         case _:
             return Unknown()
 

@@ -8,7 +8,7 @@ from typing import Self
 
 from turngate_probes.stub_model.handler import BackendListener
 from turngate_probes.stub_model.journal import Egress, Exchange, RequestLog
-from turngate_probes.stub_model.replies import Rule, Script
+from turngate_probes.stub_model.replies import ReplyRules, Rule
 
 
 class StubBackend:
@@ -23,7 +23,7 @@ class StubBackend:
         self._listener: BackendListener | None = None
 
     def __enter__(self) -> Self:
-        self._listener = BackendListener(self._journal, Script())
+        self._listener = BackendListener(self._journal, ReplyRules())
         return self
 
     def __exit__(
@@ -38,7 +38,7 @@ class StubBackend:
 
     def script(self, *rules: Rule) -> None:
         """Answer by these rules from now on: the first that fits; without one the model says "ok"."""
-        self._serving.script = Script(rules)
+        self._serving.script = ReplyRules(rules)
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Return every request so far, in order."""

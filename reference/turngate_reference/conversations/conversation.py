@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from turngate_reference.conversations.served import ServedRun
 
 
-class Done(Struct, frozen=True):
+class Attempted(Struct, frozen=True):
     """An attempt and the record as it stands after it.
 
     `other_session` says that a resume ended in another session than the one asked for, or well but in none that can
@@ -53,7 +53,7 @@ class Conversations(Struct, frozen=True):
 
     def start(
         self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
-    ) -> Done:
+    ) -> Attempted:
         """Run a first turn in a new run directory; RefusedError and EnvironmentFailed come before one is made."""
         installed = find_engine(engine, self.data, self.stop)
         built = build.start(installed.contract, prompt, mode, options=args, model=model)
@@ -65,7 +65,7 @@ class Conversations(Struct, frozen=True):
         with self._locked(handle), _naming(handle):
             return self._attempt(record, installed, built, None)
 
-    def resume(self, prefix: str, message: str) -> Done:
+    def resume(self, prefix: str, message: str) -> Attempted:
         """Run the next turn of a conversation; EnvironmentFailed names what is missing for that."""
         handle = handle_record.find(self.data, prefix).handle
         with self._locked(handle):
@@ -82,7 +82,7 @@ class Conversations(Struct, frozen=True):
             outside = f"the run {record.run_id} had ended before, and does not show this turn" if record.served else ""
             return replace(done, news=outside)
 
-    def _continue(self, record: HandleRecord, message: str) -> Done:
+    def _continue(self, record: HandleRecord, message: str) -> Attempted:
         """Resume the session that a record names; the caller holds its lock."""
         handle, launch, session = record.handle, record.launch, record.session.value
         if session is None:
@@ -99,17 +99,17 @@ class Conversations(Struct, frozen=True):
         with _naming(handle):
             return self._attempt(record.updated(turns=record.turns + 1), installed, built, session)
 
-    def _reply(self, run: "ServedRun", message: str) -> Done:
+    def _reply(self, run: "ServedRun", message: str) -> Attempted:
         """Reply to the question of a served run that waits."""
         record, done, news = run.reply(message, self.on_text, self.stop)
-        return Done(record, done, _is_other_session(done, record.session.value or ""), news)
+        return Attempted(record, done, _is_other_session(done, record.session.value or ""), news)
 
     def _locked(self, handle: str) -> AbstractContextManager[None]:
         return locked(self.data.lock(handle), handle)
 
     def _attempt(
         self, record: HandleRecord, installed: InstalledEngine, built: Invocation, resumed: str | None
-    ) -> Done:
+    ) -> Attempted:
         """Run one attempt; its record stands as unfinished meanwhile, and then as what came of it."""
         path, record = self.data.record(record.handle), record.updated(state="unfinished")
         handle_record.write(path, record)
@@ -134,7 +134,7 @@ class Conversations(Struct, frozen=True):
             state="failed" if other_session else _state(done),
         )
         handle_record.write(path, updated)
-        return Done(updated, done, other_session)
+        return Attempted(updated, done, other_session)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.acceptance.command import Command, Done
+from tests.acceptance.command import Command, CommandResult
 from tests.probes import engines
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
@@ -20,7 +20,7 @@ KEY = "hunter2-hunter2"
 def _live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Run the command on a fake engine with these lies, in a home with an account's key."""
 
-    def run(*args: str, lies: str = "answers-itself shows-key", **env: str) -> Done:
+    def run(*args: str, lies: str = "answers-itself shows-key", **env: str) -> CommandResult:
         executable = engines.install(tmp_path / "engine", *lies.split())
         account = {"CODEX_HOME": str(tmp_path / ".codex"), "OPENAI_API_KEY": KEY} | env
         return Command(tmp_path, env=tuple(account.items())).run(

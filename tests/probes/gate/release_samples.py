@@ -11,10 +11,10 @@ from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate_probes.gate.compare import Side
-from turngate_probes.gate.survey import Survey
+from turngate_probes.gate.survey import ReleaseSurface
 from turngate_probes.report.structs import ReleaseReport
 
-EMPTY = Survey({}, {}, {})
+EMPTY = ReleaseSurface({}, {}, {})
 CONTRACT = CODEX
 
 
@@ -36,11 +36,11 @@ def release(name: str, *clauses: ClauseResult, **more: Any) -> ReleaseReport:
     return msgspec.convert(usual, ReleaseReport, dec_hook=decode_hook)
 
 
-def old(*clauses: ClauseResult, survey: Survey = EMPTY, **more: Any) -> Side:
+def old(*clauses: ClauseResult, survey: ReleaseSurface = EMPTY, **more: Any) -> Side:
     """The older release."""
     return Side(release("codex@0.160.0", *clauses, **more), survey)
 
 
-def new(*clauses: ClauseResult, survey: Survey = EMPTY, **more: Any) -> Side:
+def new(*clauses: ClauseResult, survey: ReleaseSurface = EMPTY, **more: Any) -> Side:
     """The newer release."""
     return Side(release("codex@0.170.0", *clauses, **more), survey)

@@ -6,7 +6,7 @@ from tests.probes.gate.release_samples import CONTRACT, clause, new, old
 from tests.probes.report import journals
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.compare import Side, differences, unasked
-from turngate_probes.gate.survey import Survey
+from turngate_probes.gate.survey import ReleaseSurface
 from turngate_probes.gate.survey import survey as read
 from turngate_probes.journal.events import PageEvent
 from turngate_probes.report.gate_structs import Difference, Impact
@@ -20,11 +20,11 @@ def by_subject(before: Side, after: Side) -> dict[str, Difference]:
     return {each.subject: each for each in differences(before, after, CONTRACT)}
 
 
-def survey(names: list[str] | None = None, **turns: list[str]) -> Survey:
+def survey(names: list[str] | None = None, **turns: list[str]) -> ReleaseSurface:
     """What one help page and these turns showed, each as kinds, with a key for those that have one."""
     kinds = {name: [each for each in told if ":" not in each] for name, told in turns.items()}
     keys = {name: [each for each in told if ":" in each] for name, told in turns.items()}
-    return Survey({"help-1": names} if names else {}, kinds, keys)
+    return ReleaseSurface({"help-1": names} if names else {}, kinds, keys)
 
 
 def price(interactive: list[str], outcome: str = "denied", mode: str = "interactive") -> dict[str, Any]:
@@ -132,10 +132,12 @@ def test_another_exit_code_of_the_same_outcome_is_degraded() -> None:
 def test_a_help_page_that_is_empty_now_has_lost_all_its_names() -> None:
     """It was asked for; what callers may pass breaks."""
     shown = [read(page, "codex@0.160.0").names for page in ([event(PAGE)], [event([])])]
-    found = by_subject(old(survey=Survey(shown[0], {}, {})), new(survey=Survey(shown[1], {}, {})))
+    found = by_subject(old(survey=ReleaseSurface(shown[0], {}, {})), new(survey=ReleaseSurface(shown[1], {}, {})))
     assert found["--oss"].impact is Impact.BREAKING
     assert found["--json"].impact is Impact.DEGRADED
-    assert by_subject(old(survey=Survey(shown[0], {}, {})), new()) == {}, "a page that was not asked for shows nothing"
+    assert by_subject(old(survey=ReleaseSurface(shown[0], {}, {})), new()) == {}, (
+        "a page that was not asked for shows nothing"
+    )
 
 
 def event(names: list[str]) -> PageEvent:

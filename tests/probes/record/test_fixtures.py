@@ -46,7 +46,7 @@ def _shipped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TURNGATE_FIXTURES", str(FIXTURES))
 
 
-class Script:
+class FixtureScript:
     """Stands for a driver in which each turn reports the session of its recording, and notes what is played in it."""
 
     def __init__(self, recorded: Observations) -> None:
@@ -117,7 +117,7 @@ def test_what_is_listed_as_broken_is_what_misses_a_baseline() -> None:
 def test_every_step_was_recorded(release: str) -> None:
     """Each step of each case left a turn and each turn its requests, as far as the release has sessions to resume."""
     turns = seen(release).turns.values()
-    assert sorted(turn.name for turn in turns) == sorted(Script(seen(release)).steps())
+    assert sorted(turn.name for turn in turns) == sorted(FixtureScript(seen(release)).steps())
     assert all(turn.requests is not None for turn in turns)
 
 

@@ -15,7 +15,7 @@ from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.record import replay
-from turngate_probes.record.recorder import Recorded, record
+from turngate_probes.record.recorder import RecordingSummary, record
 from turngate_probes.releases.source import Release
 
 CODEX = load.contract("codex").at("0.169.0")
@@ -31,7 +31,7 @@ def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def recorded(
     folder: Path, cases: Sequence[Case], *lies: str, interrupt: Interrupt | None = None, note: str = ""
-) -> Recorded:
+) -> RecordingSummary:
     """Record cases of the fake engine into `folder/fixtures`."""
     release = Release("codex", "0.169.0", engines.install(folder / "engine", *lies), "path", CODEX, "")
     interrupt = interrupt or Interrupt()

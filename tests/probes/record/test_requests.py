@@ -25,6 +25,7 @@ from turngate_probes.record.requests import (
     shortened,
     tool_name,
 )
+from turngate_probes.record.structs import LongPrompt
 
 FIXTURES = Path(__file__).parents[3] / "fixtures"
 CODEX = load.contract("codex").at("0.169.0")
@@ -155,8 +156,7 @@ def test_a_recipe_gives_the_text_again(before: str, count: int, after: str) -> N
 
 def test_long_filled_text_becomes_short() -> None:
     """A prompt of 200 KB is a few words; a short one stays itself."""
-    recipe = shortened("a " + FILLER * 5000 + " z")
-    assert recipe == {"before": "a ", "repeated": FILLER, "characters": len(FILLER) * 5000, "after": " z"}
+    assert shortened("a " + FILLER * 5000 + " z") == LongPrompt("a ", FILLER, len(FILLER) * 5000, " z")
     assert shortened("hello") == "hello"
 
 

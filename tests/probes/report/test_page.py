@@ -16,7 +16,7 @@ from turngate_probes.report.structs import ProbeReport
 ADDRESSES = {"src", "href", "action", "data", "poster", "srcset", "formaction", "ping", "background", "style"}
 
 
-class Reader(HTMLParser):
+class PageReader(HTMLParser):
     """Notes every element, and the text within some."""
 
     def __init__(self, report: ProbeReport) -> None:
@@ -51,7 +51,7 @@ class Reader(HTMLParser):
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, lambda: samples.many(12), samples.of])
 def test_the_policy_lets_in_our_own_script_and_style_alone(make: Callable[[], ProbeReport]) -> None:
     """There is one of each, and the policy that stands before them has their hashes."""
-    found = Reader(make())
+    found = PageReader(make())
     (policy,) = [each["content"] for each in found.named("meta") if each.get("http-equiv")]
     assert policy
     for tag, directive in (("script", "script-src"), ("style", "style-src")):
@@ -67,7 +67,7 @@ def test_the_policy_lets_in_our_own_script_and_style_alone(make: Callable[[], Pr
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile])
 def test_nothing_outside_of_the_page_is_named(make: Callable[[], ProbeReport]) -> None:
     """Every link leads to an element of the page, and no element could load, run or style anything."""
-    found = Reader(make())
+    found = PageReader(make())
     ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
     assert len(set(ids)) == len(ids)
     for tag, attributes in found.elements:
@@ -92,7 +92,7 @@ def test_hostile_text_is_text() -> None:
 def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
     """The cell says its result in words too; what it opens tells argv, streams and requests."""
     report = samples.mixed()
-    found = Reader(report)
+    found = PageReader(report)
     cells = [each for each in found.named("a") if (each.get("class") or "").startswith("cell ")]
     answers = sum(len(release.clauses) for release in report.releases)
     assert len(cells) == answers + len(report.releases)

@@ -8,7 +8,7 @@ import pytest
 
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.harness.observations import Call
-from turngate_probes.server_level.client import Client
+from turngate_probes.server_level.client import ServerClient
 
 ANSWERS = {
     "/ok": (202, b'{"links": {}}'),
@@ -52,7 +52,7 @@ def _url() -> Iterator[str]:
 def test_requests_are_noted_with_their_answers(url: str) -> None:
     """What has a name is noted, body and answer as JSON; the key travels as a header."""
     noted: list[Call] = []
-    client = Client(url, noted.append)
+    client = ServerClient(url, noted.append)
     call = client.post("/ok", {"a": 1}, "loop/create", key="k1")
     client.get("/list")
     assert noted == [call] == [Call("loop/create", "POST", "/ok", 202, {"a": 1}, {"links": {}})]
@@ -61,7 +61,7 @@ def test_requests_are_noted_with_their_answers(url: str) -> None:
 
 def test_a_problem_is_an_answer_like_any_other(url: str) -> None:
     """It is given back, and says in words what is wrong."""
-    call = Client(url, lambda _: None).post("/problem", {}, "one")
+    call = ServerClient(url, lambda _: None).post("/problem", {}, "one")
     assert (call.status, call.document["code"]) == (409, "NOT_WAITING")
     assert call.said() == "POST /problem: 409: NOT_WAITING: it does not wait"
 
@@ -69,7 +69,7 @@ def test_a_problem_is_an_answer_like_any_other(url: str) -> None:
 @pytest.mark.parametrize("path, answer", [("/list", [1]), ("/text", "nothing here"), ("/empty", None)])
 def test_an_answer_that_is_no_object_is_an_empty_document(url: str, path: str, answer: object) -> None:
     """Whatever comes back is kept as it is, and read as if nothing were in it."""
-    call = Client(url, lambda _: None).get(path)
+    call = ServerClient(url, lambda _: None).get(path)
     assert (call.answer, call.document) == (answer, {})
 
 
@@ -77,11 +77,11 @@ def test_a_fault_of_the_server_ends_the_case(url: str) -> None:
     """It says nothing of the engine, and is noted all the same."""
     noted: list[Call] = []
     with pytest.raises(CaseStoppedError, match="the server itself failed: GET /broken: 500: INTERNAL_ERROR: a fault"):
-        Client(url, noted.append).get("/broken", "loop/asked")
+        ServerClient(url, noted.append).get("/broken", "loop/asked")
     assert [call.status for call in noted] == [500]
 
 
 def test_a_server_that_is_gone_ends_the_case(url: str) -> None:
     """Nobody answers, and the case says so."""
     with pytest.raises(CaseStoppedError, match="did not answer GET /ok"):
-        Client("http://127.0.0.1:1", lambda _: None).get("/ok")
+        ServerClient("http://127.0.0.1:1", lambda _: None).get("/ok")

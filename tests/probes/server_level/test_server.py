@@ -10,8 +10,8 @@ import pytest
 from turngate.process import Ended, ProcessRequest, is_alive
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
 from turngate_probes.server_level import server
-from turngate_probes.server_level.client import Client
-from turngate_probes.server_level.server import Serving
+from turngate_probes.server_level.client import ServerClient
+from turngate_probes.server_level.server import ServerProcess
 
 SERVES = """
 import os, subprocess, sys, time
@@ -26,7 +26,7 @@ def asked(code: str, folder: Path) -> ProcessRequest:
     return ProcessRequest((sys.executable, "-IS", "-c", code), folder, {}, timeout=float("inf"))
 
 
-def pids(serving: Serving) -> list[int]:
+def pids(serving: ServerProcess) -> list[int]:
     """Return the process ids in the start line of `SERVES`."""
     words = serving.page().stdout.decode().split()
     return [int(words[i]) for i in (-3, -2)]
@@ -34,7 +34,7 @@ def pids(serving: Serving) -> list[int]:
 
 def test_it_is_found_by_its_start_line_and_ends_with_all_below_it(tmp_path: Path) -> None:
     """The address is the printed one; at the end neither it nor what it started is left."""
-    with Serving(asked(SERVES, tmp_path), Interrupt(), "loop/serve-1") as serving:
+    with ServerProcess(asked(SERVES, tmp_path), Interrupt(), "loop/serve-1") as serving:
         assert serving.url == "http://127.0.0.1:9"
     page = serving.page()
     assert (page.name, page.ended) == ("loop/serve-1", Ended.STOPPED)
@@ -43,7 +43,7 @@ def test_it_is_found_by_its_start_line_and_ends_with_all_below_it(tmp_path: Path
 
 def test_it_can_be_killed(tmp_path: Path) -> None:
     """It dies of SIGKILL alone, and is gone when the kill returns."""
-    with Serving(asked(SERVES, tmp_path), Interrupt(), "serve") as serving:
+    with ServerProcess(asked(SERVES, tmp_path), Interrupt(), "serve") as serving:
         serving.kill()
         assert (serving.page().ended, serving.page().exit_code) == (Ended.EXIT, -9)
         assert not any(map(is_alive, pids(serving)))
@@ -60,13 +60,13 @@ def test_it_can_be_killed(tmp_path: Path) -> None:
 def test_one_that_does_not_serve_ends_the_case(code: str, why: str, tmp_path: Path) -> None:
     """The case says how it ended."""
     with pytest.raises(CaseStoppedError, match=f"the server did not start: {why}"):
-        Serving(asked(code, tmp_path), Interrupt(), "serve").__enter__()
+        ServerProcess(asked(code, tmp_path), Interrupt(), "serve").__enter__()
 
 
 def test_one_that_says_nothing_ends_the_case(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is waited for no longer than promised, and ended."""
     monkeypatch.setattr(server, "READY_WITHIN", 0.05)
-    silent = Serving(asked("import time; time.sleep(600)", tmp_path), Interrupt(), "serve")
+    silent = ServerProcess(asked("import time; time.sleep(600)", tmp_path), Interrupt(), "serve")
     with pytest.raises(CaseStoppedError, match="did not say an address"):
         silent.__enter__()
     assert silent.page().ended is Ended.STOPPED
@@ -76,7 +76,7 @@ def test_one_that_is_not_there_ends_the_case(tmp_path: Path) -> None:
     """A program that can't be started is told."""
     absent = ProcessRequest(("/missing/turngate",), tmp_path, {})
     with pytest.raises(CaseStoppedError, match=r"did not start: .*missing"):
-        Serving(absent, Interrupt(), "serve").__enter__()
+        ServerProcess(absent, Interrupt(), "serve").__enter__()
 
 
 def test_an_interrupt_ends_it(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_an_interrupt_ends_it(tmp_path: Path) -> None:
     thread = threading.Thread(target=meet)
     thread.start()
     with pytest.raises(CaseStoppedError, match="interrupted"):
-        Serving(asked(code, tmp_path), interrupt, "serve").__enter__()
+        ServerProcess(asked(code, tmp_path), interrupt, "serve").__enter__()
     thread.join()
     assert not is_alive(met[0])
 
@@ -103,6 +103,6 @@ def test_it_is_the_reference_server(tmp_path: Path) -> None:
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path)}
     wanted = server.request(tmp_path / "data", tmp_path, env, ["B", "A"])
     assert wanted.argv[-4:] == ("--pass-env", "A", "--pass-env", "B")
-    with Serving(wanted, Interrupt(), "serve") as serving:
-        assert Client(serving.url, lambda _: None).get("/healthz").answer == {"status": "ok"}
+    with ServerProcess(wanted, Interrupt(), "serve") as serving:
+        assert ServerClient(serving.url, lambda _: None).get("/healthz").answer == {"status": "ok"}
     assert (tmp_path / "data").is_dir()

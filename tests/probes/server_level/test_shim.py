@@ -14,7 +14,7 @@ from turngate_probes.server_level.shim import Shim, Start
 
 
 @dataclass(frozen=True, slots=True)
-class Stand:
+class ShimStand:
     """An executable that says what it was given, and what stands for it."""
 
     root: Path
@@ -28,12 +28,12 @@ class Stand:
         return subprocess.run(command, cwd=where, env=env, input=b"said\n", capture_output=True, check=False)
 
 
-def stand(folder: Path, *, hide: bool = False) -> Stand:
+def stand(folder: Path, *, hide: bool = False) -> ShimStand:
     """Write an executable that prints its arguments, its input and an id on both streams, and exits with 7."""
     engine = folder / "an engine"
     engine.write_text(f'#!/bin/sh\necho "$*" {t.SESSION}\ncat\necho late {t.SESSION}! >&2\nexit 7\n')
     engine.chmod(0o755)
-    return Stand(folder, shim.install(t.CODEX, engine, folder, hide=hide))
+    return ShimStand(folder, shim.install(t.CODEX, engine, folder, hide=hide))
 
 
 def test_it_is_the_engine(tmp_path: Path) -> None:

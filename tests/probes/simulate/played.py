@@ -13,7 +13,7 @@ from turngate.model import Ended, Mode
 from turngate.turn.read import TurnReading, read_turn
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.npm import pinned_version
-from turngate_probes.simulate.backend import Answer, Input, ModelRequest, ModelText, World
+from turngate_probes.simulate.backend import Answer, EngineContext, Input, ModelRequest, ModelText
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run
 
@@ -51,7 +51,7 @@ class Played:
 
 
 @dataclass
-class Machine:
+class SimulatedMachine:
     """A home and a working directory, a clock, and a model that answers `answers` in turn, then `ok`."""
 
     root: Path
@@ -81,7 +81,7 @@ class Machine:
             return answer() if callable(answer) else answer
 
         read = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
-        world = World(
+        world = EngineContext(
             env={"HOME": str(self.root / "home")}, cwd=str(self.root / self.work), stdin=read,
             write=lambda stream, data: out[stream].extend(data), hang=hang, clock=lambda: self.now, backend=backend,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from typing import NoReturn
 import pytest
 from semver import Version
 
-from tests.probes.simulate.played import Machine, Played, Unclosed, hang
+from tests.probes.simulate.played import Played, SimulatedMachine, Unclosed, hang
 from turngate.contract import load
 from turngate.contract.launch import Stream
 from turngate.contract.structs import EngineContract
@@ -37,7 +37,7 @@ EXCUSED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedTurns:
     """A recorded turn and the contract of its release."""
 
     contract: EngineContract
@@ -50,11 +50,11 @@ class Recorded:
 
 
 @cache
-def _recorded() -> tuple[Recorded, ...]:
+def _recorded() -> tuple[RecordedTurns, ...]:
     return tuple(_read())
 
 
-def _read() -> Iterator[Recorded]:
+def _read() -> Iterator[RecordedTurns]:
     root = recorded_releases.folder()
     assert root is not None
     for engine in load.engines():
@@ -62,10 +62,10 @@ def _read() -> Iterator[Recorded]:
         for version in sorted(each.name for each in folders if Version.is_valid(each.name)):
             contract = load.contract(engine).at(version)
             for turn in replay.replay(contract).turns.values():
-                yield Recorded(contract, turn)
+                yield RecordedTurns(contract, turn)
 
 
-def _described() -> list[Recorded]:
+def _described() -> list[RecordedTurns]:
     return [each for each in _recorded() if not each.name.startswith(tuple(EXCUSED))]
 
 
@@ -112,7 +112,7 @@ def test_signals_end_it_with_the_recorded_exit_code() -> None:
         assert described.signals.get(number.name, -number) == ends_with, recorded.name
 
 
-def _both_shapes(recorded: Recorded, root: Path) -> tuple[dict[str, object], dict[str, object]]:
+def _both_shapes(recorded: RecordedTurns, root: Path) -> tuple[dict[str, object], dict[str, object]]:
     """Return the shape of the simulated turn and that of the recorded one."""
     contract, turn = recorded.contract, recorded.turn
     played, resumed = _simulate(recorded, root)
@@ -154,10 +154,10 @@ def _exit_code(turn: Turn) -> int | None:
     return turn.exit_code if turn.ended is Ended.EXIT and turn.signal is None else None
 
 
-def _simulate(recorded: Recorded, root: Path) -> tuple[Played, str | None]:
+def _simulate(recorded: RecordedTurns, root: Path) -> tuple[Played, str | None]:
     """Play what came before the recorded turn, as far as it matters, and the turn; give the id that it resumes too."""
     contract, turn = recorded.contract, recorded.turn
-    machine = Machine(root)
+    machine = SimulatedMachine(root)
     resumed = None if turn.resumed is None else _before(contract, turn, machine)
     arguments = [resumed or token if token == turn.resumed else token for token in turn.argv[1:]]
     machine.answers = _answers(turn)
@@ -165,7 +165,7 @@ def _simulate(recorded: Recorded, root: Path) -> tuple[Played, str | None]:
     return machine.call(contract, arguments, turn.prompt.encode() if turn.stdin == "prompt" else stdin), resumed
 
 
-def _before(contract: EngineContract, turn: Turn, machine: Machine) -> str:
+def _before(contract: EngineContract, turn: Turn, machine: SimulatedMachine) -> str:
     """Play the case up to a resumed turn, and give the id that it resumes."""
     case, _, step = turn.name.partition("/")
     handle = machine.start(contract).session(contract)

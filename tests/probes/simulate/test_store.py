@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.probes.simulate.played import Machine, at_known_release
+from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from turngate.argv import build
 from turngate.contract.storage import StoreCheck
 from turngate.contract.structs import EngineContract
@@ -14,7 +14,7 @@ from turngate_probes.simulate.store import Session, _Table, shelf
 
 def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract, tmp_path: Path) -> None:
     """After a first turn the contract's own check finds the session, and does not find one that never was."""
-    machine = Machine(tmp_path)
+    machine = SimulatedMachine(tmp_path)
     built = build.start(contract, "hi", Mode.INTERACTIVE)
     session = machine.call(contract, built.arguments, built.stdin or b"").session(contract)
     if contract.store is None:
@@ -67,5 +67,5 @@ def test_a_query_that_names_no_table_is_an_error_of_the_contract() -> None:
         _Table.of(StoreCheck("sqlite", file="f", query="SELECT 1"), Path("f"))
 
 
-def _is_there(contract: EngineContract, machine: Machine, handle: str) -> bool | None:
+def _is_there(contract: EngineContract, machine: SimulatedMachine, handle: str) -> bool | None:
     return session_exists(contract.store, handle, {"HOME": str(machine.root / "home")}, machine.root / machine.work)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
-from turngate_probes.stub_model.protocol import Said, WireProtocol, encode
+from turngate_probes.stub_model.protocol import ModelAnswer, WireProtocol, encode
 
 _WIRES = [openai_responses.WIRE, openai_chat.WIRE, gemini.WIRE, anthropic.WIRE]
 _PLACES = ["input", "messages", "contents", "role", "content", "parts", "text", "type"]
@@ -33,7 +33,7 @@ def test_any_document_is_read(wire: WireProtocol, document: dict[str, Any]) -> N
 @given(text=st.text())
 def test_any_text_is_streamed_whole(wire: WireProtocol, text: str) -> None:
     """Whatever the model says stands in an event's line of JSON, so that no text can end an event early."""
-    for event in wire.events(Said("m", text), {}):
+    for event in wire.events(ModelAnswer("m", text), {}):
         *named, data, empty, end = encode(event).decode().split("\n")
         assert (len(named) <= 1, empty, end) == (True, "", "")
         assert data == "data: [DONE]" or json.loads(data.removeprefix("data: "))
@@ -42,6 +42,6 @@ def test_any_text_is_streamed_whole(wire: WireProtocol, text: str) -> None:
 @given(text=st.text())
 def test_pieces(text: str) -> None:
     """The pieces of a text make the text, and there are two if it can be divided."""
-    pieces = Said("m", text).pieces
+    pieces = ModelAnswer("m", text).pieces
     assert "".join(pieces) == text
     assert len(pieces) == min(2, max(1, len(text)))

@@ -3,7 +3,7 @@
 import pytest
 
 from turngate_probes.stub_model.protocol import Prompted
-from turngate_probes.stub_model.replies import Hang, Rule, Script, Text
+from turngate_probes.stub_model.replies import Hang, ReplyRules, Rule, Text
 
 _PLAIN = Prompted((), (), after_tool_result=False)
 _RESULT = Prompted((), (), after_tool_result=True)
@@ -11,13 +11,13 @@ _RESULT = Prompted((), (), after_tool_result=True)
 
 def test_default() -> None:
     """Without a rule that fits, the model says "ok"."""
-    assert Script().choose({}, _PLAIN) == Text("ok")
-    assert Script([Rule(Hang(), contains="x")]).choose({}, _PLAIN) == Text("ok")
+    assert ReplyRules().choose({}, _PLAIN) == Text("ok")
+    assert ReplyRules([Rule(Hang(), contains="x")]).choose({}, _PLAIN) == Text("ok")
 
 
 def test_first_that_fits() -> None:
     """Of several rules that fit the first answers."""
-    assert Script([Rule(Text("a")), Rule(Text("b"))]).choose({}, _PLAIN) == Text("a")
+    assert ReplyRules([Rule(Text("a")), Rule(Text("b"))]).choose({}, _PLAIN) == Text("a")
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ def test_contains(document: dict[str, object], *, fits: bool) -> None:
 
 def test_after_tool_result() -> None:
     """A rule may be for requests with a fresh tool result, for those without, or for both."""
-    script = Script([Rule(Text("after"), after_tool_result=True), Rule(Text("before"), after_tool_result=False)])
+    script = ReplyRules([Rule(Text("after"), after_tool_result=True), Rule(Text("before"), after_tool_result=False)])
     assert [script.choose({}, each) for each in (_PLAIN, _RESULT)] == [Text("before"), Text("after")]
     assert Rule(Hang()).fits({}, _PLAIN)
     assert Rule(Hang()).fits({}, _RESULT)
@@ -44,7 +44,7 @@ def test_after_tool_result() -> None:
 
 def test_times() -> None:
     """A rule used up lets the next one answer; a request that it does not fit uses nothing up."""
-    script = Script([Rule(Text("a"), contains="x", times=2), Rule(Text("b"))])
+    script = ReplyRules([Rule(Text("a"), contains="x", times=2), Rule(Text("b"))])
     asked = ["x", "y", "x", "x"]
     assert [script.choose({"p": each}, _PLAIN) for each in asked] == [
         Text("a"),

@@ -5,7 +5,7 @@ from email.message import Message
 import pytest
 
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
-from turngate_probes.stub_model.routes import Count, Generate, Models, Route, Unknown, Upgrade, find
+from turngate_probes.stub_model.routes import Generate, Models, Route, TokenCount, Unknown, Upgrade, find
 
 
 def _headers(**values: str) -> Message:
@@ -27,10 +27,10 @@ def _gemini(stream: bool) -> Generate:  # noqa: FBT001 - reads well where it is 
         ("/responses/", Generate(openai_responses.WIRE)),
         ("/chat/completions?a=b", Generate(openai_chat.WIRE)),
         ("/messages?beta=true", Generate(anthropic.WIRE)),
-        ("/messages/count_tokens", Count(anthropic.WIRE, "input_tokens")),
+        ("/messages/count_tokens", TokenCount(anthropic.WIRE, "input_tokens")),
         ("/models/gemini-2.5-pro:generateContent", _gemini(stream=False)),
         ("/models/gemini-2.5-pro:streamGenerateContent?alt=sse", _gemini(stream=True)),
-        ("/models/gemini-2.5-pro:countTokens", Count(gemini.WIRE, "totalTokens")),
+        ("/models/gemini-2.5-pro:countTokens", TokenCount(gemini.WIRE, "totalTokens")),
     ],
 )
 def test_known(prefix: str, path: str, expected: Route) -> None:

@@ -13,7 +13,7 @@ from pytest_subprocess.process_recorder import ProcessRecorder
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
 from tests.contracts.process.test_recorded import each_recorded_release
-from tests.reference.cli_env import CliEnv, Said
+from tests.reference.cli_env import CliEnv, CliResult
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.process import Ended, Stop
@@ -108,7 +108,7 @@ class Person:
         command = [str(self.executable), *turn.argv[1:]]
         return self.fp.register(command, stdout=turn.stdout, stderr=turn.stderr, returncode=turn.exit_code)
 
-    def looks(self, turn: Turn, handle: str, said: Said, process: ProcessRecorder) -> None:
+    def looks(self, turn: Turn, handle: str, said: CliResult, process: ProcessRecorder) -> None:
         """Hold what a turn came to against its recording."""
         assert process.call_count() == 1, turn.name
         assert said.code == code_of(turn), (turn.name, said.err)

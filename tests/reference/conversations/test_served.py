@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.cli_env import CliEnv, Said
+from tests.reference.cli_env import CliEnv, CliResult
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.process import is_alive
 from turngate_reference.conversations import served
@@ -35,7 +35,7 @@ def handle_of(run_id: str) -> str:
     return run_id[-8:]
 
 
-def resumed(cli_env: CliEnv, run_id: str, message: str = "blue") -> Said:
+def resumed(cli_env: CliEnv, run_id: str, message: str = "blue") -> CliResult:
     """Resume a run at the terminal."""
     return cli_env.type("resume", handle_of(run_id), message)
 

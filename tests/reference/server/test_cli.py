@@ -22,7 +22,7 @@ from turngate_probes.simulate.process import install
 from turngate_reference.server.web.listener import bound
 
 
-class Serving:
+class ServeProcess:
     """`turngate serve` as a process of its own, on a free port."""
 
     def __init__(self, cli_env: CliEnv, *words: str) -> None:
@@ -62,7 +62,7 @@ def test_serve_runs_until_it_is_told_to_end(cli_env: CliEnv, number: signal.Sign
     # whoever runs the tests under nohup has them inherit that SIGHUP is ignored, and so would the command
     before = signal.signal(number, signal.SIG_DFL)
     try:
-        serving = Serving(cli_env, "--slots", "1")
+        serving = ServeProcess(cli_env, "--slots", "1")
     finally:
         signal.signal(number, before)
     try:
@@ -80,7 +80,7 @@ def test_serve_names_simulated_engines_as_such(cli_env: CliEnv) -> None:
     """Beside real ones."""
     cli_env.engine("codex", d.codex("x"))
     install(at_known_release("gemini"), cli_env.path)
-    serving = Serving(cli_env)
+    serving = ServeProcess(cli_env)
     serving.end(signal.SIGTERM)
     assert "engines: codex, gemini (simulated))" in serving.line
 
@@ -88,7 +88,7 @@ def test_serve_names_simulated_engines_as_such(cli_env: CliEnv) -> None:
 @pytest.mark.long
 def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
     """It runs, names what it looked for, and each of the commands that it gives can be typed."""
-    serving = Serving(cli_env)
+    serving = ServeProcess(cli_env)
     assert serving.process.stdout
     told = [serving.process.stdout.readline().strip() for _ in range(8)]
     code, _ = serving.end(signal.SIGTERM)
@@ -99,7 +99,7 @@ def test_serve_without_engines_says_how_to_get_one(cli_env: CliEnv) -> None:
     simulate, _, path = told[-1].partition(" && ")
     assert path == "export PATH=$PWD/bin:$PATH"
     assert cli_env.type(*simulate.replace("./bin", str(cli_env.path)).split()[1:]).code == 0
-    again = Serving(cli_env)
+    again = ServeProcess(cli_env)
     again.end(signal.SIGTERM)
     assert "engines: codex (simulated))" in again.line
 
@@ -124,7 +124,7 @@ def test_serve_can_be_ended_while_it_verifies_first(cli_env: CliEnv) -> None:
 def test_serve_counts_turns(cli_env: CliEnv) -> None:
     """A turn that the server ran stands in its figures."""
     cli_env.engine("codex", d.codex("x"))
-    serving = Serving(cli_env)
+    serving = ServeProcess(cli_env)
     try:
         serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
         deadline = time.monotonic() + PATIENCE
@@ -138,7 +138,7 @@ def test_serve_counts_turns(cli_env: CliEnv) -> None:
 def test_serve_logs_the_arguments_of_engines(cli_env: CliEnv) -> None:
     """At level debug each argv stands in the log, without the prompt."""
     cli_env.engine("codex", d.codex("x"))
-    serving = Serving(cli_env, "--log-level", "debug")
+    serving = ServeProcess(cli_env, "--log-level", "debug")
     try:
         told = serving.post("/v1/runs", {"engine": "codex", "prompt": "the secret plan"})
         serving.read(told["links"]["events"])
@@ -153,7 +153,7 @@ def test_an_open_stream_does_not_keep_the_server(cli_env: CliEnv) -> None:
     """The end of the server ends what clients follow, and the engines that it runs."""
     cli_env.fifos()
     cli_env.engine("codex", d.codex("x", more=[["meet"]]))
-    serving = Serving(cli_env)
+    serving = ServeProcess(cli_env)
     told = serving.post("/v1/runs", {"engine": "codex", "prompt": "x"})
     pid = cli_env.meet()
     with urllib.request.urlopen(serving.url + told["links"]["events"], timeout=PATIENCE) as stream:
@@ -170,7 +170,7 @@ def test_serve_asks_for_the_token_of_its_file(cli_env: CliEnv) -> None:
     file = cli_env.root / "token"
     file.write_text(TOKEN)
     file.chmod(0o644)
-    serving = Serving(cli_env, "--token-file", str(file))
+    serving = ServeProcess(cli_env, "--token-file", str(file))
     try:
         assert json.loads(serving.read("/healthz")) == {"status": "ok"}
         assert json.loads(serving.read("/readyz", Authorization=f"Bearer {TOKEN}")) == {"status": "ready"}
@@ -186,7 +186,7 @@ def test_serve_asks_for_the_token_of_its_file(cli_env: CliEnv) -> None:
 @pytest.mark.long
 def test_one_server_a_data_directory(cli_env: CliEnv) -> None:
     """A second server on the same data directory is refused, with the process that has it."""
-    serving = Serving(cli_env)
+    serving = ServeProcess(cli_env)
     try:
         refused = cli_env.type("serve", "--port", "0")
         assert refused.code == 2

@@ -14,14 +14,14 @@ from turngate_probes.harness.cases import RECORDED
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.probe import ProbeSettings
-from turngate_probes.record.recorder import Recorded, put_in_place, record
+from turngate_probes.record.recorder import RecordingSummary, put_in_place, record
 from turngate_probes.releases.source import ReleaseSource, Target
 
 
 @contextmanager
 def recorded(
     target: Target, source: ReleaseSource, contract: EngineContract, settings: ProbeSettings, interrupt: Interrupt
-) -> Iterator[Recorded]:
+) -> Iterator[RecordingSummary]:
     """Record a release, from where the gate had it and by its new contract, into a folder that lasts for the block."""
     runner = CaseRunner.of(settings.sandboxes, settings.jobs, interrupt)
     with tempfile.TemporaryDirectory(prefix="turngate-accept-") as aside:

@@ -1,19 +1,19 @@
 """The Agent Client Protocol, version 1, from the agent's side."""
 
-from turngate_probes.simulate.sticky.client import Client, Message
+from turngate_probes.simulate.sticky.client import Message, StdioClient
 from turngate_probes.simulate.sticky.engine import Action, StickyEngine, Talk
 from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, INTERNAL, NO_METHOD, Rpc, RpcError
 
 _ALWAYS = {"optionId": "proceed_always", "name": "Allow for this session", "kind": "allow_always"}
 
 
-class Acp(Rpc):
+class SimulatedAcp(Rpc):
     """An agent with one session."""
 
-    def __init__(self, engine: StickyEngine, client: Client) -> None:
+    def __init__(self, engine: StickyEngine, client: StdioClient) -> None:
         super().__init__(engine, client)
-        stances = [each for each in (engine.contract.sticky.interactive, engine.contract.sticky.auto) if each]
-        begins, declared = engine.simulation.sticky.starts_in, [each.mode for each in stances if each.mode]
+        modes = [mode for mode in (engine.contract.sticky.interactive, engine.contract.sticky.auto) if mode]
+        begins, declared = engine.simulation.sticky.starts_in, [mode.mode for mode in modes if mode.mode]
         self._modes = list(dict.fromkeys([*([begins] if begins else []), *declared]))
         engine.mode = self._modes[0] if self._modes else None
         self._answers = engine.simulation.sticky.modes == "answer"
@@ -70,7 +70,7 @@ class Acp(Rpc):
         self.engine.mode = mode
 
     def _set_option(self, name: object, value: object) -> None:
-        if name not in [each["id"] for each in self._options()] or not isinstance(value, str):
+        if name not in [option["id"] for option in self._options()] or not isinstance(value, str):
             raise RpcError(BAD_PARAMS, f"there is no option {name}")
         if name == "mode":
             self._set_mode(value)
@@ -80,7 +80,7 @@ class Acp(Rpc):
     def _prompt(self, params: Message, message: Message) -> None:
         blocks = params.get("prompt")
         blocks = blocks if isinstance(blocks, list) else []
-        texts = [str(each.get("text")) for each in blocks if isinstance(each, dict) and each.get("type") == "text"]
+        texts = [str(block.get("text")) for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
         end = self.engine.turn("\n".join(texts), Talk(self._called, self._permit, self._acted))
         if end.failure:
             raise RpcError(end.failure.status if end.failure.status > 1 else INTERNAL, end.failure.error)
@@ -115,7 +115,7 @@ class Acp(Rpc):
 
 
 def _option(name: str, value: str | None, values: list[str]) -> Message:
-    choices = [{"value": each, "name": each} for each in values]
+    choices = [{"value": value, "name": value} for value in values]
     return {
         "id": name, "name": name.title(), "category": name, "type": "select", "currentValue": value, "options": choices
     }  # fmt: skip

@@ -11,7 +11,7 @@ from turngate_probes.simulate.sticky.rpc import BAD_PARAMS, NO_METHOD, Rpc, RpcE
 _FOREVER = "acceptForSession"
 
 
-class AppServer(Rpc):
+class SimulatedAppServer(Rpc):
     """A server with one thread; its messages name no version."""
 
     VERSION: ClassVar[Mapping[str, str]] = {}
@@ -51,7 +51,7 @@ class AppServer(Rpc):
             raise RpcError(BAD_PARAMS, f"thread not found: {params.get('threadId')}")
         blocks = params.get("input")
         blocks = blocks if isinstance(blocks, list) else []
-        prompt = "\n".join(str(each.get("text")) for each in blocks if isinstance(each, dict))
+        prompt = "\n".join(str(block.get("text")) for block in blocks if isinstance(block, dict))
         self._turn = str(fill("{uuid}", {}))
         self.reply(message, {"turn": self._turn_as("inProgress")})
         self._tell("turn/started", turn=self._turn_as("inProgress"))

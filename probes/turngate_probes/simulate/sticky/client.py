@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from turngate_probes.simulate.backend import World
+from turngate_probes.simulate.backend import EngineContext
 from turngate_probes.simulate.sticky import faults
 
 Message: TypeAlias = dict[str, Any]
@@ -20,10 +20,10 @@ class EndedError(Exception):
         self.exit_code = exit_code
 
 
-class Client:
+class StdioClient:
     """Reads and writes messages."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: EngineContext) -> None:
         self._world = world
         self._postponed: deque[Message] = deque()
 

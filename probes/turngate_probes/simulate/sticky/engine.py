@@ -10,7 +10,7 @@ from typing import Any, Literal
 from turngate.contract.simulation import Simulation
 from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract
-from turngate_probes.simulate.backend import Called, Failed, ModelText, World
+from turngate_probes.simulate.backend import Called, EngineContext, Failed, ModelText
 from turngate_probes.simulate.model import OFFERED, Acted, Model
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import faults
@@ -32,7 +32,7 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnEnd:
+class SimulatedTurn:
     """How a turn ended: the agent's text, empty where a refused action ended it, or the backend's failure."""
 
     text: str = ""
@@ -58,7 +58,7 @@ class StickyEngine:
 
     contract: EngineContract
     simulation: Simulation
-    world: World
+    world: EngineContext
     options: Sequence[str]
     model: str
     mode: str | None = None
@@ -77,7 +77,7 @@ class StickyEngine:
         """The session, opened on first use."""
         return self._session or self.open()
 
-    def turn(self, prompt: str, talk: Talk) -> TurnEnd:
+    def turn(self, prompt: str, talk: Talk) -> SimulatedTurn:
         """Run a turn in the session and keep it where a headless resume finds it."""
         self._turns += 1
         if faults.DIES_IN_TURN in self.world.faults:
@@ -96,11 +96,11 @@ class StickyEngine:
         if isinstance(answer, Failed):
             if answer.kind in self.simulation.hangs:
                 self.world.hang()
-            return TurnEnd(failure=answer)
+            return SimulatedTurn(failure=answer)
         text = answer.text if isinstance(answer, ModelText) else ""
         session.messages.append({"role": "assistant", "content": text})
         self._keep(session)
-        return TurnEnd(text)
+        return SimulatedTurn(text)
 
     def turn_told(self) -> None:
         """Take note that the client was told of the end of a turn."""

@@ -7,19 +7,19 @@ from turngate.contract.simulation import Simulation
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate_probes.simulate import arguments
-from turngate_probes.simulate.backend import World
-from turngate_probes.simulate.sticky.acp import Acp
-from turngate_probes.simulate.sticky.app_server import AppServer
-from turngate_probes.simulate.sticky.client import Client, EndedError
+from turngate_probes.simulate.backend import EngineContext
+from turngate_probes.simulate.sticky.acp import SimulatedAcp
+from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
+from turngate_probes.simulate.sticky.client import EndedError, StdioClient
 from turngate_probes.simulate.sticky.engine import StickyEngine
-from turngate_probes.simulate.sticky.stream_json import StreamJson
+from turngate_probes.simulate.sticky.stream_json import SimulatedStreamJson
 
-_TRANSPORTS: Mapping[str, type[Acp | AppServer | StreamJson]] = {
-    "acp": Acp, "app_server": AppServer, "stream_json": StreamJson,
+_TRANSPORTS: Mapping[str, type[SimulatedAcp | SimulatedAppServer | SimulatedStreamJson]] = {
+    "acp": SimulatedAcp, "app_server": SimulatedAppServer, "stream_json": SimulatedStreamJson,
 }  # fmt: skip
 
 
-def serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...], world: World) -> int:
+def serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...], world: EngineContext) -> int:
     """Run turns until the client ends the process, and return its exit code.
 
     Raises:
@@ -31,7 +31,7 @@ def serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...
         raise EnvironmentFailed(f"{contract.engine} can't keep a process", "its contract names no transport")
     asked = arguments.read_sticky(contract, argv)
     try:
-        transport(StickyEngine(contract, simulation, world, asked.options, asked.model), Client(world)).serve()
+        transport(StickyEngine(contract, simulation, world, asked.options, asked.model), StdioClient(world)).serve()
     except EndedError as ended:
         return ended.exit_code
 

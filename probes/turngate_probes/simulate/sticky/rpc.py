@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Never
 
-from turngate_probes.simulate.sticky.client import Client, Message
+from turngate_probes.simulate.sticky.client import Message, StdioClient
 from turngate_probes.simulate.sticky.engine import StickyEngine
 
 NO_METHOD, BAD_PARAMS, INTERNAL = -32601, -32602, -32603
@@ -23,7 +23,7 @@ class Rpc(ABC):
 
     VERSION: ClassVar[Mapping[str, str]] = {"jsonrpc": "2.0"}
 
-    def __init__(self, engine: StickyEngine, client: Client) -> None:
+    def __init__(self, engine: StickyEngine, client: StdioClient) -> None:
         self.engine, self._client = engine, client
         self._asked = 0
 
@@ -61,7 +61,7 @@ class Rpc(ABC):
             self._put(id=number, method=method, params=params)
         answers = []
         while open_:
-            answer = self._client.wait_for(lambda each: "method" not in each and each.get("id") in open_)
+            answer = self._client.wait_for(lambda message: "method" not in message and message.get("id") in open_)
             open_.discard(answer["id"])
             answers.append(answer)
         return answers

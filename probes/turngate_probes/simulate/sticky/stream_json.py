@@ -9,14 +9,14 @@ from msgspec.structs import replace
 from turngate.contract.simulation import Line
 from turngate.contract.structs import Framed
 from turngate_probes.simulate.printing import Slots, fill, rendered
-from turngate_probes.simulate.sticky.client import Client, Message
+from turngate_probes.simulate.sticky.client import Message, StdioClient
 from turngate_probes.simulate.sticky.engine import Action, StickyEngine, Talk
 
 
-class StreamJson:
+class SimulatedStreamJson:
     """An engine that reads messages from the user and prints what happens."""
 
-    def __init__(self, engine: StickyEngine, client: Client) -> None:
+    def __init__(self, engine: StickyEngine, client: StdioClient) -> None:
         self._engine, self._client = engine, client
         stance = engine.contract.sticky.interactive
         engine.mode = engine.simulation.sticky.starts_in or (stance.mode if stance else None)
@@ -75,7 +75,7 @@ class StreamJson:
             self._client.write({"type": "control_request", "request_id": name, "request": request})
         granted = True
         while open_:
-            answer = self._client.wait_for(lambda each: _answers(each) in open_)["response"]
+            answer = self._client.wait_for(lambda reply: _answers(reply) in open_)["response"]
             open_.discard(answer["request_id"])
             decided = answer.get("response")
             granted = granted and isinstance(decided, dict) and decided.get("behavior") == kept.one_time.allow
@@ -107,7 +107,7 @@ def _text_of(message: Message) -> str:
     said = message.get("message")
     content = said.get("content") if isinstance(said, dict) else None
     if isinstance(content, list):
-        return "\n".join(str(each.get("text")) for each in content if isinstance(each, dict))
+        return "\n".join(str(block.get("text")) for block in content if isinstance(block, dict))
     return str(content or "")
 
 

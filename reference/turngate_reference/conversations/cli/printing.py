@@ -9,7 +9,7 @@ from turngate.model import Interaction, Repair
 from turngate.process import EXIT_LIMIT
 from turngate.sanitize import visible, visible_lines
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
-from turngate_reference.conversations.conversation import Done
+from turngate_reference.conversations.conversation import Attempted
 from turngate_reference.engine.attempt import traces
 from turngate_reference.handle_record import HandleRecord
 
@@ -57,7 +57,7 @@ class PrintedTurn:
             self._reader_gone()
 
 
-def diagnostics(done: Done) -> None:
+def diagnostics(done: Attempted) -> None:
     """Print on stderr what went wrong in an attempt, and where to look."""
     record, reading, code = done.record, done.attempt.reading, done.attempt.exit_code
     folder = traces(record.run_directory, record.turns)
@@ -83,7 +83,7 @@ def diagnostics(done: Done) -> None:
         _note(visible(done.news))
 
 
-def _ended(done: Done) -> str:
+def _ended(done: Attempted) -> str:
     """Return how a process ended that did not exit with 0."""
     if done.attempt.lingered:
         return f"was ended: it was still running {EXIT_LIMIT:.0f} s after its turn"

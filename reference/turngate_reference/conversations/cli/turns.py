@@ -16,7 +16,7 @@ from turngate.process import Stop
 from turngate.process.signals import ending, heard
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli import printing
-from turngate_reference.conversations.conversation import Conversations, Done
+from turngate_reference.conversations.conversation import Attempted, Conversations
 from turngate_reference.data_dir import data_dir
 
 NOT_RUN = 2
@@ -161,7 +161,7 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
     return " ".join(message)
 
 
-def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversations], Done]) -> int:
+def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversations], Attempted]) -> int:
     """Run an attempt, print what came of it, and return the exit code."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -192,7 +192,7 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
     return _exit_code(done)
 
 
-def _exit_code(done: Done) -> int:
+def _exit_code(done: Attempted) -> int:
     if done.attempt.interrupted:
         return INTERRUPTED
     if done.other_session:

@@ -40,14 +40,14 @@ class Memo(Generic[T]):
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class HelpSurvey:
     """The names that the help pages lack, and why a resume can't work for that (empty: nothing it needs is missing)."""
 
     missing: tuple[str, ...]
     no_resume: str
 
 
-def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple[Survey, float]:
+def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple[HelpSurvey, float]:
     """Run every help page of an engine, which may take seconds; also returns for how many seconds the answer holds.
 
     It holds until the executable changes, or for a minute where a page could not be printed.
@@ -66,7 +66,7 @@ def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple
             reasons.append(f"{line}{trouble} does not name {', '.join(lacking)}")
         if trouble:
             holds = FAILURES_KEPT
-    return Survey(tuple(absent), "; ".join(reasons)), holds
+    return HelpSurvey(tuple(absent), "; ".join(reasons)), holds
 
 
 def _printed(engine: InstalledEngine, page: HelpPage, env: Mapping[str, str], stop: Stop) -> tuple[str, str]:

@@ -15,7 +15,7 @@ from turngate.contract.verdict import profile
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, ProbeMethod
 from turngate.process import Stop
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator.help_survey import Memo, Survey, survey
+from turngate_reference.server.orchestrator.help_survey import HelpSurvey, Memo, survey
 from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify, replaced
 
 STICKY = "sticky_process"
@@ -36,7 +36,7 @@ class Profiles:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._verifier, self._environment, self._stop = verifier, environment, stop
-        self._surveys: Memo[Survey] = Memo(clock)
+        self._surveys: Memo[HelpSurvey] = Memo(clock)
 
     def choose(
         self, engine: InstalledEngine, environment: Mapping[str, str], *, session_timeout_sec: int, asked: str | None
@@ -85,7 +85,7 @@ class Profiles:
         """Whether an engine's resume is yet to be verified."""
         return self.verified(engine).status is Status.PENDING
 
-    def _survey(self, engine: InstalledEngine) -> Survey:
+    def _survey(self, engine: InstalledEngine) -> HelpSurvey:
         """Return the survey of an engine's help pages, which the first call runs."""
         return self._surveys.get(engine.key, lambda: survey(engine, self._environment(engine.contract), self._stop))
 

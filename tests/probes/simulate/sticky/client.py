@@ -12,7 +12,7 @@ from turngate.contract.launch import Stream
 from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
-from turngate_probes.simulate.backend import Answer, Called, ModelRequest, ModelText, World
+from turngate_probes.simulate.backend import Answer, Called, EngineContext, ModelRequest, ModelText
 from turngate_probes.simulate.engine import run
 
 Message = dict[str, Any]
@@ -29,7 +29,7 @@ def calls(contract: EngineContract, tool: str | None = None) -> Called:
 
 
 @dataclass
-class Client:
+class RawClient:
     """Opens a session, prompts, decides each request for permission, and ends the input.
 
     The model gives `answers` in turn, then `ok`. What the engine is started with and told is what the contract says of
@@ -76,7 +76,7 @@ class Client:
             return next(answers, ModelText("ok"))
 
         env = {"HOME": str(self.root / "home"), **self._stance.env}
-        world = World(
+        world = EngineContext(
             env=env, cwd=str(self.work), stdin=_Input(self._script()), write=self._hear, hang=hang,
             clock=lambda: 0.0, backend=backend, faults=frozenset(self.faults),
         )  # fmt: skip

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes.simulate.played import at_known_release
-from tests.probes.simulate.sticky.client import ENGINES, Client, calls
+from tests.probes.simulate.sticky.client import ENGINES, RawClient, calls
 from turngate import cli
 from turngate_probes.simulate.backend import ModelText
 from turngate_probes.simulate.sticky import faults
@@ -14,10 +14,10 @@ ENDS = {"app_server": "turn/completed", "acp": "answer", "stream_json": "result"
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
-def client(engine: str, root: Path, *faulty: str) -> Client:
+def client(engine: str, root: Path, *faulty: str) -> RawClient:
     """Let the model call its tool in the first turn."""
     contract = at_known_release(engine)
-    return Client(contract, root, (calls(contract), ModelText("one"), ModelText("two")), faults=faulty)
+    return RawClient(contract, root, (calls(contract), ModelText("one"), ModelText("two")), faults=faulty)
 
 
 @every_engine

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.probes.simulate.played import Machine, at_known_release
-from tests.probes.simulate.sticky.client import ENGINES, Client, calls
+from tests.probes.simulate.played import SimulatedMachine, at_known_release
+from tests.probes.simulate.sticky.client import ENGINES, RawClient, calls
 from turngate.contract.sticky import PermissionMode
 from turngate_probes.simulate.backend import Failed, ModelText
 from turngate_probes.simulate.described import simulation
@@ -15,10 +15,10 @@ from turngate_probes.simulate.sticky.process import configuration
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
-def client(engine: str, root: Path, stance: PermissionMode | None = None) -> Client:
+def client(engine: str, root: Path, stance: PermissionMode | None = None) -> RawClient:
     """Let the model call its tool in the only turn."""
     contract = at_known_release(engine)
-    return Client(contract, root, (calls(contract), ModelText("one")), ("first",), stance=stance)
+    return RawClient(contract, root, (calls(contract), ModelText("one")), ("first",), stance=stance)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> Non
     """Once the process has ended, by the same id and with all that was said."""
     run = client(engine, tmp_path)
     assert run.run() == 0
-    machine = Machine(tmp_path)
+    machine = SimulatedMachine(tmp_path)
     (handle,) = run.ids()
     resumed = machine.resume(run.contract, handle)
     assert resumed.exit_code == 0

@@ -80,7 +80,7 @@ class Host:
 class Headless:
     """Headless turns that end as the test says; sticky ones are handed on."""
 
-    def __init__(self, world: "World") -> None:
+    def __init__(self, world: "ModelledServer") -> None:
         self.world = world
         self.ends: dict[str, queue.SimpleQueue[Decision]] = {}
 
@@ -104,7 +104,7 @@ class Headless:
         return True
 
 
-class World:
+class ModelledServer:
     """All of a server but its engines, over one data directory."""
 
     def __init__(self, folder: Path, now: Callable[[], float]) -> None:
@@ -180,9 +180,9 @@ class Interleavings(RuleBasedStateMachine):
     def _wall(self) -> str:
         return (datetime.now(UTC) + self.jump).isoformat(timespec="milliseconds")
 
-    def _world(self) -> World:
+    def _world(self) -> ModelledServer:
         self.lives += 1
-        return World(Path(self.root.name, str(self.lives)), lambda: self.now)
+        return ModelledServer(Path(self.root.name, str(self.lives)), lambda: self.now)
 
     def teardown(self) -> None:
         """Cancel what is left: every run ends, and every slot is free."""
@@ -439,7 +439,7 @@ TestInterleavings = Interleavings.TestCase
 
 def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
     """A run that asks a hundred times leaves no hundred deadlines, nor itself in any when it has ended."""
-    world = World(tmp_path, lambda: 0.0)
+    world = ModelledServer(tmp_path, lambda: 0.0)
     request = {"engine": "codex", "prompt": "p", "execution_mode": "interactive", "interactive_profile": STICKY}
     run_id = world.commands.create(request | {"session_timeout_sec": TIMEOUT}, None)["run_id"]
     for number in range(50):
