@@ -27,8 +27,8 @@ from turngate_probes.cli.report import report_option
 def gate(new: str, **asked: Any) -> int:
     """Check whether you can upgrade to a release, and what you must change first.
 
-    Probes both, resumes in each the sessions of the other on one home, and compares clauses, help pages, events
-    and the tools that the model is offered. NEW may be an executable, too: codex=/path/to/codex.
+    Probes both releases, resumes each release's sessions in the other in a shared HOME, and compares clauses, help
+    pages, events and the tools that the model is offered. NEW can be an executable: codex=/path/to/codex.
 
     \b
     turngate gate codex@0.170.0
