@@ -6,10 +6,13 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from time import sleep
 
 from turngate.errors import EnvironmentFailed
 
 _TEXT_BY_STDIN = "pass long text on standard input"
+# a file that was just written is busy until every process that was started meanwhile has closed its copy of it
+_BUSY_PAUSES = (0.01, 0.05, 0.1, 0.5, 1.0)
 
 
 def launch(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
@@ -23,22 +26,33 @@ def launch(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: boo
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         raise EnvironmentFailed("SIGCHLD is ignored, so no exit code can be read", "restore its default action")
     try:
-        # unbuffered, so that read(n) returns what is there instead of waiting for n bytes
-        return subprocess.Popen(
-            tuple(argv),
-            bufsize=0,
-            cwd=cwd,
-            env=dict(env),
-            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
+        for pause in _BUSY_PAUSES:
+            try:
+                return _popen(argv, cwd, env, stdin=stdin)
+            except OSError as error:
+                if error.errno != errno.ETXTBSY:
+                    raise
+                sleep(pause)
+        return _popen(argv, cwd, env, stdin=stdin)
     except OSError as error:
         raise _explained(error, argv, cwd, env) from error
     except ValueError as error:
         what = f"{argv[0]!r} was not started: {error}"
         raise EnvironmentFailed(what, f"arguments take no NUL; {_TEXT_BY_STDIN}") from error
+
+
+def _popen(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
+    # unbuffered, so that read(n) returns what is there instead of waiting for n bytes
+    return subprocess.Popen(
+        tuple(argv),
+        bufsize=0,
+        cwd=cwd,
+        env=dict(env),
+        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
 
 
 def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> EnvironmentFailed:
@@ -51,6 +65,7 @@ def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str,
     hints = {
         errno.ENOENT: "install it, put it on PATH, or look at the interpreter named in its first line",
         errno.EACCES: "make it an executable file",
+        errno.ETXTBSY: "wait until the program that writes to it has ended",
         errno.ENOEXEC: "it is no program for this machine, or a script without a first line #!",
     }
     return EnvironmentFailed(what, hints.get(error.errno or 0, "see the limits of this account (ulimit -a)"))

@@ -1,11 +1,12 @@
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
 from turngate.errors import EnvironmentFailed
-from turngate.process import ProcessRequest, run
+from turngate.process import ProcessRequest, launch, run
 
 ENV = {"PATH": os.defpath}
 
@@ -94,3 +95,36 @@ def test_ignored_child_signal() -> None:
         assert "SIGCHLD" in failure("true").what
     finally:
         signal.signal(signal.SIGCHLD, before)
+
+
+def busy_program(folder: Path) -> Path:
+    """Return a program that does nothing."""
+    program = folder / "program"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems start files that are being written")
+def test_a_file_that_is_still_being_written_is_started_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may have started a process while it was written, which holds it open for a moment."""
+    program = busy_program(tmp_path)
+    writer = program.open("a")
+    monkeypatch.setattr(launch, "sleep", lambda _: writer.close())
+    assert run(ProcessRequest((str(program),), tmp_path, ENV)).exit_code == 0
+    assert writer.closed
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems start files that are being written")
+def test_a_file_that_stays_busy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After the last attempt, with what to wait for."""
+    pauses: list[float] = []
+    monkeypatch.setattr(launch, "sleep", pauses.append)
+    program = busy_program(tmp_path)
+    with program.open("a"):
+        error = failure(str(program))
+    assert "Text file busy" in error.what
+    assert "writes to it" in error.hint
+    assert len(pauses) > 1
