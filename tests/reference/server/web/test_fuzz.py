@@ -83,6 +83,7 @@ def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
             yield Fuzzed(schema, (waiting, running, queued), ended)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("operation_id", [each.definition["operationId"] for each in openapi.operations()])
 def test_nothing_undocumented_is_answered(fuzzed: Fuzzed, operation_id: str) -> None:
     """No invented request gets a 5xx, or an answer of another status, type or shape than the document says."""
