@@ -26,9 +26,9 @@ def bench(*, short: bool) -> None:
         report = _matrix(results, *which, *clause)
     cpu, cores, wall = report["engine_seconds"], report["cores"], report["seconds"]
     verdicts = sorted({release["verdict"] for release in report["releases"]})
-    peaks = report["peaks"]
+    peak = report["peak_usage"]
     print(f"  {len(report['releases'])} releases of codex, {', '.join(verdicts)}; {cpu:.1f} s CPU of the engines")
-    print(f"  at most {peaks['cache_bytes'] / 1e9:.2f} GB of disk, {peaks['memory_bytes'] / 1e9:.2f} GB of memory")
+    print(f"  at most {peak['cache_bytes'] / 1e9:.2f} GB of disk, {peak['memory_bytes'] / 1e9:.2f} GB of memory")
     ideal = cpu / cores
     ratio = wall / ideal
     print(f"  {wall:.1f} s wall; engines' CPU time over {cores} cores {ideal:.1f} s; ratio {ratio:.2f} (aim: {AIM})")

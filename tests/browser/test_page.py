@@ -166,11 +166,11 @@ def test_on_a_phone_the_matrix_alone_scrolls_sideways(opened: Opened, make: Call
 
 
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-def test_the_table_of_prices_has_lines_one_can_read(opened: Opened, size: tuple[int, int]) -> None:
+def test_the_table_of_tool_access_has_lines_one_can_read(opened: Opened, size: tuple[int, int]) -> None:
     """It scrolls rather than break words, and leads to its release."""
     report = samples.plain(samples.mixed())
     ways = {"interactive": "denied", "auto": "executed"}
-    report["releases"][0]["price"] = {
+    report["releases"][0]["tool_access"] = {
         mode: {
             "tools": ["shell"],
             "call": {"tool": "shell", "outcome": outcome, "exit_code": 0, "seconds": 0.1, "told": ""},
@@ -178,8 +178,8 @@ def test_the_table_of_prices_has_lines_one_can_read(opened: Opened, size: tuple[
         for mode, outcome in ways.items()
     }
     tab = opened(samples.read(report), size)
-    assert tab.ask("Math.max(...[...document.querySelectorAll('.price tr')].map(e => e.clientHeight))") < 60
-    tab.click(".price a")
+    assert tab.ask("Math.max(...[...document.querySelectorAll('.tool-access tr')].map(e => e.clientHeight))") < 60
+    tab.click(".tool-access a")
     assert tab.ask(OPEN).startswith("Close\n\nbroken")
     assert "shell" in tab.ask(OPEN)
 

@@ -28,7 +28,7 @@ class ResourceUsage:
         """Sample `used`, the bytes of the cache, and memory, from entering the context until its end."""
         self.memory_bytes = self.cache_bytes = 0
         self._used, self._over = used, threading.Event()
-        self._thread = threading.Thread(target=self._sample, name="peaks", daemon=True)
+        self._thread = threading.Thread(target=self._sample, name="resource-usage", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()

@@ -114,11 +114,11 @@ class Matrix:
         self._tell(MatrixPlanned(releases=len(self.plan.mine), kept=kept))
         # what is there already first: later on it might have to make room
         todo.sort(key=lambda version: not (self._registry.root(version) / MARKER).exists())
-        with ResourceUsage(self._limit.used) as peaks, ThreadPoolExecutor(min(AT_ONCE, max(1, len(todo)))) as pool:
+        with ResourceUsage(self._limit.used) as usage, ThreadPoolExecutor(min(AT_ONCE, max(1, len(todo)))) as pool:
             cpu_seconds = sum(pool.map(self._one, todo))
         self._limit.trim()
         seconds = time.monotonic() - started
-        totals = Totals(round(seconds, 3), round(cpu_seconds, 3), peaks.cache_bytes, peaks.memory_bytes)
+        totals = Totals(round(seconds, 3), round(cpu_seconds, 3), usage.cache_bytes, usage.memory_bytes)
         plan = structs.replace(self.plan, totals=totals)
         plan.write(self._folder)
         return plan

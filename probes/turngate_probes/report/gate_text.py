@@ -8,7 +8,7 @@ from turngate.contract.clauses import Result
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import Line, evidence_lines
 from turngate_probes.report.gate_structs import Difference, GateOutcome, GateReport, Impact
-from turngate_probes.report.text import price_lines, style_of
+from turngate_probes.report.text import style_of, tool_access_lines
 
 TITLES = {
     GateOutcome.PASS: "may take the place of",
@@ -36,7 +36,7 @@ def gate_lines(report: GateReport) -> Iterator[Line]:
         yield from _differences(impact, [row for row in report.differences if row.impact is impact])
     yield from _failing(report)
     yield 0, Text()
-    yield from price_lines(report.probe.releases)
+    yield from tool_access_lines(report.probe.releases)
     for entry in report.baseline.entries:
         yield 0, Text(visible(f"baseline: {entry.clause} {entry.state.replace('_', ' ')} ({entry.reason})"))
     counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
-from turngate_probes.journal.tool_access import rows as price_rows
+from turngate_probes.journal.tool_access import rows as tool_access_rows
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.gate_structs import Difference, GateReport
 from turngate_probes.report.gate_text import apart, title
@@ -32,11 +32,11 @@ def markdown(report: ProbeReport | GateReport) -> str:
     """Render a report in at most 1 MiB; says how much is left out."""
     if isinstance(report, GateReport):
         parts = list(_head_of_gate(report))
-        sections = [(_differences(report), "differences"), (_prices(report.probe.releases), "lines")]
+        sections = [(_differences(report), "differences"), (_tool_access(report.probe.releases), "lines")]
     else:
         parts = list(_head(report))
         failed = (_failure(*failure) for failure in failures(report.releases))
-        sections = [(_table(report), "releases"), (_prices(report.releases), "lines"), (failed, "failures")]
+        sections = [(_table(report), "releases"), (_tool_access(report.releases), "lines"), (failed, "failures")]
     room = MOST_BYTES - SPARE - sum(map(_size, parts))
     for section, what in ((list(lines), name) for lines, name in sections):
         kept, room = _fitting(section, room)
@@ -103,11 +103,11 @@ def _difference(row: Difference) -> str:
     return f"| {MARKS[row.impact]} {row.impact} | {what} | {before} | {after} | {escaped(row.detail)} |"
 
 
-def _prices(releases: Iterable[ReleaseReport]) -> Iterator[str]:
-    """Write the table of what it costs not to act unasked."""
-    listed = [(release.release, row) for release in releases for row in price_rows(release.tool_access)]
+def _tool_access(releases: Iterable[ReleaseReport]) -> Iterator[str]:
+    """Write the table of the tools that each mode offers."""
+    listed = [(release.release, row) for release in releases for row in tool_access_rows(release.tool_access)]
     if listed:
-        yield "\n### The price of not acting unasked\n"
+        yield "\n### Tools available per approval mode\n"
         yield "| release | mode | tools offered | in this mode alone | a tool call | exit code |"
         yield "|---|---|---:|---|---|---:|"
     for name, row in listed:

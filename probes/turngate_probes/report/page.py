@@ -16,7 +16,7 @@ from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import command_line, visible
-from turngate_probes.journal.tool_access import rows as price_rows
+from turngate_probes.journal.tool_access import rows
 from turngate_probes.report.gate_structs import GateReport, Impact
 from turngate_probes.report.gate_text import apart, title
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
@@ -52,7 +52,7 @@ def page(report: ProbeReport | GateReport) -> str:
         verdicts=verdicts(probe), verdict_signs=VERDICT_SIGNS, impact_signs=IMPACT_SIGNS,
         differences=apart(row for row in gate.differences if row.impact is not Impact.NONE) if gate else (),
         started=_started(probe), columns=columns, few=len(columns) <= FEW, engines=_engines(columns),
-        families=families, counts={state: cells.count(state) for state in STATES}, prices=_prices(columns),
+        families=families, counts={state: cells.count(state) for state in STATES}, tool_access=_tool_access(columns),
     )  # fmt: skip
 
 
@@ -98,9 +98,9 @@ def _engines(columns: Iterable[Json]) -> Sequence[Json]:
     return groups
 
 
-def _prices(columns: Iterable[Json]) -> list[Json]:
-    """Return the lines of the table of prices."""
-    return [{"column": column, **row._asdict()} for column in columns for row in price_rows(column["tool_access"])]
+def _tool_access(columns: Iterable[Json]) -> list[Json]:
+    """Return the lines of the table of tool access."""
+    return [{"column": column, **row._asdict()} for column in columns for row in rows(column["tool_access"])]
 
 
 def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> list[Json]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.evidence import Count, Seconds, Text
@@ -31,7 +31,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     executable: null: none was run.
     unverified: Sections of the contract that nobody has seen hold.
     failed: Why the question could not be asked.
-    price: The tools offered in each mode, and what becomes of a tool call; null: nobody looked.
+    tool_access: The tools offered in each mode, and what becomes of a tool call; null: nobody looked.
     """
 
     release: Text
@@ -50,7 +50,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     turns: Count
     unverified: tuple[Text, ...]
     failed: NotAsked | None
-    tool_access: ToolAccess | None = field(name="price")
+    tool_access: ToolAccess | None
     clauses: tuple[ClauseResult, ...]
 
 
@@ -85,6 +85,6 @@ class ProbeReport(
     interrupted: bool
     seconds: Seconds
     engine_seconds: Seconds
-    peak_usage: PeakUsage | UnsetType = field(name="peaks", default=UNSET)
+    peak_usage: PeakUsage | UnsetType = UNSET
     exit_code: ExitCode
     releases: tuple[ReleaseReport, ...]

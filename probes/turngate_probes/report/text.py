@@ -16,7 +16,7 @@ from turngate_probes.report.evidence import INDENT, Line, evidence_lines
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.wording import basis, known
 
-MOST_PRICES = 16
+MOST_TOOL_LINES = 16
 
 MEANING = {
     0: "no release is broken and none is left unanswered",
@@ -36,7 +36,7 @@ def report_lines(report: ProbeReport, journal: Path | None) -> Iterator[Line]:
     for release in releases:
         yield from _release(release)
     yield 0, Text()
-    yield from price_lines(releases)
+    yield from tool_access_lines(releases)
     yield from ((0, line) for line in _summary(report, journal))
 
 
@@ -135,17 +135,17 @@ def _labelled(word: str, rest: str) -> Text:
     return Text.assemble((word.replace("_", " "), style_of(word)), f" {rest}")
 
 
-def price_lines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
+def tool_access_lines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
     """Return what each mode offers the model, and what becomes of a call, with a blank line after it."""
     listed = [(release.release, row) for release in releases for row in rows(release.tool_access)]
     if listed:
-        yield 0, Text("the price of not acting unasked, by the tools that the model is offered and a call of one:")
-    for name, row in listed[:MOST_PRICES]:
+        yield 0, Text("tools available per approval mode, and what becomes of a call:")
+    for name, row in listed[:MOST_TOOL_LINES]:
         offered = f"tools offered: {row.offered}{f' ({row.alone})' if row.alone else ''}"
         ended = f", exit code {row.code}" if row.code else ""
         yield 1, Text(visible(f"{name} {row.mode}: {offered}; {row.call}{ended}"))
-    if len(listed) > MOST_PRICES:
-        yield 1, Text(f"and {len(listed) - MOST_PRICES} more in the reports")
+    if len(listed) > MOST_TOOL_LINES:
+        yield 1, Text(f"and {len(listed) - MOST_TOOL_LINES} more in the reports")
     if listed:
         yield 0, Text()
 
@@ -153,8 +153,8 @@ def price_lines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
 def _summary(report: ProbeReport, journal: Path | None) -> Iterator[Text]:
     wall, engines, cores = report.seconds, report.engine_seconds, report.cores
     ratio = f", wall / (CPU / cores) = {wall * cores / engines:.2f}" if engines else ""
-    if peaks := report.peak_usage:
-        most = f"{peaks.cache_bytes / 1e9:.2f} GB of disk for releases, {peaks.memory_bytes / 1e9:.2f} GB of memory"
+    if peak := report.peak_usage:
+        most = f"{peak.cache_bytes / 1e9:.2f} GB of disk for releases, {peak.memory_bytes / 1e9:.2f} GB of memory"
         yield Text(f"at most at one time: {most} (sum of resident sets)")
     if report.interrupted:
         yield Text("interrupted: this is what was known by then", style_of("not_run"))

@@ -27,8 +27,8 @@ def survey(names: list[str] | None = None, **turns: list[str]) -> ReleaseSurface
     return ReleaseSurface({"help-1": names} if names else {}, kinds, keys)
 
 
-def price(interactive: list[str], outcome: str = "denied", mode: str = "interactive") -> dict[str, Any]:
-    """The price of one mode."""
+def access(interactive: list[str], outcome: str = "denied", mode: str = "interactive") -> dict[str, Any]:
+    """The tool access of one mode."""
     call = {"tool": "exec_command", "outcome": outcome, "exit_code": 0, "seconds": 1.0, "told": "no"}
     return {"interactive": None, "auto": None} | {mode: {"tools": interactive, "call": call}}
 
@@ -36,7 +36,8 @@ def price(interactive: list[str], outcome: str = "denied", mode: str = "interact
 def test_equal_releases_differ_in_nothing() -> None:
     """Nothing comes out where nothing differs."""
     shown = survey(PAGE, first=["turn.started", USAGE])
-    assert differences(old(survey=shown, price=price(["a"])), new(survey=shown, price=price(["a"])), CONTRACT) == []
+    same: dict[str, Any] = {"survey": shown, "tool_access": access(["a"])}
+    assert differences(old(**same), new(**same), CONTRACT) == []
 
 
 def test_a_clause_that_fails_now_is_told_with_those_that_need_it() -> None:
@@ -97,8 +98,8 @@ def test_a_key_that_is_read_and_gone_is_told_once() -> None:
 
 def test_tools_and_what_becomes_of_a_call() -> None:
     """The tool that the contract calls matters, others do not; acting unasked breaks."""
-    before, after = price(["exec_command", "view"]), price(["search"], "executed")
-    found = by_subject(old(price=before), new(price=after))
+    before, after = access(["exec_command", "view"]), access(["search"], "executed")
+    found = by_subject(old(tool_access=before), new(tool_access=after))
     assert found["exec_command (interactive)"].impact is Impact.DEGRADED
     assert found["view (interactive)"].impact is Impact.NONE
     assert found["search (interactive)"].impact is Impact.ADDITIVE
@@ -107,23 +108,23 @@ def test_tools_and_what_becomes_of_a_call() -> None:
 
 def test_a_tool_that_runs_unasked_breaks_unless_it_did_before() -> None:
     """Denied before, unseen before, or with nothing to compare: a user is bypassed, and was not known to be."""
-    runs = price(["exec_command"], "executed")
-    impacts = ((None, Impact.BREAKING), (price(["exec_command"]), Impact.BREAKING), (runs, Impact.DEGRADED))
+    runs = access(["exec_command"], "executed")
+    impacts = ((None, Impact.BREAKING), (access(["exec_command"]), Impact.BREAKING), (runs, Impact.DEGRADED))
     for before, impact in impacts:
-        found = by_subject(old(price=before), new(price=runs))["interactive"]
+        found = by_subject(old(tool_access=before), new(tool_access=runs))["interactive"]
         assert (found.impact, found.clause) == (impact, UNASKED)
     assert (found.before, found.after) == ("executed", "executed")
-    assert [each.subject for each in unasked(new(price=runs).release)] == ["interactive"]
-    auto = price(["exec_command"], "executed", "auto")
-    assert differences(old(price=None), new(price=auto), CONTRACT) == []
-    assert unasked(new(price=auto).release) == unasked(new(price=None).release) == []
+    assert [each.subject for each in unasked(new(tool_access=runs).release)] == ["interactive"]
+    auto = access(["exec_command"], "executed", "auto")
+    assert differences(old(tool_access=None), new(tool_access=auto), CONTRACT) == []
+    assert unasked(new(tool_access=auto).release) == unasked(new(tool_access=None).release) == []
 
 
 def test_another_exit_code_of_the_same_outcome_is_degraded() -> None:
     """Whoever goes by the code of a turn whose call was denied takes it for another."""
-    before, after = price(["exec_command"]), price(["exec_command"])
+    before, after = access(["exec_command"]), access(["exec_command"])
     after["interactive"]["call"]["exit_code"] = 1
-    found = by_subject(old(price=before), new(price=after))
+    found = by_subject(old(tool_access=before), new(tool_access=after))
     assert found.keys() == {"interactive exit code"}
     told = found["interactive exit code"]
     assert (told.before, told.after, told.impact) == ("0", "1", Impact.DEGRADED)

@@ -98,7 +98,7 @@ def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
     assert ruled(found=(runs,), expected=(UNASKED,)).code == 0
     assert ruled(clause("interactive.no-auto-flags", "fail"), found=(runs,), expected=(UNASKED,)).code == 1
     denied = {"interactive": {"tools": [], "call": CALL | {"outcome": "denied"}}, "auto": None}
-    assert ruled(expected=(UNASKED,), price=denied).code == 1
+    assert ruled(expected=(UNASKED,), tool_access=denied).code == 1
     assert [entry.state for entry in ruled(expected=(UNASKED,)).entries] == ["not_asked"]
 
 

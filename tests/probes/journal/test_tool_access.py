@@ -1,4 +1,4 @@
-"""The price of not acting unasked: what is read from turns in which the model asks for a tool."""
+"""Tools available per approval mode: what is read from turns in which the model asks for a tool."""
 
 import io
 import json
@@ -134,7 +134,7 @@ def test_the_tools_of_one_mode_alone_are_named() -> None:
 
 
 @pytest.mark.parametrize("kind", ["text", "markdown", "page"])
-def test_every_table_of_prices_names_them(kind: str) -> None:
+def test_every_table_of_tool_access_names_them(kind: str) -> None:
     """Their number alone says nothing of what is missed."""
     report = samples.mixed()
     first = structs.replace(report.releases[0], tool_access=offered(["read"], ["read", "write_file"]))

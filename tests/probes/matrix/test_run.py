@@ -23,13 +23,13 @@ Usage = namedtuple("Usage", "total used free")  # noqa: PYI024 - as shutil's
 
 
 def test_all_releases_are_probed_and_reported_oldest_first(shop: Shop) -> None:
-    """Every release but pre-releases has a verdict, in a report that keeps its schema and states the peaks."""
+    """Every release but pre-releases has a verdict, in a report that keeps its schema and states the peak usage."""
     code, report = shop.matrix("all")
     assert code == 0
     assert list(verdicts(report).items()) == [(v, "compatible") for v in ("0.160.0", "0.161.0", "0.162.0", "0.163.0")]
     assert first_error("probe-report", report) is None
-    assert report["peaks"]["cache_bytes"] > 0
-    assert report["peaks"]["memory_bytes"] > 2**20
+    assert report["peak_usage"]["cache_bytes"] > 0
+    assert report["peak_usage"]["memory_bytes"] > 2**20
     assert "at most at one time" in shop.err
     assert "4 of 4 releases done, 0 running, 0 left" in shop.err
 
@@ -180,7 +180,7 @@ def test_the_cache_is_kept_within_its_limit(shop: Shop) -> None:
     assert code == 0
     assert set(verdicts(report).values()) == {"compatible"}
     assert len([v for v in verdicts(report) if shop.root(v).exists()]) == 1
-    assert report["peaks"]["cache_bytes"] <= 40_000
+    assert report["peak_usage"]["cache_bytes"] <= 40_000
 
 
 def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
