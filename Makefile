@@ -40,7 +40,7 @@ check: setup ## Lint, formatting, types, import rules
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check --diff .
 	@$(call say,'check: mypy --strict')
-	@$(BIN)/mypy --strict contracts probes reference tests
+	@$(BIN)/mypy --strict contracts probes reference tests .github/watch.py
 	@$(call say,'check: import rules')
 	@said=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { printf '%s\n' "$$said"; exit 1; }
 

@@ -9,8 +9,9 @@ def engines() -> None:
 
 
 @engines.command("list")
+@click.option("--newest", is_flag=True, help="Ask the registries for the newest release of each engine.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def list_engines(as_json: bool) -> None:
+def list_engines(newest: bool, as_json: bool) -> None:
     """List every engine: contract, lifecycle, pinned release, and what is on PATH."""
     import json  # noqa: PLC0415
     import shutil  # noqa: PLC0415
@@ -18,21 +19,35 @@ def list_engines(as_json: bool) -> None:
     from turngate.contract import load  # noqa: PLC0415 - as above
     from turngate_probes.releases.npm import pinned_version  # noqa: PLC0415
 
-    contracts = {name: load.contract(name).at() for name in load.engines()}
-    rows = [
-        {
-            "engine": name, "title": known.title, "contract": known.contract_version,
-            "lifecycle": known.lifecycle.status, "pinned": pinned_version(name),
-            "on_path": shutil.which(known.executable),
-        }
-        for name, known in contracts.items()
-    ]  # fmt: skip
+    rows = []
+    for name, contract in ((name, load.contract(name).at()) for name in load.engines()):
+        row = {
+            "engine": name, "title": contract.title, "contract": contract.contract_version,
+            "lifecycle": contract.lifecycle.status, "pinned": pinned_version(name),
+            "on_path": shutil.which(contract.executable),
+        }  # fmt: skip
+        rows.append(row | _newest(name) if newest else row)
     if as_json:
         click.echo(json.dumps(rows, indent=2))
         return
     for row in rows:
         where = row["on_path"] or "not on PATH"
-        click.echo(f"{row['engine']:10} {row['lifecycle']:11} pinned {row['pinned'] or '-':10} {where}")
+        published = f"newest {row['newest'] or row['problem']:10} " if newest else ""
+        click.echo(f"{row['engine']:10} {row['lifecycle']:11} pinned {row['pinned'] or '-':10} {published}{where}")
+
+
+def _newest(engine: str) -> dict[str, str | None]:
+    from turngate.errors import EnvironmentFailed  # noqa: PLC0415 - as above
+    from turngate_probes.releases.npm import LATEST  # noqa: PLC0415
+    from turngate_probes.releases.source import registries  # noqa: PLC0415
+
+    registry = next(iter(registries(engine).values()), None)
+    if registry is None:
+        return {"newest": None, "problem": "not published"}
+    try:
+        return {"newest": registry.exact(LATEST, None), "problem": None}
+    except EnvironmentFailed as failed:
+        return {"newest": None, "problem": failed.what}
 
 
 @engines.command("install")

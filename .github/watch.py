@@ -1,0 +1,199 @@
+"""Proposes engine upgrades: gates each release that is newer than its pin, and reports the result on GitHub.
+
+A green gate opens or updates one pull request for the engine, with the pin, the contract, the recordings and the
+gate's report. A red gate opens or updates an issue instead. Needs `git`, `gh` and `turngate` on PATH, and runs in a
+clean checkout of the base branch.
+
+Exit codes: 0 each newer release was gated, or there is none; 2 a question stayed open, see the log.
+"""
+
+import argparse
+import json
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+GREEN, RED = 0, 1
+# GitHub refuses a description of more than 65,536 characters
+LONGEST_BODY = 60_000
+BOT = ("-c", "user.name=github-actions[bot]", "-c", "user.email=41898282+github-actions[bot]@users.noreply.github.com")
+VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
+# strangers can open issues, but can't label them: what has this label is ours
+LABEL = "engine-upgrade"
+
+
+class Failed(Exception):  # noqa: N818 - it ends one engine, not the run
+    """A command failed, or printed something else than expected."""
+
+
+@dataclass(frozen=True)
+class Upgrade:
+    """A release of an engine that is newer than its pin, and the commit that it is compared on."""
+
+    engine: str
+    pinned: str
+    newest: str
+    base: str
+
+    @property
+    def branch(self) -> str:
+        """The branch of the engine's pull request."""
+        return f"watch/{self.engine}"
+
+    @property
+    def subject(self) -> str:
+        """What titles of this engine begin with."""
+        return f"Upgrade {self.engine} to "
+
+    @property
+    def marker(self) -> str:
+        """A comment in the description, by which the next run sees that nothing changed."""
+        return f"<!-- turngate watch: {self.engine} {self.pinned} {self.newest} {self.base} -->"
+
+
+@dataclass(frozen=True)
+class Post:
+    """An open pull request or issue on GitHub."""
+
+    number: int
+    title: str
+    body: str
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Gate each upgrade in turn; a failure of one engine leaves the others alone."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--base", default="main", help="the branch that pull requests go to")
+    parser.add_argument("--remote", default="origin")
+    parser.add_argument("engines", nargs="*", metavar="ENGINE", help="only these engines")
+    asked = parser.parse_args(arguments)
+    if run("git", "status", "--porcelain"):
+        print("the checkout has changes: commit or stash them first", file=sys.stderr)
+        return 2
+    start, worst = run("git", "rev-parse", "--abbrev-ref", "HEAD"), 0
+    start = run("git", "rev-parse", "HEAD") if start == "HEAD" else start
+    run("git", "fetch", "--quiet", asked.remote, asked.base)
+    base = run("git", "rev-parse", "FETCH_HEAD")
+    run("gh", "label", "create", LABEL, "--force", "--description", "Proposed by the engine watch")
+    for row in json.loads(run("turngate", "engines", "list", "--newest", "--json")):
+        if asked.engines and row["engine"] not in asked.engines:
+            continue
+        try:
+            print(f"{row['engine']}: {watch(row, base, asked.base, asked.remote)}", flush=True)
+        except Failed as failure:
+            first = str(failure).splitlines()[0].replace("%", "%25")
+            print(f"::error title={row['engine']}::{first}", flush=True)
+            print(failure, file=sys.stderr, flush=True)
+            worst = 2
+        finally:
+            restore(start)
+    return worst
+
+
+def watch(row: dict[str, Any], base: str, base_branch: str, remote: str) -> str:
+    """Gate the newest release of one engine if it is news; return what was done."""
+    engine, pinned, newest = row["engine"], row["pinned"], row["newest"]
+    if not pinned:
+        return "not pinned"
+    if not VERSION.fullmatch(newest or ""):
+        raise Failed(f"the newest release of {engine} is unknown: {row.get('problem') or newest}")
+    if numbers(newest) <= numbers(pinned):
+        return f"{pinned} is the newest release"
+    upgrade = Upgrade(engine, pinned, newest, base)
+    requests, issues = posts("pr", upgrade), posts("issue", upgrade)
+    if any(upgrade.marker in post.body for post in (*requests, *issues)):
+        return f"{newest} is reported already"
+    restore(base)
+    with TemporaryDirectory() as folder:
+        code, report = gate(upgrade, Path(folder))
+        body = Path(folder) / "body.md"
+        body.write_text(f"{upgrade.marker}\n{bounded(report)}", "utf-8")
+        if code == RED:
+            return publish("issue", f"{upgrade.subject}{newest}: the gate is red", body, issues)
+        commit(upgrade, remote)
+        title, places = f"{upgrade.subject}{newest}", ("--head", upgrade.branch, "--base", base_branch)
+        done = publish("pr", title, body, requests, *places)
+        for post in issues:
+            run("gh", "issue", "close", str(post.number), "--comment", f"The gate of {engine} {newest} is green.")
+        return done
+
+
+def gate(upgrade: Upgrade, folder: Path) -> tuple[int, str]:
+    """Run the gate and accept the release in the checkout; return the exit code and the Markdown report."""
+    markdown = folder / "gate.md"
+    target = f"{upgrade.engine}@{upgrade.newest}"
+    argv = ("turngate", "gate", target, "--accept", "--report", str(markdown))
+    code = subprocess.run(argv, check=False).returncode
+    if code not in (GREEN, RED) or not markdown.is_file():
+        raise Failed(f"the gate of {target} was not answered: exit code {code}")
+    return code, markdown.read_text("utf-8")
+
+
+def commit(upgrade: Upgrade, remote: str) -> None:
+    """Push what the gate accepted as the one commit of the engine's branch."""
+    run("git", "add", "--all")
+    run("git", *BOT, "commit", "--quiet", "--message", f"Upgrade {upgrade.engine} to {upgrade.newest}")
+    run("git", "push", "--quiet", "--force", remote, f"HEAD:refs/heads/{upgrade.branch}")
+
+
+def posts(kind: str, upgrade: Upgrade) -> list[Post]:
+    """Return the open pull requests, or issues, about the engine."""
+    fields = ("--state", "open", "--label", LABEL, "--limit", "200", "--json", "number,title,body")
+    only = ("--head", upgrade.branch) if kind == "pr" else ()
+    listed = json.loads(run("gh", kind, "list", *only, *fields))
+    return [Post(**post) for post in listed if post["title"].startswith(upgrade.subject)]
+
+
+def publish(kind: str, title: str, body: Path, existing: list[Post], *create: str) -> str:
+    """Update the pull request or issue that exists, else open one; return what was done."""
+    said = ("--title", title, "--body-file", str(body))
+    article, name = ("a", "pull request") if kind == "pr" else ("an", "issue")
+    if existing:
+        number = existing[0].number
+        run("gh", kind, "edit", str(number), *said)
+        return f"updated {name} {number}: {title}"
+    run("gh", kind, "create", *said, "--label", LABEL, *create)
+    return f"opened {article} {name}: {title}"
+
+
+def bounded(report: str) -> str:
+    """Shorten a report to what GitHub takes, without cutting into the evidence of a clause."""
+    if len(report) <= LONGEST_BODY:
+        return report
+    kept, left_out = "", "\nThe rest is left out here: see the report of the workflow run.\n"
+    for part in re.split(r"(?=^<details>|^#)", report, flags=re.MULTILINE):
+        if len(kept) + len(part) > LONGEST_BODY:
+            break
+        kept += part
+    return (kept or report.partition("\n")[0]) + left_out
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, without a suffix such as `-beta.1`."""
+    return tuple(int(number) for number in version.partition("-")[0].split("."))
+
+
+def restore(place: str) -> None:
+    """Check out a branch or commit, without what a gate left behind."""
+    run("git", "checkout", "--quiet", "--force", place)
+    run("git", "clean", "--quiet", "-d", "--force")
+
+
+def run(*argv: str) -> str:
+    """Run a command and return what it prints; Failed names the command and what it said."""
+    ended = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if ended.returncode:
+        raise Failed(f"{' '.join(argv[:3])} failed with exit code {ended.returncode}\n{ended.stderr.strip()}")
+    return ended.stdout.strip()
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except Failed as failed:
+        print(failed, file=sys.stderr)
+        sys.exit(2)
