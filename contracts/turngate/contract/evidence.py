@@ -74,10 +74,9 @@ def decode_hook(kind: Any, value: Any) -> Any:
     """Read evidence; the `dec_hook` of whatever holds clause results."""
     if kind is not Evidence:
         raise NotImplementedError(kind)
-    if isinstance(value, str):
-        return convert(value, Text)
+    shape = CallEvidence if isinstance(value, dict) and "call" in value else TurnEvidence
     try:
-        return convert(value, CallEvidence if isinstance(value, dict) and "call" in value else TurnEvidence)
+        return convert(value, Text if isinstance(value, str) else shape)
     except ValidationError as wrong:
         raise ValueError(str(wrong)) from wrong  # of this kind, msgspec adds where it stands
 

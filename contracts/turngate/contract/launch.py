@@ -1,11 +1,26 @@
-"""What a contract says of starting and resuming its engine, of callers' options, and of flags that widen approval."""
+"""What a contract says of running its engine: argv, options, approval, environment, sessions on disk, sticky."""
 
 import re
+from collections.abc import Mapping
 from typing import Annotated, ClassVar, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
-from turngate.contract.values import NOT_EMPTY, Flag, Regex, Rule, Strings, Text, Texts, either, has, matching
+from turngate.contract.values import (
+    ABSENT,
+    NOT_EMPTY,
+    Flag,
+    Regex,
+    Rule,
+    Strings,
+    Text,
+    Texts,
+    Unique,
+    Variable,
+    either,
+    has,
+    matching,
+)  # fmt: skip
 
 Stream = Literal["stdout", "stderr"]
 Template = Annotated[tuple[Annotated[str, matching(r"^(\{(options|prompt)\}|[^{}]*(\{handle\})?)$")], ...], NOT_EMPTY]
@@ -140,3 +155,125 @@ class LostTools(Struct, frozen=True):
 
     tools: Annotated[Texts, NOT_EMPTY]
     why: Text
+
+
+class StoreCheck(Struct, frozen=True):
+    """How to see on disk that a session is there.
+
+    pattern: Matches the session's file; {handle}, {handle:8} (its first eight characters), {cwd} (with a dash for all
+        but letters and digits) and the variables stand for their values, * for any part of a name.
+    query: One parameter, the handle; a row means that the session is there.
+    """
+
+    RULE: ClassVar[Rule] = either(has("kind", "sqlite"), ("file", "query"), ("pattern",))
+
+    kind: Literal["glob", "sqlite"]
+    pattern: Text = ""
+    file: Text = ""
+    query: Text = ""
+
+
+class SessionStore(Struct, frozen=True):
+    """Where a session lies on disk, so that a handle can be checked before it is used.
+
+    locations: Variable -> its default, both usable in `check`; a default may use {HOME} and the variables before it.
+    """
+
+    locations: Mapping[str, Text]
+    check: StoreCheck
+
+
+class Environment(Struct, frozen=True):
+    """Which variables of its surroundings an engine gets, more than every program gets (PATH, LANG, proxies ...).
+
+    pass: Keys, base URLs, and switches of model, provider, trust, update and telemetry; passed as they are, and never
+        written down.
+    locations: Variables that decide where sessions and settings lie, those of `store` among them; kept from a run's
+        first turn to its last. HOME always is one.
+    """
+
+    passed: Annotated[tuple[Variable, ...], Unique] = field(name="pass")
+    locations: Annotated[tuple[Variable, ...], Unique]
+
+
+class ResumeProbe(Struct, frozen=True):
+    """What decides, before an engine is run, whether its sessions can be resumed.
+
+    unsupported: Why sessions of these releases can't be resumed: they print no session id, or have no resume.
+    directory: A directory that must be writable, or could be made. {HOME} and the variables of `store` stand for their
+        values.
+    """
+
+    RULE: ClassVar[Rule] = {"if": has("unsupported"), "then": {"properties": {"directory": ABSENT}}}
+
+    unsupported: Text | None = None
+    directory: Text | None = None
+
+
+class ModeQuery(Struct, frozen=True):
+    """How to see, before the start, that the configuration in force asks.
+
+    argv: Arguments of a command that prints a JSON document.
+    key: Wherever this key stands in the document, all that is below it must be among `values`.
+    """
+
+    argv: Annotated[Strings, NOT_EMPTY]
+    key: Text
+    values: Annotated[Strings, NOT_EMPTY]
+
+
+class PermissionMode(Struct, frozen=True):
+    """What makes a sticky process ask before it acts, or act alone, and what shows that it does.
+
+    env: Variables of the process's environment.
+    options: Arguments that stand for {options}, before those of the caller.
+    session: Fields of the request that opens a session.
+    expect: Path in the answer to that request -> the value that it must have.
+    mode: The session mode that is set, and that the engine must confirm.
+    """
+
+    RULE: ClassVar[Rule] = {"minProperties": 1}
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    options: Texts = ()
+    session: Mapping[str, str] = field(default_factory=dict)
+    expect: Annotated[Mapping[str, str], NOT_EMPTY] = field(default_factory=dict)
+    mode: Text | None = None
+    query: ModeQuery | None = None
+
+
+class OneTime(Struct, frozen=True):
+    """The transport's words for allowing and refusing one action alone."""
+
+    allow: Text
+    deny: Text
+
+
+class Sticky(Struct, frozen=True):
+    """How one process is kept over several turns.
+
+    argv: Arguments after the executable; {options} stands for the options of the caller and of the mode.
+    options: The options, declared under `options`, that argv takes; others are refused.
+    model: How a model is asked for: by `launch.model` among the options, or of the session by the protocol.
+    interactive: What switches asking on, and what shows that it is on.
+    auto: What else is set where nobody is asked; what the engine asks for is granted once, each time.
+    permission_requests: The requests by which the engine asks for permission; any other is answered with an error.
+    same_id: Whether a headless resume takes the session id of the transport.
+    own_store: Whether the process keeps its sessions elsewhere than headless turns do.
+    """
+
+    RULE: ClassVar[Rule] = {
+        "if": {"properties": {"transport": {"enum": ["acp", "app_server", "stream_json"]}, "unverified": False}},
+        "then": {"required": ["argv", "interactive", "permission_requests", "one_time", "same_id", "own_store"]},
+    }
+
+    transport: Literal["acp", "app_server", "stream_json", "none"]
+    argv: Strings = ()
+    options: tuple[Flag, ...] = ()
+    model: Literal["argument", "session"] = "argument"
+    interactive: PermissionMode | None = None
+    auto: PermissionMode | None = None
+    permission_requests: Annotated[Texts, NOT_EMPTY] = ()
+    one_time: OneTime | None = None
+    same_id: bool = False
+    own_store: bool = False

@@ -5,14 +5,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
-from turngate.contract.values import NOT_EMPTY, Rule, Text, Texts, either, has, matching
+from turngate.contract.values import NOT_EMPTY, Rule, Text, Texts, either, has, keys, matching
 
 ExitCode = Annotated[int, Meta(ge=0, le=255)]
 _WHEN = "^(start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|[1-5][0-9][0-9])$"
-
-
-def _keys(*allowed: str) -> Meta:
-    return Meta(extra_json_schema={"propertyNames": {"enum": list(allowed)}})
 
 
 class Line(Struct, frozen=True):
@@ -85,7 +81,7 @@ class Simulation(Struct, frozen=True):
     retrying: tuple[Line, ...] = ()
     unanswered: tuple[Line, ...] = ()
     ids: Mapping[str, Text] = field(default_factory=dict)
-    system_prompt: Annotated[Mapping[str, Text], _keys("auto", "interactive")] = field(default_factory=dict)
+    system_prompt: Annotated[Mapping[str, Text], keys("auto", "interactive")] = field(default_factory=dict)
     hangs: Texts = ()
-    signals: Annotated[Mapping[str, ExitCode | None], _keys("SIGINT", "SIGTERM")] = field(default_factory=dict)
+    signals: Annotated[Mapping[str, ExitCode | None], keys("SIGINT", "SIGTERM")] = field(default_factory=dict)
     sticky: StickySimulation = StickySimulation()

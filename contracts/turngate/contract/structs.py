@@ -8,9 +8,19 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
-from turngate.contract.launch import ApprovalSign, AutoFlag, Help, Launch, LostTools, Option, Stream
-from turngate.contract.sticky import Sticky
-from turngate.contract.storage import Environment, ResumeProbe, SessionStore
+from turngate.contract.launch import (
+    ApprovalSign,
+    AutoFlag,
+    Environment,
+    Help,
+    Launch,
+    LostTools,
+    Option,
+    ResumeProbe,
+    SessionStore,
+    Sticky,
+    Stream,
+)  # fmt: skip
 from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Regex, Rule, Strings, Text, Texts, either, has, matching
 from turngate.model import HandleType
 

@@ -11,6 +11,11 @@ def matching(pattern: str, **more: str) -> Meta:
     return Meta(extra_json_schema={"pattern": pattern} | more)
 
 
+def keys(*allowed: str) -> Meta:
+    """Return what a schema says of a mapping that has no other keys. Structs are not held to it."""
+    return Meta(extra_json_schema={"propertyNames": {"enum": list(allowed)}})
+
+
 NOT_EMPTY = Meta(min_length=1)
 _RELEASE = r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)(-[0-9A-Za-z.-]+)?"
 

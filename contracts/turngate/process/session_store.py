@@ -6,8 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from stat import S_ISREG
 
+from turngate.contract.launch import SessionStore
 from turngate.contract.session_ids import filled, folder_word, slots
-from turngate.contract.storage import SessionStore
 
 _BUSY_SECONDS = 2.0
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)

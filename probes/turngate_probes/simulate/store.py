@@ -10,8 +10,8 @@ from glob import escape, glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from turngate.contract.launch import StoreCheck
 from turngate.contract.session_ids import filled, folder_word, slots
-from turngate.contract.storage import StoreCheck
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate.files import write_atomically

@@ -11,7 +11,7 @@ from tests.contracts.spellings import SAFE, WIDENING
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.build import Invocation, read_options, resume, start, sticky
 from turngate.contract import load
-from turngate.contract.sticky import Sticky
+from turngate.contract.launch import Sticky
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
 from turngate.model import Mode

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.releases import NEWEST, session_of
-from turngate.contract.storage import SessionStore, StoreCheck
+from turngate.contract.launch import SessionStore, StoreCheck
 from turngate.contract.structs import EngineContract
 from turngate.process import session_exists
 

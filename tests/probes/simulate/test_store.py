@@ -4,7 +4,7 @@ import pytest
 
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from turngate.argv import build
-from turngate.contract.storage import StoreCheck
+from turngate.contract.launch import StoreCheck
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate.model import Mode

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from turngate.contract.launch import PermissionMode
 from turngate.contract.simulation import Simulation
-from turngate.contract.sticky import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate_probes.simulate.backend import Called, EngineContext, Failed, ModelText
 from turngate_probes.simulate.model import OFFERED, Acted, Model

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import orjson
 
 from turngate.argv import build as argv
-from turngate.contract.sticky import ModeQuery
+from turngate.contract.launch import ModeQuery
 from turngate.process import ProcessRequest, ProcessTree, run, start_time
 from turngate_reference.engine.attempt import write_command
 from turngate_reference.server.sticky.events import StickyRequest

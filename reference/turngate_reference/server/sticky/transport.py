@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from turngate.contract.sticky import PermissionMode
+from turngate.contract.launch import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_reference.server.sticky.events import StickyRequest

@@ -8,8 +8,7 @@ from typing import Any, Literal
 
 from tests.probes.simulate.played import HungError, hang
 from turngate.argv import build
-from turngate.contract.launch import Stream
-from turngate.contract.sticky import PermissionMode
+from turngate.contract.launch import PermissionMode, Stream
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_probes.simulate.backend import Answer, Called, EngineContext, ModelRequest, ModelText

@@ -7,7 +7,7 @@ import pytest
 
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, RawClient, calls
-from turngate.contract.sticky import PermissionMode
+from turngate.contract.launch import PermissionMode
 from turngate_probes.simulate.backend import Failed, ModelText
 from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.sticky.process import configuration

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from tests.fakes.executables import sticky
 from turngate.contract import load
-from turngate.contract.sticky import PermissionMode
+from turngate.contract.launch import PermissionMode
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent, StickyRequest, TurnEnded

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.reference.server.sticky.stage import PATIENCE, Heard, Stage, contract
-from turngate.contract.sticky import ModeQuery, PermissionMode
+from turngate.contract.launch import ModeQuery, PermissionMode
 from turngate.model import Mode
 from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked, TurnEnded
 

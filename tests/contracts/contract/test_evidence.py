@@ -1,0 +1,52 @@
+from typing import Any
+
+import msgspec
+import pytest
+
+from turngate.contract.evidence import CallEvidence, Evidence, TurnEvidence, decode_hook, schema_hook
+
+CALL = {"call": "reply", "method": "POST", "path": "/", "status": 200, "sent": None, "answer": "{}"}
+STREAM = {"bytes": 1, "excerpt": "a"}
+TURN = {
+    "turn": "main/first", "argv": ["codex"], "exit_code": 0, "ended": "exit", "stdout": STREAM, "stderr": STREAM,
+    "requests": None, "requests_seen": None,
+}  # fmt: skip
+
+
+def read(value: Any) -> Any:
+    """Read a list of evidence, as a report holds it."""
+    return msgspec.convert([value], tuple[Evidence, ...], dec_hook=decode_hook)[0]
+
+
+@pytest.mark.parametrize("value, kind", [("main/first", str), (TURN, TurnEvidence), (CALL, CallEvidence)])
+def test_evidence_round_trips(value: Any, kind: type) -> None:
+    """The name of a turn, a turn and a call are told apart, and are written as they were read."""
+    evidence = read(value)
+    assert isinstance(evidence, kind)
+    assert msgspec.json.decode(msgspec.json.encode(evidence)) == value
+
+
+@pytest.mark.parametrize(
+    "value, message",
+    [
+        ("", "Expected `str` of length >= 1"),
+        (7, "Expected `object`, got `int`"),
+        (TURN | {"ended": "gone"}, "Invalid enum value 'gone'"),
+        (CALL | {"colour": "red"}, "unknown field `colour`"),
+    ],
+)
+def test_wrong_evidence_is_refused_with_its_place(value: Any, message: str) -> None:
+    """What is none of the three kinds is an error that says where it stands."""
+    with pytest.raises(msgspec.ValidationError, match=message) as raised:
+        read(value)
+    assert "$[" in str(raised.value)
+
+
+def test_hooks_know_evidence_alone() -> None:
+    """The schema refers to both structs; any other class is left to msgspec."""
+    assert [kind.get("$ref", "") for kind in schema_hook(Evidence)["anyOf"]] == [
+        "", "#/$defs/TurnEvidence", "#/$defs/CallEvidence",
+    ]  # fmt: skip
+    for hook in (lambda: decode_hook(bytes, b""), lambda: schema_hook(bytes)):
+        with pytest.raises(NotImplementedError):
+            hook()
