@@ -57,7 +57,9 @@ class Watched:
 
     def git(self, *argv: str) -> str:
         """Run git in the checkout."""
-        ended = subprocess.run(("git", *argv), cwd=self.checkout, env=self.env, capture_output=True, text=True, check=False)
+        ended = subprocess.run(
+            ("git", *argv), cwd=self.checkout, env=self.env, capture_output=True, text=True, check=False
+        )
         assert ended.returncode == 0, ended.stderr
         return ended.stdout.strip()
 
@@ -67,7 +69,7 @@ class Watched:
 
     def watch(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run the script."""
-        command = (sys.executable, ROOT / ".github/watch.py", *argv)
+        command = (sys.executable, str(ROOT / ".github/watch.py"), *argv)
         return subprocess.run(command, cwd=self.checkout, env=self.env, capture_output=True, text=True, check=False)
 
     def calls(self, *command: str) -> list[dict[str, Any]]:
