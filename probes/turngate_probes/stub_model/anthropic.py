@@ -36,49 +36,42 @@ def _kind(message: Json) -> str | None:
     return "result" if any(results) else None
 
 
+def _message(said: ModelAnswer, *content: Json, stop_reason: str | None = None) -> Json:
+    return {
+        "id": new_id("msg_"), "type": "message", "role": "assistant", "model": said.model, "content": list(content),
+        "stop_reason": stop_reason, "stop_sequence": None, "usage": _USAGE,
+    }  # fmt: skip
+
+
+def _block(said: ModelAnswer, text: str, arguments: Json) -> Json:
+    if said.tool is None:
+        return {"type": "text", "text": text}
+    return {"type": "tool_use", "id": new_id("toolu_"), "name": said.tool, "input": arguments}
+
+
 def _finish(said: ModelAnswer) -> str:
     return "end_turn" if said.tool is None else "tool_use"
 
 
-def _message(said: ModelAnswer) -> dict[str, object]:
-    return {
-        "id": new_id("msg_"),
-        "type": "message",
-        "role": "assistant",
-        "model": said.model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": _USAGE,
-    }
-
-
 def _whole(said: ModelAnswer) -> Json:
-    block: Json = {"type": "text", "text": said.text}
-    if said.tool is not None:
-        block = {"type": "tool_use", "id": new_id("toolu_"), "name": said.tool, "input": said.arguments}
-    return {**_message(said), "content": [block], "stop_reason": _finish(said)}
+    return _message(said, _block(said, said.text, said.arguments), stop_reason=_finish(said))
 
 
 def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
-    for kind, data in _unnamed_events(said):
-        yield kind, {"type": kind, **data}
-
-
-def _unnamed_events(said: ModelAnswer) -> Iterator[tuple[str, Json]]:
-    yield "message_start", {"message": _message(said)}
-    if said.tool is None:
-        block: Json = {"type": "text", "text": ""}
-        deltas: list[Json] = [{"type": "text_delta", "text": piece} for piece in said.pieces]
-    else:
-        block = {"type": "tool_use", "id": new_id("toolu_"), "name": said.tool, "input": {}}
+    deltas: list[Json] = [{"type": "text_delta", "text": piece} for piece in said.pieces]
+    if said.tool is not None:
         deltas = [{"type": "input_json_delta", "partial_json": said.arguments_json}]
-    yield "content_block_start", {"index": 0, "content_block": block}
+    yield _event("message_start", message=_message(said))
+    yield _event("content_block_start", index=0, content_block=_block(said, "", {}))
     for delta in deltas:
-        yield "content_block_delta", {"index": 0, "delta": delta}
-    yield "content_block_stop", {"index": 0}
-    yield "message_delta", {"delta": {"stop_reason": _finish(said), "stop_sequence": None}, "usage": _USAGE}
-    yield "message_stop", {}
+        yield _event("content_block_delta", index=0, delta=delta)
+    yield _event("content_block_stop", index=0)
+    yield _event("message_delta", delta={"stop_reason": _finish(said), "stop_sequence": None}, usage=_USAGE)
+    yield _event("message_stop")
+
+
+def _event(kind: str, **data: object) -> Event:
+    return kind, {"type": kind, **data}
 
 
 def _refusal(status: int, message: str) -> Json:
@@ -87,4 +80,12 @@ def _refusal(status: int, message: str) -> Json:
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": new_id("req_")}
 
 
-WIRE = WireProtocol("anthropic", _read, _whole, _events, _refusal)
+def _model(name: str) -> Json:
+    return {"type": "model", "id": name, "display_name": name, "created_at": "2025-01-01T00:00:00Z"}
+
+
+def _models(model: Json) -> Json:
+    return {"data": [model], "has_more": False, "first_id": model["id"], "last_id": model["id"]}
+
+
+WIRE = WireProtocol("anthropic", _read, _whole, _events, _refusal, _model, _models)

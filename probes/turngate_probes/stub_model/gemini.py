@@ -5,7 +5,16 @@ A stream always comes as server-sent events, as `alt=sse` asks for it.
 
 from collections.abc import Iterator
 
-from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, Prompted, WireProtocol, objects, prompted
+from turngate_probes.stub_model.protocol import (
+    Event,
+    Json,
+    ModelAnswer,
+    Prompted,
+    WireProtocol,
+    name_of,
+    objects,
+    prompted,
+)
 
 _STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -28,12 +37,11 @@ def _read(document: Json) -> Prompted:
 def _names(tool: Json) -> Iterator[str]:
     """Return the declared functions' names, and the key itself for a tool of the vendor's own."""
     for key, value in tool.items():
-        if key == "functionDeclarations":
-            yield from (
-                declaration["name"] for declaration in objects(value) if isinstance(declaration.get("name"), str)
-            )
-        else:
+        if key != "functionDeclarations":
             yield key
+            continue
+        for declaration in objects(value):
+            yield from name_of(declaration)
 
 
 def _kind(content: Json) -> str | None:
@@ -42,30 +50,35 @@ def _kind(content: Json) -> str | None:
     return "result" if any("functionResponse" in part for part in objects(content.get("parts"))) else None
 
 
-def _document(said: ModelAnswer, part: Json, *, last: bool) -> Json:
-    candidate: dict[str, object] = {"content": {"role": "model", "parts": [part]}, "index": 0}
-    if last:
-        candidate["finishReason"] = "STOP"
+def _document(said: ModelAnswer, text: str, **ended: str) -> Json:
+    call = {"functionCall": {"name": said.tool, "args": said.arguments}}
+    content = {"role": "model", "parts": [{"text": text} if said.tool is None else call]}
+    candidate = {"content": content, "index": 0, **ended}
     return {"candidates": [candidate], "usageMetadata": _USAGE, "modelVersion": said.model}
 
 
-def _call(said: ModelAnswer) -> Json:
-    return {"functionCall": {"name": said.tool, "args": said.arguments}}
-
-
 def _whole(said: ModelAnswer) -> Json:
-    return _document(said, {"text": said.text} if said.tool is None else _call(said), last=True)
+    return _document(said, said.text, finishReason="STOP")
 
 
 def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
-    parts = [{"text": piece} for piece in said.pieces] if said.tool is None else [_call(said)]
-    for part in parts:
-        yield None, _document(said, part, last=False)
-    yield None, _document(said, {"text": ""}, last=True)
+    for piece in said.pieces:
+        yield None, _document(said, piece)
+    yield None, _document(ModelAnswer(said.model), "", finishReason="STOP")
 
 
 def _refusal(status: int, message: str) -> Json:
     return {"error": {"code": status, "message": message, "status": _STATUSES.get(status, "UNKNOWN")}}
 
 
-WIRE = WireProtocol("gemini", _read, _whole, _events, _refusal)
+def _model(name: str) -> Json:
+    methods = ["generateContent", "countTokens"]
+    limits = {"inputTokenLimit": 1_000_000, "outputTokenLimit": 65_536}
+    return {"name": f"models/{name}", "displayName": name, "supportedGenerationMethods": methods, **limits}
+
+
+def _models(model: Json) -> Json:
+    return {"models": [model]}
+
+
+WIRE = WireProtocol("gemini", _read, _whole, _events, _refusal, _model, _models)

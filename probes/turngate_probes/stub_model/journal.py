@@ -2,9 +2,7 @@
 
 import re
 import secrets
-from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Lock
 
 # unanchored on purpose: in a request's raw JSON a nonce may follow an escape such as \n, letters and all
 NONCE = re.compile(r"tgn-[0-9a-f]{16}")
@@ -42,13 +40,13 @@ class Exchange:
     at: float
     method: str
     path: str
-    protocol: str | None
-    model: str | None
-    user_texts: tuple[str, ...]
-    nonces: tuple[str, ...]
-    tools: tuple[str, ...]
-    body: bytes
-    reply: str
+    protocol: str | None = None
+    model: str | None = None
+    user_texts: tuple[str, ...] = ()
+    nonces: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    body: bytes = b""
+    reply: str = ""
     size: int | None = 0
 
 
@@ -60,39 +58,3 @@ class Egress:
     host: str
     port: int
     method: str
-
-
-class RequestLog:
-    """Everything that was requested, in order. Safe for threads."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._exchanges: list[Exchange] = []
-        self._egress: list[Egress] = []
-        self._listeners: list[Callable[[Exchange], None]] = []
-
-    def note(self, entry: Exchange | Egress) -> None:
-        """Keep an entry, then tell the listeners if it is an exchange."""
-        with self._lock:
-            if isinstance(entry, Egress):
-                self._egress.append(entry)
-                return
-            self._exchanges.append(entry)
-            listeners = tuple(self._listeners)
-        for listener in listeners:
-            listener(entry)
-
-    def listen(self, listener: Callable[[Exchange], None]) -> None:
-        """Call `listener` with each exchange from now on, on the thread that serves it."""
-        with self._lock:
-            self._listeners.append(listener)
-
-    def exchanges(self) -> tuple[Exchange, ...]:
-        """Return the exchanges so far."""
-        with self._lock:
-            return tuple(self._exchanges)
-
-    def egress(self) -> tuple[Egress, ...]:
-        """Return the attempts to leave loopback so far."""
-        with self._lock:
-            return tuple(self._egress)

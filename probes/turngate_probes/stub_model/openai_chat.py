@@ -30,6 +30,16 @@ def refusal(status: int, message: str) -> Json:
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
+def model(name: str) -> Json:
+    """Describe a model as the OpenAI APIs do."""
+    return {"id": name, "object": "model", "created": 0, "owned_by": "stub"}
+
+
+def models(model: Json) -> Json:
+    """List one model; the vendor's own CLI reads "models" instead, whose entries have another shape: none."""
+    return {"object": "list", "data": [model], "models": []}
+
+
 _KINDS = {"assistant": "model", "tool": "result", "function": "result"}
 _USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 
@@ -45,9 +55,8 @@ def _names(tool: Json) -> tuple[str, ...]:
     return name_of(inner if isinstance(inner, dict) else tool)
 
 
-def _call(said: ModelAnswer) -> Json:
-    function = {"name": said.tool, "arguments": said.arguments_json}
-    return {"id": new_id("call_"), "type": "function", "function": function}
+def _call(said: ModelAnswer, arguments: str) -> Json:
+    return {"id": new_id("call_"), "type": "function", "function": {"name": said.tool, "arguments": arguments}}
 
 
 def _finish(said: ModelAnswer) -> str:
@@ -61,7 +70,7 @@ def _head(said: ModelAnswer, kind: str) -> Json:
 def _whole(said: ModelAnswer) -> Json:
     message: Json = {"role": "assistant", "content": said.text, "refusal": None}
     if said.tool is not None:
-        message = {**message, "content": None, "tool_calls": [_call(said)]}
+        message = {**message, "content": None, "tool_calls": [_call(said, said.arguments_json)]}
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(said)}
     return {**_head(said, "chat.completion"), "choices": [choice], "usage": _USAGE}
 
@@ -82,10 +91,8 @@ def _deltas(said: ModelAnswer) -> Iterator[Json]:
         yield {"role": "assistant", "content": ""}
         yield from ({"content": piece} for piece in said.pieces)
         return
-    call = _call(said)
-    opened = {**call, "index": 0, "function": {"name": said.tool, "arguments": ""}}
-    yield {"role": "assistant", "content": None, "tool_calls": [opened]}
+    yield {"role": "assistant", "content": None, "tool_calls": [{"index": 0, **_call(said, "")}]}
     yield {"tool_calls": [{"index": 0, "function": {"arguments": said.arguments_json}}]}
 
 
-WIRE = WireProtocol("openai.chat", _read, _whole, _events, refusal)
+WIRE = WireProtocol("openai.chat", _read, _whole, _events, refusal, model, models)

@@ -23,6 +23,11 @@ _USAGE = {
     "output_tokens_details": {"reasoning_tokens": 0},
     "total_tokens": 12,
 }
+# what a response must have and no client of ours looks at
+_UNUSED: Json = {
+    "error": None, "incomplete_details": None, "instructions": None, "metadata": {}, "parallel_tool_calls": False,
+    "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0,
+}  # fmt: skip
 
 
 def _read(document: Json) -> Prompted:
@@ -46,43 +51,26 @@ def _kind(item: Json) -> str | None:
     return "model" if item.get("role") == "assistant" or kind.endswith("_call") else None
 
 
-def _item(said: ModelAnswer, status: str) -> Json:
+def _item(said: ModelAnswer) -> Json:
     if said.tool is not None:
         return {
-            "type": "function_call",
-            "id": new_id("fc_"),
-            "call_id": new_id("call_"),
-            "name": said.tool,
-            "arguments": said.arguments_json,
-            "status": status,
-        }
+            "type": "function_call", "id": new_id("fc_"), "call_id": new_id("call_"), "name": said.tool,
+            "arguments": said.arguments_json, "status": "completed",
+        }  # fmt: skip
     part = {"type": "output_text", "text": said.text, "annotations": [], "logprobs": []}
-    return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": status, "content": [part]}
+    return {"type": "message", "id": new_id("msg_"), "role": "assistant", "status": "completed", "content": [part]}
 
 
 def _response(said: ModelAnswer, identifier: str, items: list[Json] | None = None) -> Json:
     return {
-        "id": identifier,
-        "object": "response",
-        "created_at": int(time.time()),
-        "status": "in_progress" if items is None else "completed",
-        "model": said.model,
-        "output": items or [],
-        "error": None,
-        "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
-        "parallel_tool_calls": False,
-        "temperature": 1.0,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": 1.0,
-        "usage": None if items is None else _USAGE,
-    }
+        "id": identifier, "object": "response", "created_at": int(time.time()), "model": said.model,
+        "status": "in_progress" if items is None else "completed", "output": items or [],
+        "usage": None if items is None else _USAGE, **_UNUSED,
+    }  # fmt: skip
 
 
 def _whole(said: ModelAnswer) -> Json:
-    return _response(said, new_id("resp_"), [_item(said, "completed")])
+    return _response(said, new_id("resp_"), [_item(said)])
 
 
 def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
@@ -91,7 +79,7 @@ def _events(said: ModelAnswer, _request: Json) -> Iterator[Event]:
 
 
 def _numberless_events(said: ModelAnswer) -> Iterator[tuple[str, Json]]:
-    identifier, item = new_id("resp_"), _item(said, "completed")
+    identifier, item = new_id("resp_"), _item(said)
     empty: Json = {"arguments": ""} if said.tool is not None else {"content": []}
     begun = {**item, **empty, "status": "in_progress"}
     yield "response.created", {"response": _response(said, identifier)}
@@ -105,8 +93,7 @@ def _numberless_events(said: ModelAnswer) -> Iterator[tuple[str, Json]]:
 def _tool_events(item: Json) -> Iterator[tuple[str, Json]]:
     place = {"item_id": item["id"], "output_index": 0}
     yield "response.function_call_arguments.delta", {**place, "delta": item["arguments"]}
-    done = {**place, "name": item["name"], "arguments": item["arguments"]}
-    yield "response.function_call_arguments.done", done
+    yield "response.function_call_arguments.done", {**place, "name": item["name"], "arguments": item["arguments"]}
 
 
 def _text_events(item: Json, said: ModelAnswer) -> Iterator[tuple[str, Json]]:
@@ -119,4 +106,6 @@ def _text_events(item: Json, said: ModelAnswer) -> Iterator[tuple[str, Json]]:
     yield "response.content_part.done", {**place, "part": part}
 
 
-WIRE = WireProtocol("openai.responses", _read, _whole, _events, openai_chat.refusal)
+WIRE = WireProtocol(
+    "openai.responses", _read, _whole, _events, openai_chat.refusal, openai_chat.model, openai_chat.models
+)

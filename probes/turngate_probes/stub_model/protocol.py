@@ -56,6 +56,8 @@ class WireProtocol:
         whole: the answer to a request that is not streamed.
         events: the answer to a streamed request, with the request for its options; two events or more.
         refusal: the document of an HTTP error status with a message.
+        model: how a model of that name is described.
+        models: a list of one model so described.
     """
 
     name: str
@@ -63,6 +65,8 @@ class WireProtocol:
     whole: Callable[[ModelAnswer], Json]
     events: Callable[[ModelAnswer, Json], Iterable[Event]]
     refusal: Callable[[int, str], Json]
+    model: Callable[[str], Json]
+    models: Callable[[Json], Json]
 
 
 def new_id(prefix: str) -> str:

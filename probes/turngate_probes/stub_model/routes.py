@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from email.message import Message
-from typing import TypeAlias
+from typing import Literal
 from urllib.parse import unquote, urlsplit
 
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
@@ -17,48 +17,35 @@ _MODELS = re.compile(r"models(?:/(?P<model>[^:]+))?")
 
 
 @dataclass(frozen=True, slots=True)
-class Generate:
-    """The model is asked to say something; `given` are the values that stand in the path."""
+class Route:
+    """What a request asks for, and the protocol that answers it.
 
+    Attributes:
+        asks: "generate" for the model's answer, "upgrade" for a WebSocket, "count" for a number of tokens, "models"
+            for all models or one; "unknown" is anything else.
+        wire: the protocol of the vendor; errors have its shape too.
+        given: to "generate" the values that stand in the path, to "count" the answer.
+        model: the one that "models" is about.
+    """
+
+    asks: Literal["generate", "upgrade", "count", "models", "unknown"]
     wire: WireProtocol
     given: Json = field(default_factory=dict)
+    model: str | None = None
+
+    @property
+    def protocol(self) -> str | None:
+        """What the journal calls it."""
+        names = {"count": f"{self.wire.name}.count", "models": "models", "unknown": None}
+        return names.get(self.asks, self.wire.name)
 
 
-@dataclass(frozen=True, slots=True)
-class Upgrade:
-    """The protocol is asked for over a WebSocket."""
-
-    wire: WireProtocol
-
-
-@dataclass(frozen=True, slots=True)
-class TokenCount:
-    """How many tokens would that be? `key` is where the answer puts the number."""
-
-    wire: WireProtocol
-    key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Models:
-    """Which models are there, or one of them, as the vendor of `wire` tells it."""
-
-    wire: WireProtocol
-    model: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Unknown:
-    """Nothing that the stub backend knows."""
-
-
-Route: TypeAlias = Generate | Upgrade | TokenCount | Models | Unknown
-
+UNKNOWN = Route("unknown", openai_responses.WIRE)
 _POSTS: Mapping[str, Route] = {
-    "responses": Generate(openai_responses.WIRE),
-    "chat/completions": Generate(openai_chat.WIRE),
-    "messages": Generate(anthropic.WIRE),
-    "messages/count_tokens": TokenCount(anthropic.WIRE, "input_tokens"),
+    "responses": Route("generate", openai_responses.WIRE),
+    "chat/completions": Route("generate", openai_chat.WIRE),
+    "messages": Route("generate", anthropic.WIRE),
+    "messages/count_tokens": Route("count", anthropic.WIRE, {"input_tokens": 10}),
 }
 
 
@@ -70,28 +57,22 @@ def find(method: str, path: str, headers: Message) -> Route:
     if method == "POST":
         return _POSTS.get(name) or _gemini_call(name)
     if method != "GET":
-        return Unknown()
+        return UNKNOWN
     if name == "responses" and headers.get("upgrade", "").lower() == "websocket":
-        return Upgrade(openai_responses.WIRE)
+        return Route("upgrade", openai_responses.WIRE)
     if match := _MODELS.fullmatch(name):
-        return Models(_asking_vendor(path, headers), _unquoted(match["model"]))
-    return Unknown()
+        model = match["model"] and unquote(match["model"])
+        return Route("models", _asking_vendor(path, headers), model=model)
+    return UNKNOWN
 
 
 def _gemini_call(name: str) -> Route:
     match = _GEMINI_CALL.fullmatch(name)
-    if match is None:
-        return Unknown()
-    model = unquote(match["model"])
-    match match["verb"]:
-        case "generateContent":
-            return Generate(gemini.WIRE, {"model": model, "stream": False})
-        case "streamGenerateContent":
-            return Generate(gemini.WIRE, {"model": model, "stream": True})
-        case "countTokens":
-            return TokenCount(gemini.WIRE, "totalTokens")
-        case _:
-            return Unknown()
+    verb = match["verb"] if match else ""
+    if match and verb in {"generateContent", "streamGenerateContent"}:
+        given = {"model": unquote(match["model"]), "stream": verb == "streamGenerateContent"}
+        return Route("generate", gemini.WIRE, given)
+    return Route("count", gemini.WIRE, {"totalTokens": 10}) if verb == "countTokens" else UNKNOWN
 
 
 def _asking_vendor(path: str, headers: Message) -> WireProtocol:
@@ -101,7 +82,3 @@ def _asking_vendor(path: str, headers: Message) -> WireProtocol:
     if "x-goog-api-key" in headers or "/v1beta/" in path or "key=" in urlsplit(path).query:
         return gemini.WIRE
     return openai_responses.WIRE
-
-
-def _unquoted(model: str | None) -> str | None:
-    return None if model is None else unquote(model)

@@ -1,14 +1,22 @@
 """The stub model backend: a loopback port that speaks every protocol, and its script and journal."""
 
+import json
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import TracebackType
-from typing import Self
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Self, cast
 
-from turngate_probes.stub_model.handler import BackendListener
-from turngate_probes.stub_model.journal import Egress, Exchange, RequestLog
+from turngate_probes.stub_model.answers import Answer, refuse, respond
+from turngate_probes.stub_model.incoming import BadRequest, Direct, Proxied, read_body, read_target
+from turngate_probes.stub_model.journal import Egress, Exchange, nonces_in
 from turngate_probes.stub_model.replies import ReplyRules, Rule
+
+_DEADLINE = 2.0  # seconds for the threads to end once their connections are closed
 
 
 class StubBackend:
@@ -19,47 +27,241 @@ class StubBackend:
     """
 
     def __init__(self) -> None:
-        self._journal = RequestLog()
-        self._listener: BackendListener | None = None
+        self.rules = ReplyRules()
+        self._lock = threading.Lock()
+        self._exchanges: list[Exchange] = []
+        self._egress: list[Egress] = []
+        self._callbacks: list[Callable[[Exchange], None]] = []
+        self._listener: _Listener | None = None
 
     def __enter__(self) -> Self:
-        self._listener = BackendListener(self._journal, ReplyRules())
+        self._listener = _Listener(self)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, raised: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._serving.close()
+    def __exit__(self, *_: object) -> None:
+        if self._listener:
+            self._listener.close()
 
     @property
     def url(self) -> str:
         """Base of every protocol, without a path; also the proxy that refuses to leave loopback."""
-        return f"http://127.0.0.1:{self._serving.port}"
+        if self._listener is None:
+            raise RuntimeError("the stub backend serves only while its context is entered")
+        return f"http://127.0.0.1:{self._listener.port}"
 
     def script(self, *rules: Rule) -> None:
         """Answer by these rules from now on: the first that fits; without one the model says "ok"."""
-        self._serving.script = ReplyRules(rules)
+        self.rules = ReplyRules(rules)
 
     def exchanges(self) -> tuple[Exchange, ...]:
         """Return every request so far, in order."""
-        return self._journal.exchanges()
+        with self._lock:
+            return tuple(self._exchanges)
 
     def egress(self) -> tuple[Egress, ...]:
         """Return every attempt so far to leave loopback, in order."""
-        return self._journal.egress()
+        with self._lock:
+            return tuple(self._egress)
 
     def on_exchange(self, callback: Callable[[Exchange], None]) -> None:
         """Call `callback` with each exchange from now on, journalled already; the answer waits for it.
 
         It is called on the thread of that request, so several may run at once.
         """
-        self._journal.listen(callback)
+        with self._lock:
+            self._callbacks.append(callback)
+
+    def note(self, entry: Exchange | Egress) -> None:
+        """Journal an entry, then call the callbacks if it is an exchange."""
+        with self._lock:
+            if isinstance(entry, Egress):
+                self._egress.append(entry)
+                return
+            self._exchanges.append(entry)
+            callbacks = tuple(self._callbacks)
+        for callback in callbacks:
+            callback(entry)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """Serves the requests of a connection in turn, each journalled before it is answered."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    wbufsize = -1  # an answer goes out in as few packets as possible
+    raw_requestline: bytes  # the base class keeps it here
 
     @property
-    def _serving(self) -> BackendListener:
-        if self._listener is None:
-            raise RuntimeError("the stub backend serves only while its context is entered")
-        return self._listener
+    def _listener(self) -> "_Listener":
+        return cast("_Listener", self.server)
+
+    def setup(self) -> None:
+        """Let the listener know of the connection, so that it can end it."""
+        super().setup()
+        self._listener.enter(self.connection)
+
+    def finish(self) -> None:
+        """Close the connection."""
+        try:
+            super().finish()
+        finally:
+            self._listener.leave(self.connection)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
+        """Write no access log: the journal is complete."""
+
+    def send_error(self, code: int, message: str | None = None, _explain: str | None = None) -> None:
+        """Journal and refuse what the base class takes for no request, and end the connection."""
+        self.close_connection = True
+        line = self.raw_requestline.decode("latin-1").strip()
+        refusal = message or HTTPStatus(code).phrase
+        self._settle(self._exchange(line, reply=f"refuse {code}"), Answer(code, {"error": {"message": refusal}}))
+
+    def _serve(self) -> None:
+        try:
+            target = read_target(self.command, self.path)
+        except BadRequest as problem:
+            self.send_error(problem.status, problem.message)
+            return
+        match target:
+            case Direct(path):
+                self._answer(path)
+            case Proxied(_, port, path) if target.on_loopback and port == self._listener.port:
+                self._answer_itself(path)
+            case Proxied():
+                self._refuse_passing_on(target)
+
+    do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_CONNECT = _serve  # noqa: N815
+
+    def _answer(self, path: str) -> None:
+        try:
+            body = read_body(self.headers, self.rfile)
+        except BadRequest as problem:
+            self.close_connection = True  # where the next request begins is unknown
+            self._settle(*refuse(self._exchange(path), self.headers, problem.status, problem.message))
+            return
+        self._settle(*respond(self._exchange(path, body), self.headers, self._listener.backend.rules))
+
+    def _answer_itself(self, path: str | None) -> None:
+        """Serve who comes to the backend itself by way of the proxy; a tunnel to it needs no second end."""
+        if path is not None:
+            self._answer(path)
+            return
+        self._listener.backend.note(self._exchange(self.path, protocol="proxy", reply="tunnel"))
+        self.send_response_only(HTTPStatus.OK, "Connection established")
+        self.end_headers()
+        self.close_connection = False
+
+    def _refuse_passing_on(self, target: Proxied) -> None:
+        self.close_connection = True
+        entry: Exchange | Egress = Egress(time.time(), target.host, target.port, self.command)
+        if target.on_loopback:  # wrong, but nothing that leaves the machine
+            entry = self._exchange(self.path, reply="refuse 403")
+        self._settle(entry, Answer(403, {"error": {"message": f"nothing is passed on to {target.host}:{target.port}"}}))
+
+    def _exchange(self, path: str, body: bytes = b"", protocol: str | None = None, reply: str = "") -> Exchange:
+        return Exchange(
+            time.time(),
+            self.command or "",
+            path,
+            protocol,
+            nonces=nonces_in(body),
+            body=body,
+            reply=reply,
+            size=len(body),
+        )
+
+    def _settle(self, entry: Exchange | Egress, answer: Answer | None) -> None:
+        """Journal a request, then answer it."""
+        self._listener.backend.note(entry)
+        if answer is None:
+            self.close_connection = True
+            while self.rfile.read(4096):  # ends with the connection, whichever side closes it
+                pass
+        elif isinstance(answer.body, Sequence):
+            self._send_stream(answer.body, cut=answer.cut)
+        else:
+            self._send_whole(answer.status, json.dumps(answer.body).encode(), cut=answer.cut)
+
+    def _send_whole(self, status: int, body: bytes, *, cut: bool) -> None:
+        self._send_head(status, {"content-type": "application/json", "content-length": str(len(body))})
+        if self.command != "HEAD":
+            self.wfile.write(body[: len(body) // 2] if cut else body)
+        self.close_connection = self.close_connection or cut
+
+    def _send_stream(self, events: Sequence[bytes], *, cut: bool) -> None:
+        # chunked, so that a client can tell a stream that was cut from one that ended
+        self._send_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
+        for event in events[: len(events) // 2] if cut else events:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
+        if not cut:
+            self.wfile.write(b"0\r\n\r\n")
+        self.close_connection = self.close_connection or cut
+
+    def _send_head(self, status: int, headers: dict[str, str]) -> None:
+        self.send_response_only(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        if self.close_connection:
+            self.send_header("connection", "close")
+        self.end_headers()
+
+
+class _Listener(ThreadingHTTPServer):
+    """A loopback port with a thread for each connection, and the backend that they share."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+    def __init__(self, backend: StubBackend) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.backend = backend
+        self.port: int = self.server_address[1]
+        self._open: set[socket.socket] = set()
+        self._closing = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._accept, name=f"stub-model-{self.port}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End accepting, end every connection, and wait for their threads."""
+        with self._changed:
+            self._closing = True
+        with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=_DEADLINE):
+            pass  # wakes the accepting thread, which waits without a timeout and so costs nothing
+        self._thread.join(_DEADLINE)
+        self.server_close()
+        with self._changed:
+            for connection in self._open:
+                _shut(connection)
+            self._changed.wait_for(lambda: not self._open, _DEADLINE)
+
+    def enter(self, connection: socket.socket) -> None:
+        """Take note of a connection; ends it at once if the listener is closing."""
+        with self._changed:
+            self._open.add(connection)
+            if self._closing:
+                _shut(connection)
+
+    def leave(self, connection: socket.socket) -> None:
+        """Forget a connection that is done with."""
+        with self._changed:
+            self._open.discard(connection)
+            self._changed.notify_all()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Keep silent about a client that left; anything else is a bug of ours and is told."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+    def _accept(self) -> None:
+        while not self._closing:
+            self.handle_request()
+
+
+def _shut(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager

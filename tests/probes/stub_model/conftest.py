@@ -74,5 +74,5 @@ def dial(backend: StubBackend) -> Iterator[Dial]:
         return opened[-1]
 
     yield connect
-    for each in opened:
-        each.close()
+    for connection in opened:
+        connection.close()

@@ -47,7 +47,7 @@ def test_text_streamed(backend: StubBackend, client: anthropic.Anthropic, text: 
 def test_events_in_order(client: anthropic.Anthropic) -> None:
     """A stream holds the events of the vendor in the vendor's order."""
     stream = client.messages.create(model="m", max_tokens=9, messages=_HI, stream=True)
-    assert [each.type for each in stream] == [
+    assert [event.type for event in stream] == [
         "message_start",
         "content_block_start",
         "content_block_delta",
@@ -99,8 +99,8 @@ def test_cut(backend: StubBackend, client: anthropic.Anthropic) -> None:
     backend.script(Rule(Cut()))
     kinds = []
     with pytest.raises(Exception, match="incomplete chunked read"):  # noqa: PT012 - the loop is what fails
-        for each in client.messages.create(model="m", max_tokens=9, messages=_HI, stream=True):
-            kinds.append(each.type)  # noqa: PERF401 - what came before the failure counts
+        for event in client.messages.create(model="m", max_tokens=9, messages=_HI, stream=True):
+            kinds.append(event.type)  # noqa: PERF401 - what came before the failure counts
     assert kinds[-1] == "content_block_delta"
 
 
@@ -108,7 +108,7 @@ def test_count_tokens(backend: StubBackend, client: anthropic.Anthropic) -> None
     """Tokens are counted, whatever the script says, and journalled apart from the turns."""
     backend.script(Rule(Refuse(500)))
     assert client.messages.count_tokens(model="m", messages=_HI).input_tokens > 0
-    assert [each.protocol for each in backend.exchanges()] == ["anthropic.count"]
+    assert [exchange.protocol for exchange in backend.exchanges()] == ["anthropic.count"]
 
 
 def test_what_is_read() -> None:

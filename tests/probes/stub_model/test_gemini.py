@@ -39,8 +39,8 @@ def test_text_streamed(backend: StubBackend, client: genai.Client, text: str) ->
     """The chunks put together are the scripted text, and the last says why it ended."""
     backend.script(Rule(Text(text)))
     chunks = list(client.models.generate_content_stream(model="m", contents="hi"))
-    assert "".join(each.text or "" for each in chunks) == text
-    reasons = [each.candidates[0].finish_reason for each in chunks if each.candidates]
+    assert "".join(chunk.text or "" for chunk in chunks) == text
+    reasons = [chunk.candidates[0].finish_reason for chunk in chunks if chunk.candidates]
     assert reasons[-1] == types.FinishReason.STOP
     assert set(reasons[:-1]) == {None}
 
@@ -50,8 +50,8 @@ def test_tool_call(backend: StubBackend, client: genai.Client) -> None:
     backend.script(Rule(ToolCall("look", {"at": 1})))
     whole = client.models.generate_content(model="m", contents="hi")
     stream = client.models.generate_content_stream(model="m", contents="hi")
-    calls = [call for each in (whole, *stream) for call in each.function_calls or ()]
-    assert [(each.name, each.args) for each in calls] == [("look", {"at": 1})] * 2
+    calls = [call for answer in (whole, *stream) for call in answer.function_calls or ()]
+    assert [(call.name, call.args) for call in calls] == [("look", {"at": 1})] * 2
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_cut(backend: StubBackend, client: genai.Client) -> None:
     backend.script(Rule(Cut()))
     seen = []
     with pytest.raises(Exception, match="incomplete chunked read"):  # noqa: PT012 - the loop is what fails
-        for each in client.models.generate_content_stream(model="m", contents="hi"):
-            seen.append(each.text)  # noqa: PERF401 - what came before the failure counts
+        for chunk in client.models.generate_content_stream(model="m", contents="hi"):
+            seen.append(chunk.text)  # noqa: PERF401 - what came before the failure counts
     assert seen
     assert all(seen)
 
@@ -85,7 +85,7 @@ def test_count_tokens(backend: StubBackend, client: genai.Client) -> None:
     """Tokens are counted, whatever the script says, and journalled apart from the turns."""
     backend.script(Rule(Refuse(500)))
     assert (client.models.count_tokens(model="m", contents="hi").total_tokens or 0) > 0
-    assert [each.protocol for each in backend.exchanges()] == ["gemini.count"]
+    assert [exchange.protocol for exchange in backend.exchanges()] == ["gemini.count"]
 
 
 def test_model_in_the_path(backend: StubBackend, client: genai.Client) -> None:

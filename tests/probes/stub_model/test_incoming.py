@@ -51,7 +51,7 @@ def test_none() -> None:
 @given(chunks=st.lists(st.binary(min_size=1, max_size=300)))
 def test_chunked(chunks: list[bytes]) -> None:
     """Chunks are put together, with extensions and trailers read over."""
-    sent = b"".join(b"%X;a=b\r\n%b\r\n" % (len(each), each) for each in chunks)
+    sent = b"".join(b"%X;a=b\r\n%b\r\n" % (len(chunk), chunk) for chunk in chunks)
     stream = io.BytesIO(sent + b"0\r\nTrailer: x\r\n\r\nnext")
     assert read_body(_headers(transfer_encoding="chunked"), stream) == b"".join(chunks)
     assert stream.read() == b"next"

@@ -19,7 +19,7 @@ def test_new_nonce() -> None:
     """A nonce is what NONCE matches, and no two are the same."""
     made = {new_nonce() for _ in range(100)}
     assert len(made) == 100
-    assert all(NONCE.fullmatch(each) for each in made)
+    assert all(NONCE.fullmatch(nonce) for nonce in made)
 
 
 @given(nonces=st.lists(_NONCES, unique=True, max_size=5), between=st.sampled_from(["\n", "é", '"', " ", "z"]))
@@ -71,7 +71,7 @@ def test_on_exchange(backend: StubBackend, ask: Callable[..., Any]) -> None:
     """The callback gets an exchange once it stands in the journal and before it is answered."""
     seen: list[tuple[bool, bool]] = []
     answered = threading.Event()
-    backend.on_exchange(lambda each: seen.append((each in backend.exchanges(), answered.is_set())))
+    backend.on_exchange(lambda exchange: seen.append((exchange in backend.exchanges(), answered.is_set())))
     ask("GET", "/v1/models")
     answered.set()
     assert seen == [(True, False)]
@@ -82,7 +82,7 @@ def test_order(backend: StubBackend, ask: Callable[..., Any]) -> None:
     paths = [f"/v1/models/{number}" for number in range(5)]
     for path in paths:
         ask("GET", path)
-    assert [each.path for each in backend.exchanges()] == paths
+    assert [exchange.path for exchange in backend.exchanges()] == paths
 
 
 def test_readable_afterwards() -> None:

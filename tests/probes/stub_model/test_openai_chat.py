@@ -39,9 +39,9 @@ def test_text_streamed(backend: StubBackend, client: openai.OpenAI, text: str) -
     """The chunks put together are the scripted text, and the last says why it ended."""
     backend.script(Rule(Text(text)))
     chunks = list(client.chat.completions.create(model="m", messages=_HI, stream=True))
-    assert "".join(each.choices[0].delta.content or "" for each in chunks) == text
-    assert [each.choices[0].finish_reason for each in chunks][-1] == "stop"
-    assert all(each.usage is None for each in chunks)
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == text
+    assert [chunk.choices[0].finish_reason for chunk in chunks][-1] == "stop"
+    assert all(chunk.usage is None for chunk in chunks)
 
 
 @pytest.mark.parametrize("asked", [True, False])
@@ -96,10 +96,10 @@ def test_cut(backend: StubBackend, client: openai.OpenAI) -> None:
     backend.script(Rule(Cut()))
     chunks = []
     with pytest.raises(openai.APIConnectionError):  # noqa: PT012 - the loop is what fails
-        for each in client.chat.completions.create(model="m", messages=_HI, stream=True):
-            chunks.append(each.choices[0])  # noqa: PERF401 - what came before the failure counts
-    assert any(each.delta.content for each in chunks)
-    assert all(each.finish_reason is None for each in chunks)
+        for chunk in client.chat.completions.create(model="m", messages=_HI, stream=True):
+            chunks.append(chunk.choices[0])  # noqa: PERF401 - what came before the failure counts
+    assert any(choice.delta.content for choice in chunks)
+    assert all(choice.finish_reason is None for choice in chunks)
 
 
 def test_what_is_read() -> None:

@@ -37,14 +37,14 @@ def test_text_streamed(backend: StubBackend, client: openai.OpenAI, text: str) -
     with client.responses.stream(model="m", input="hi") as stream:
         events = list(stream)
         final = stream.get_final_response()
-    deltas = [each.delta for each in events if each.type == "response.output_text.delta"]
+    deltas = [event.delta for event in events if event.type == "response.output_text.delta"]
     assert ("".join(deltas), final.output_text) == (text, text)
-    assert [each.sequence_number for each in events] == list(range(len(events)))
+    assert [event.sequence_number for event in events] == list(range(len(events)))
 
 
 def test_events_in_order(client: openai.OpenAI) -> None:
     """A stream holds the events of the vendor in the vendor's order."""
-    kinds = [each.type for each in client.responses.create(model="m", input="hi", stream=True)]
+    kinds = [event.type for event in client.responses.create(model="m", input="hi", stream=True)]
     assert kinds == [
         "response.created",
         "response.in_progress",
@@ -71,9 +71,9 @@ def test_tool_call_streamed(backend: StubBackend, client: openai.OpenAI) -> None
     """A streamed tool call has its arguments in its events and in the completed response."""
     backend.script(Rule(ToolCall("look", {"at": 1})))
     with client.responses.stream(model="m", input="hi") as stream:
-        done = [each for each in stream if each.type == "response.function_call_arguments.done"]
+        done = [event for event in stream if event.type == "response.function_call_arguments.done"]
         (item,) = stream.get_final_response().output
-    assert [each.arguments for each in done] == ['{"at": 1}']
+    assert [event.arguments for event in done] == ['{"at": 1}']
     assert isinstance(item, openai.types.responses.ResponseFunctionToolCall)
     assert (item.name, item.arguments, item.status) == ("look", '{"at": 1}', "completed")
 
@@ -101,8 +101,8 @@ def test_cut(backend: StubBackend, client: openai.OpenAI) -> None:
     backend.script(Rule(Cut()))
     kinds = []
     with pytest.raises(openai.APIConnectionError):  # noqa: PT012 - the loop is what fails
-        for each in client.responses.create(model="m", input="hi", stream=True):
-            kinds.append(each.type)  # noqa: PERF401 - what came before the failure counts
+        for event in client.responses.create(model="m", input="hi", stream=True):
+            kinds.append(event.type)  # noqa: PERF401 - what came before the failure counts
     assert kinds[-1] == "response.output_text.delta"
 
 

@@ -26,7 +26,7 @@ _VALUES = st.recursive(
 def test_any_document_is_read(wire: WireProtocol, document: dict[str, Any]) -> None:
     """No document, however odd, makes reading fail or yields anything but texts."""
     prompted = wire.read(document)
-    assert all(isinstance(each, str) for each in prompted.user_texts + prompted.tools)
+    assert all(isinstance(text, str) for text in prompted.user_texts + prompted.tools)
 
 
 @pytest.mark.parametrize("wire", _WIRES, ids=lambda wire: wire.name)

@@ -37,7 +37,7 @@ def test_contains(document: dict[str, object], *, fits: bool) -> None:
 def test_after_tool_result() -> None:
     """A rule may be for requests with a fresh tool result, for those without, or for both."""
     script = ReplyRules([Rule(Text("after"), after_tool_result=True), Rule(Text("before"), after_tool_result=False)])
-    assert [script.choose({}, each) for each in (_PLAIN, _RESULT)] == [Text("before"), Text("after")]
+    assert [script.choose({}, prompted) for prompted in (_PLAIN, _RESULT)] == [Text("before"), Text("after")]
     assert Rule(Hang()).fits({}, _PLAIN)
     assert Rule(Hang()).fits({}, _RESULT)
 
@@ -46,7 +46,7 @@ def test_times() -> None:
     """A rule used up lets the next one answer; a request that it does not fit uses nothing up."""
     script = ReplyRules([Rule(Text("a"), contains="x", times=2), Rule(Text("b"))])
     asked = ["x", "y", "x", "x"]
-    assert [script.choose({"p": each}, _PLAIN) for each in asked] == [
+    assert [script.choose({"p": text}, _PLAIN) for text in asked] == [
         Text("a"),
         Text("b"),
         Text("a"),

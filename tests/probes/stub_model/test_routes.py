@@ -1,11 +1,12 @@
 """Which path is whose."""
 
 from email.message import Message
+from typing import Literal
 
 import pytest
 
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
-from turngate_probes.stub_model.routes import Generate, Models, Route, TokenCount, Unknown, Upgrade, find
+from turngate_probes.stub_model.routes import UNKNOWN, Route, find
 
 
 def _headers(**values: str) -> Message:
@@ -15,22 +16,22 @@ def _headers(**values: str) -> Message:
     return message
 
 
-def _gemini(stream: bool) -> Generate:  # noqa: FBT001 - reads well where it is used
-    return Generate(gemini.WIRE, {"model": "gemini-2.5-pro", "stream": stream})
+def _gemini(stream: bool) -> Route:  # noqa: FBT001 - reads well where it is used
+    return Route("generate", gemini.WIRE, {"model": "gemini-2.5-pro", "stream": stream})
 
 
 @pytest.mark.parametrize("prefix", ["", "/v1", "/v1/v1", "/v1beta", "/v1alpha", "//v1/"])
 @pytest.mark.parametrize(
     "path, expected",
     [
-        ("/responses", Generate(openai_responses.WIRE)),
-        ("/responses/", Generate(openai_responses.WIRE)),
-        ("/chat/completions?a=b", Generate(openai_chat.WIRE)),
-        ("/messages?beta=true", Generate(anthropic.WIRE)),
-        ("/messages/count_tokens", TokenCount(anthropic.WIRE, "input_tokens")),
+        ("/responses", Route("generate", openai_responses.WIRE)),
+        ("/responses/", Route("generate", openai_responses.WIRE)),
+        ("/chat/completions?a=b", Route("generate", openai_chat.WIRE)),
+        ("/messages?beta=true", Route("generate", anthropic.WIRE)),
+        ("/messages/count_tokens", Route("count", anthropic.WIRE, {"input_tokens": 10})),
         ("/models/gemini-2.5-pro:generateContent", _gemini(stream=False)),
         ("/models/gemini-2.5-pro:streamGenerateContent?alt=sse", _gemini(stream=True)),
-        ("/models/gemini-2.5-pro:countTokens", TokenCount(gemini.WIRE, "totalTokens")),
+        ("/models/gemini-2.5-pro:countTokens", Route("count", gemini.WIRE, {"totalTokens": 10})),
     ],
 )
 def test_known(prefix: str, path: str, expected: Route) -> None:
@@ -58,25 +59,34 @@ def test_known(prefix: str, path: str, expected: Route) -> None:
 )
 def test_unknown(method: str, path: str) -> None:
     """Another version, verb, method or prefix is something new."""
-    assert find(method, path, _headers()) == Unknown()
+    assert find(method, path, _headers()) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "asks, protocol", [("generate", "gemini"), ("upgrade", "gemini"), ("count", "gemini.count"), ("models", "models")]
+)
+def test_protocol(asks: Literal["generate", "upgrade", "count", "models"], protocol: str) -> None:
+    """The journal tells what was asked for by the name of the protocol, and knows none of an unknown path."""
+    assert Route(asks, gemini.WIRE).protocol == protocol
+    assert UNKNOWN.protocol is None
 
 
 def test_websocket() -> None:
     """An upgrade is told from a plain GET."""
-    assert find("GET", "/v1/responses", _headers(upgrade="WebSocket")) == Upgrade(openai_responses.WIRE)
+    assert find("GET", "/v1/responses", _headers(upgrade="WebSocket")) == Route("upgrade", openai_responses.WIRE)
 
 
 @pytest.mark.parametrize(
     "path, headers, expected",
     [
-        ("/v1/models?client_version=1", {}, Models(openai_responses.WIRE, None)),
-        ("/models/org%2Fm", {}, Models(openai_responses.WIRE, "org/m")),
-        ("/v1/models", {"anthropic_version": "2023-06-01"}, Models(anthropic.WIRE, None)),
-        ("/v1/models", {"x_goog_api_key": "x"}, Models(gemini.WIRE, None)),
-        ("/v1/models?key=x", {}, Models(gemini.WIRE, None)),
-        ("/v1beta/models/m", {}, Models(gemini.WIRE, "m")),
+        ("/v1/models?client_version=1", {}, Route("models", openai_responses.WIRE)),
+        ("/models/org%2Fm", {}, Route("models", openai_responses.WIRE, model="org/m")),
+        ("/v1/models", {"anthropic_version": "2023-06-01"}, Route("models", anthropic.WIRE)),
+        ("/v1/models", {"x_goog_api_key": "x"}, Route("models", gemini.WIRE)),
+        ("/v1/models?key=x", {}, Route("models", gemini.WIRE)),
+        ("/v1beta/models/m", {}, Route("models", gemini.WIRE, model="m")),
     ],
 )
-def test_models(path: str, headers: dict[str, str], expected: Models) -> None:
+def test_models(path: str, headers: dict[str, str], expected: Route) -> None:
     """Who asks for models is told by the version and the headers."""
     assert find("GET", path, _headers(**headers)) == expected

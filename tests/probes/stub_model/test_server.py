@@ -1,4 +1,4 @@
-"""The backend at work: scripts, faults and shutdown."""
+"""The backend at work: scripts, faults and shutdown, and as the proxy of a probed CLI that leaves loopback never."""
 
 import http.client
 import socket
@@ -28,6 +28,12 @@ def _everything(connection: socket.socket) -> bytes:
     return received
 
 
+def _answer(connection: socket.socket, sent: str) -> bytes:
+    """Send a request, and read until the other side has closed."""
+    connection.sendall(sent.encode())
+    return _everything(connection)
+
+
 def _post(path: str, body: bytes) -> bytes:
     return b"POST %b HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%b" % (path.encode(), len(body), body)
 
@@ -47,7 +53,7 @@ def test_tool_then_text(backend: StubBackend, ask: Callable[..., Any]) -> None:
     ask("POST", "/v1/chat/completions", {"messages": messages})
     later = [*messages, {"role": "assistant"}, {"role": "tool", "content": "x"}]
     ask("POST", "/v1/chat/completions", {"messages": later})
-    assert [each.reply for each in backend.exchanges()] == ["tool_call bash", "text"]
+    assert [exchange.reply for exchange in backend.exchanges()] == ["tool_call bash", "text"]
 
 
 def test_script_is_replaced(backend: StubBackend, ask: Callable[..., Any]) -> None:
@@ -91,7 +97,7 @@ def test_head(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
     connection.sendall(b"HEAD / HTTP/1.1\r\nConnection: close\r\n\r\n")
     received = _everything(connection)
     assert (received[:12], received[-4:]) == (b"HTTP/1.1 404", b"\r\n\r\n")
-    assert [each.method for each in backend.exchanges()] == ["HEAD"]
+    assert [exchange.method for exchange in backend.exchanges()] == ["HEAD"]
 
 
 def test_websocket_refused(backend: StubBackend, ask: Callable[..., Any]) -> None:
@@ -185,9 +191,9 @@ def test_nothing_left_running(dial: Callable[[], socket.socket]) -> None:
         assert idle.recv(12) == b"HTTP/1.1 200"
     assert _everything(idle).endswith(b"}")
     idle.close()
-    for each in set(threading.enumerate()) - before:
-        each.join(5)
-    assert not [each for each in set(threading.enumerate()) - before if each.is_alive()]
+    for thread in set(threading.enumerate()) - before:
+        thread.join(5)
+    assert not [thread for thread in set(threading.enumerate()) - before if thread.is_alive()]
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection((address.hostname, address.port), timeout=20)
 
@@ -197,13 +203,13 @@ def test_many_at_once() -> None:
     with StubBackend() as first, StubBackend() as second:
         first.script(Rule(Refuse(401)))
         statuses = []
-        for each in (first, second):
-            connection = http.client.HTTPConnection(urlsplit(each.url).netloc, timeout=20)
+        for backend in (first, second):
+            connection = http.client.HTTPConnection(urlsplit(backend.url).netloc, timeout=20)
             connection.request("POST", "/v1/responses", body=b"{}")
             statuses.append(connection.getresponse().status)
             connection.close()
     assert statuses == [401, 200]
-    assert [len(each.exchanges()) for each in (first, second)] == [1, 1]
+    assert [len(backend.exchanges()) for backend in (first, second)] == [1, 1]
 
 
 def test_too_long(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
@@ -213,7 +219,7 @@ def test_too_long(backend: StubBackend, dial: Callable[[], socket.socket]) -> No
     received = _everything(connection)
     assert received.startswith(b"HTTP/1.1 413")
     assert b"request_too_large" in received
-    assert [(each.protocol, each.reply) for each in backend.exchanges()] == [("anthropic", "refuse 413")]
+    assert [(exchange.protocol, exchange.reply) for exchange in backend.exchanges()] == [("anthropic", "refuse 413")]
 
 
 @pytest.mark.parametrize("sent", [b"\x16\x03\x01 hello\r\n", b"FETCH /x HTTP/1.1\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"])
@@ -225,6 +231,66 @@ def test_no_request(backend: StubBackend, dial: Callable[[], socket.socket], sen
     (exchange,) = backend.exchanges()
     assert exchange.protocol is None
     assert exchange.path == sent.decode("latin-1").strip()
+
+
+@pytest.mark.parametrize(
+    "line, expected",
+    [
+        ("CONNECT example.com:443", ("CONNECT", "example.com", 443)),
+        ("CONNECT 10.1.2.3:8443", ("CONNECT", "10.1.2.3", 8443)),
+        ("GET http://example.com/v1/models", ("GET", "example.com", 80)),
+        ("POST http://example.com:81/v1/responses", ("POST", "example.com", 81)),
+    ],
+)
+def test_egress(
+    backend: StubBackend, dial: Callable[[], socket.socket], line: str, expected: tuple[str, str, int]
+) -> None:
+    """A tunnel or request to another machine is refused, told as egress and not as an exchange."""
+    before = time.time()
+    assert _answer(dial(), f"{line} HTTP/1.1\r\nHost: x\r\n\r\n").startswith(b"HTTP/1.1 403")
+    (attempt,) = backend.egress()
+    assert (attempt.method, attempt.host, attempt.port) == expected
+    assert before <= attempt.at <= time.time()
+    assert backend.exchanges() == ()
+
+
+def test_request_to_itself(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
+    """A request that comes to the backend by way of itself is answered as any other."""
+    sent = f"GET {backend.url}/v1/models?a=b HTTP/1.1\r\nConnection: close\r\n\r\n"
+    assert _answer(dial(), sent).startswith(b"HTTP/1.1 200")
+    (exchange,) = backend.exchanges()
+    assert (exchange.path, exchange.protocol) == ("/v1/models?a=b", "models")
+    assert backend.egress() == ()
+
+
+def test_tunnel_to_itself(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
+    """A tunnel that leads back to the backend is one, and what comes through it is answered."""
+    port = urlsplit(backend.url).port
+    tunnel = f"CONNECT localhost:{port} HTTP/1.1\r\nConnection: close\r\n\r\n"
+    inner = "GET /v1/models HTTP/1.1\r\nConnection: close\r\n\r\n"
+    first, _, second = _answer(dial(), tunnel + inner).partition(b"\r\n\r\n")
+    assert first.startswith(b"HTTP/1.1 200")
+    assert second.startswith(b"HTTP/1.1 200")
+    assert [(exchange.protocol, exchange.reply) for exchange in backend.exchanges()] == [
+        ("proxy", "tunnel"),
+        ("models", "models"),
+    ]
+    assert backend.egress() == ()
+
+
+@pytest.mark.parametrize("line", ["CONNECT 127.0.0.1:1", "GET http://localhost:1/x"])
+def test_other_port_of_loopback(backend: StubBackend, dial: Callable[[], socket.socket], line: str) -> None:
+    """Another port of this machine is refused, but it is no egress; the journal has it as unknown."""
+    assert _answer(dial(), f"{line} HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 403")
+    assert backend.egress() == ()
+    (exchange,) = backend.exchanges()
+    assert (exchange.path, exchange.protocol) == (line.split()[1], None)
+
+
+def test_tunnel_to_nowhere(backend: StubBackend, dial: Callable[[], socket.socket]) -> None:
+    """A tunnel without a host and a port is a bad request, and journalled."""
+    assert _answer(dial(), "CONNECT nowhere:port HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 400")
+    assert [exchange.reply for exchange in backend.exchanges()] == ["refuse 400"]
 
 
 def test_only_in_its_context() -> None:

@@ -1,0 +1,93 @@
+"""Requests and what they are answered, among them lists of models as each vendor's own SDK sees them."""
+
+from __future__ import annotations
+
+from email.message import Message
+from typing import TYPE_CHECKING
+
+import pytest
+
+from turngate_probes.stub_model import Cut, Exchange, Hang, Refuse, Reply, Rule, StubBackend, Text, ToolCall
+from turngate_probes.stub_model.answers import Answer, respond
+from turngate_probes.stub_model.replies import ReplyRules
+
+if TYPE_CHECKING:
+    import anthropic
+    import openai
+    from google import genai
+    from google.genai import types
+else:
+    from tests.probes.stub_model.sdks import anthropic, genai, openai, types
+
+
+@pytest.fixture(autouse=True)
+def _scripted(backend: StubBackend) -> None:
+    """Refuse every request to a model: lists are no such request."""
+    backend.script(Rule(Refuse(500)))
+
+
+def test_openai(backend: StubBackend) -> None:
+    """The OpenAI SDK lists a model and retrieves one by name."""
+    with openai.OpenAI(api_key="x", base_url=f"{backend.url}/v1", max_retries=0) as client:
+        assert [model.id for model in client.models.list()] == ["stub"]
+        assert client.models.retrieve("other").id == "other"
+    assert [(exchange.protocol, exchange.model) for exchange in backend.exchanges()] == [
+        ("models", None),
+        ("models", "other"),
+    ]
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta"])
+def test_gemini(backend: StubBackend, version: str) -> None:
+    """The Gemini SDK lists a model and retrieves one by name."""
+    options = types.HttpOptions(base_url=backend.url, api_version=version)
+    with genai.Client(api_key="x", http_options=options) as client:
+        assert [model.name for model in client.models.list()] == ["models/stub"]
+        assert client.models.get(model="other").name == "models/other"
+
+
+def test_anthropic(backend: StubBackend) -> None:
+    """The Anthropic SDK lists a model and retrieves one by name."""
+    with anthropic.Anthropic(api_key="x", base_url=backend.url, max_retries=0) as client:
+        assert [model.id for model in client.models.list()] == ["stub"]
+        assert client.models.retrieve("other").id == "other"
+
+
+def _respond(reply: Reply, body: bytes = b'{"model": "m", "messages": []}') -> tuple[Exchange, Answer | None]:
+    return respond(Exchange(1.0, "POST", "/v1/messages", body=body), Message(), ReplyRules([Rule(reply)]))
+
+
+@pytest.mark.parametrize(
+    "reply, label",
+    [(Text("hi"), "text"), (ToolCall("look", {}), "tool_call look"), (Refuse(429), "refuse 429"), (Cut(), "cut")],
+)
+def test_replies(reply: Reply, label: str) -> None:
+    """A reply is journalled by its name, with model and protocol, and gives the answer its status."""
+    request, answer = _respond(reply)
+    assert (request.reply, request.model, request.protocol) == (label, "m", "anthropic")
+    assert answer
+    assert (answer.status, answer.cut) == (429 if label == "refuse 429" else 200, label == "cut")
+
+
+def test_silence() -> None:
+    """A reply that hangs has no answer, and is journalled."""
+    request, answer = _respond(Hang())
+    assert (request.reply, answer) == ("hang", None)
+
+
+def test_stream() -> None:
+    """A streamed request gets events in place of a document."""
+    _, answer = _respond(Text("hi"), b'{"stream": true}')
+    assert answer
+    assert isinstance(answer.body, list)
+    assert answer.body[0].startswith(b"event: message_start\n")
+
+
+def test_a_body_that_can_not_be_read() -> None:
+    """What is no JSON object is refused in the vendor's shape before the script is asked."""
+    for body, problem in ((b"{", "not JSON"), (b"[]", "not a JSON object")):
+        request, answer = _respond(Hang(), body)
+        assert answer
+        assert isinstance(answer.body, dict)
+        assert (request.reply, answer.status, answer.body["type"]) == ("refuse 400", 400, "error")
+        assert problem in answer.body["error"]["message"]
