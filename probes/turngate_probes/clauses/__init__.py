@@ -87,6 +87,6 @@ def _not_seen(
     if named:
         return structs.replace(named, detail=f"{obstacle.text}; {named.detail}")
     if obstacle.by_engine:
-        evidence = [name for name in (*seen.calls, *seen.turns) if name.partition("/")[0] in check.cases]
+        evidence = [item.name for item in (*seen.calls.values(), *seen.turns.values()) if item.case in check.cases]
         return judged(clause, Finding(ok=False, detail=obstacle.text, evidence=tuple(evidence[-SHOWN:])), seen.contract)
     return ClauseResult.of(clause, Result.NOT_RUN, obstacle.text, reason=obstacle.reason)

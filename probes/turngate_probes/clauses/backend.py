@@ -13,12 +13,10 @@ def failure_told(seen: Observations) -> Finding:
 
     Symptoms are `hang-…`, `success-…` and, where an event told of the error, `exit-0-…`.
     """
-    turns = [seen.turns[f"{case}/first"] for case in FAILING if f"{case}/first" in seen.turns]
-    if not turns:
-        seen.turn(f"{FAILING[0]}/first")
-    missing = [case for case in FAILING if f"{case}/first" not in seen.turns]
-    if missing and all(turn.requests is not None for turn in turns):
-        seen.turn(f"{missing[0]}/first")
+    names = [f"{case}/first" for case in FAILING]
+    turns = [seen.turns[name] for name in names if name in seen.turns]
+    if all(turn.requests is not None for turn in turns):  # recordings may lack some
+        turns = [seen.turn(name) for name in names]
     symptoms = {turn.name: symptom for turn in turns if (symptom := _symptom(turn))}
     told = "; ".join(f"{_kind(turn)}: {how_it_ended(turn)}" for turn in turns)
     return Finding(not symptoms, told, tuple(symptoms.values()), tuple(turn.name for turn in turns))
@@ -35,4 +33,4 @@ def _symptom(turn: Turn) -> str | None:
 
 
 def _kind(turn: Turn) -> str:
-    return turn.name.partition("/")[0].removeprefix("backend-")
+    return turn.case.removeprefix("backend-")

@@ -1,7 +1,7 @@
 """Checks of one release in the place of another, on the same home: what open sessions become."""
 
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
+from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, went_well
 from turngate_probes.harness.observations import Observations, Turn
 
 CASE = "crossing"
@@ -30,13 +30,11 @@ def rollback_touched(seen: Observations) -> Finding:
 
 
 def _carried(first: Turn, turn: Turn, *more: Turn) -> Finding:
-    """Return whether the turn went well, under the first one's session id, and was sent all that came before."""
-    if turn.hung:
-        return failed(how_it_ended(turn), turn, symptom="hang")
-    if not went_well(turn):
-        return failed(how_it_ended(turn), turn, symptom="refused")
-    if not turn.carries(first, *more):
-        return failed("what was said before is not sent to the model, with exit code 0", turn, symptom="fresh-session")
-    if turn.session != turn.resumed:
-        return failed(f"asked for {turn.resumed}, came back as {turn.session}", turn, symptom="new-handle")
+    """Check that the turn went well, under the first one's session id, and was sent all that came before."""
+    fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
+    fail_if(not went_well(turn), how_it_ended(turn), turn, symptom="refused")
+    lost = "what was said before is not sent to the model, with exit code 0"
+    fail_if(not turn.carries(first, *more), lost, turn, symptom="fresh-session")
+    another = f"asked for {turn.resumed}, came back as {turn.session}"
+    fail_if(turn.session != turn.resumed, another, turn, symptom="new-handle")
     return passed(f"{', '.join(sorted(past.nonce for past in (first, *more)))} sent again", first, *more, turn)

@@ -3,8 +3,8 @@
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
 from turngate.process import EXIT_LIMIT, Ended
-from turngate_probes.clauses.registry import check, failed, passed
-from turngate_probes.harness.observations import NotSeenError, Observations, unknown_requests
+from turngate_probes.clauses.registry import check, fail_if, passed
+from turngate_probes.harness.observations import NotSeenError, Observations, Turn, unknown_requests
 
 # the probe adds this name when every case has ended and it has looked at the executable again
 EVERYTHING = "everything"
@@ -19,12 +19,9 @@ def clean_exit(seen: Observations) -> Finding:
     if not watched:
         seen.turn("main/first")
     for turn in watched:
-        if turn.ended is Ended.LINGERED:
-            detail = f"still running {turn.exit_seconds or EXIT_LIMIT:.0f} s after its terminal event, and ended then"
-            return failed(detail, turn, symptom="lingers")
-        if turn.leftovers:
-            left = ", ".join(" ".join(process.argv)[:120] or str(process.pid) for process in turn.leftovers)
-            return failed(f"left running: {left}", turn, symptom="left-running")
+        late = f"still running {turn.exit_seconds or EXIT_LIMIT:.0f} s after its terminal event, and ended then"
+        fail_if(turn.ended is Ended.LINGERED, late, turn, symptom="lingers")
+        fail_if(turn.leftovers, f"left running: {left_running(turn)}", turn, symptom="left-running")
     if any(turn.exit_seconds is None for turn in watched):
         what = "recordings do not show how long the engine stayed after its terminal event"
         raise NotSeenError(what, Reason.NO_RECORDING)
@@ -37,7 +34,8 @@ def executable_unchanged(seen: Observations) -> Finding:
     """The executable and what is installed with it were the same afterwards."""
     if seen.changed is None:
         raise seen.unseen("the executable")
-    return failed(seen.changed) if seen.changed else passed("same files before and after")
+    fail_if(seen.changed, seen.changed)
+    return passed("same files before and after")
 
 
 @check("network.loopback-only", EVERYTHING)
@@ -49,9 +47,13 @@ def loopback_only(seen: Observations) -> Finding:
     asked = unknown_requests(r for t in seen.turns.values() for r in t.requests or ())
     # some are made outside of a turn: for the version, or once the engine's process has ended
     paths = sorted(asked | seen.unknown)
-    if strange or paths:
-        said = [f"tried to reach {', '.join(strange)}"] if strange else []
-        said += [f"asked the backend for {', '.join(paths[:5])}"] if paths else []
-        return failed("; ".join(said))
+    wrong = [f"tried to reach {', '.join(strange)}"] if strange else []
+    wrong += [f"asked the backend for {', '.join(paths[:5])}"] if paths else []
+    fail_if(wrong, "; ".join(wrong))
     listed = ", ".join(sorted(seen.hosts))
     return passed("the model backend alone" + (f", and as listed {listed}" if listed else ""))
+
+
+def left_running(turn: Turn) -> str:
+    """List what a turn left running."""
+    return ", ".join(" ".join(process.argv)[:120] or str(process.pid) for process in turn.leftovers)

@@ -1,7 +1,7 @@
 """Checks of what travels to the engine: options, prompts, standard input."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.launch import ApprovalSign
@@ -10,9 +10,11 @@ from turngate.contract.verdict import Finding
 from turngate.model import Mode, Outcome
 from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.clauses.registry import SkippedError, check, failed, how_it_ended, passed, went_well
+from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, went_well
 from turngate_probes.harness.observations import Observations, Turn
 from turngate_probes.stub_model import Exchange
+
+_MAX_SHOWN = 100
 
 
 @check("interactive.no-auto-flags", EVERYTHING)
@@ -20,13 +22,10 @@ def no_auto_flags(seen: Observations) -> Finding:
     """No interactive turn held an auto-approve flag in its argv or the sign of one in its requests; it was answered."""
     turns = [turn for turn in seen.turns.values() if turn.mode is Mode.INTERACTIVE]
     for turn in turns:
-        if flags := auto_flags_in(turn.own_arguments, seen.contract):
-            return failed(f"an interactive turn was passed {', '.join(flags)}", turn)
-        if shown := acts_unasked(turn, seen.contract):
-            return failed(f"an interactive turn acts without asking: its request shows {shown}", turn)
+        check_asks(turn, turn.own_arguments, seen.contract)
     first = seen.turn("main/first")
-    if not went_well(first) or first.reading.final_text is None:
-        return failed(f"without auto-approve flags it gives no answer ({how_it_ended(first)})", first)
+    unanswered = not went_well(first) or first.reading.final_text is None
+    fail_if(unanswered, f"without auto-approve flags it gives no answer ({how_it_ended(first)})", first)
     return passed(f"{len(turns)} interactive turns", first)
 
 
@@ -35,12 +34,11 @@ def auto_flags_accepted(seen: Observations) -> Finding:
     """In mode auto both turns ran, with the flags that the contract names, and the requests show their effect."""
     # one by one, since a first turn that failed may be why there is no second
     for turn in map(seen.turn, ("auto/first", "auto/again")):
-        if not went_well(turn) or (turn.requests is not None and not turn.sent()):
-            return failed(how_it_ended(turn), turn)
-        if acts_unasked(turn, seen.contract) == "":
-            return failed("the flags were accepted, but the request shows that they changed nothing", turn)
-    turn = seen.turn("auto/again")
-    return passed("accepted: " + " ".join(seen.contract.launch.auto), seen.turn("auto/first"), turn)
+        fail_if(not went_well(turn) or (turn.requests is not None and not turn.sent()), how_it_ended(turn), turn)
+        unchanged = "the flags were accepted, but the request shows that they changed nothing"
+        fail_if(acts_unasked(turn, seen.contract) == "", unchanged, turn)
+    accepted = "accepted: " + " ".join(seen.contract.launch.auto)
+    return passed(accepted, seen.turn("auto/first"), seen.turn("auto/again"))
 
 
 @check("prompt.not-a-flag", "flag-prompts", blames=RESUMABLE)
@@ -48,8 +46,7 @@ def not_a_flag(seen: Observations) -> Finding:
     """Prompts spelled like flags were sent to the model word for word."""
     turns = []
     for turn in map(seen.turn, ("flag-prompts/first", "flag-prompts/again")):
-        if not _arrived(turn):
-            return failed(f"the prompt {turn.prompt} never reached the model ({how_it_ended(turn)})", turn)
+        fail_if(not _arrived(turn), f"the prompt {turn.prompt} never reached the model ({how_it_ended(turn)})", turn)
         turns.append(turn)
     return passed(f"sent: {', '.join(turn.prompt for turn in turns)}", *turns)
 
@@ -58,13 +55,10 @@ def not_a_flag(seen: Observations) -> Finding:
 def large(seen: Observations) -> Finding:
     """A prompt of 200 KB was sent whole."""
     turn = seen.turn("large-prompt/first")
-    if not went_well(turn):
-        return failed(how_it_ended(turn), turn)
-    if not _arrived(turn):
-        largest = max((request.size or 0 for request in turn.watched), default=0)
-        return failed(
-            f"{len(turn.prompt)} characters were not sent whole; the largest request has {largest} bytes", turn
-        )
+    fail_if(not went_well(turn), how_it_ended(turn), turn)
+    largest = max((request.size or 0 for request in turn.watched), default=0)
+    cut = f"{len(turn.prompt)} characters were not sent whole; the largest request has {largest} bytes"
+    fail_if(not _arrived(turn), cut, turn)
     return passed(f"{len(turn.prompt)} characters arrived", turn)
 
 
@@ -74,23 +68,22 @@ def stdin_open(seen: Observations) -> Finding:
     if not any(channel.via == "argument" for channel in seen.contract.launch.prompt):
         raise SkippedError("the prompt travels by standard input alone, which ends with it")
     turn = seen.turn("stdin-open/first")
-    if turn.hung:
-        return failed(how_it_ended(turn), turn, symptom="hang")
-    return passed(how_it_ended(turn), turn) if went_well(turn) else failed(how_it_ended(turn), turn)
+    fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
+    fail_if(not went_well(turn), how_it_ended(turn), turn)
+    return passed(how_it_ended(turn), turn)
 
 
 @check("text.imitation", "imitation")
 def imitation(seen: Observations) -> Finding:
     """Text that looks like the engine's own records moved neither the id nor the answer."""
     turn = seen.turn("imitation/first")
-    if not went_well(turn) or turn.session is None:
-        return failed(f"the turn was not read as what it is ({how_it_ended(turn)})", turn)
-    if turn.session in turn.scripted or turn.session == seen.turn("main/first").session:
-        return failed(f"the id {turn.session} is not this session's own", turn)
-    if (turn.reading.final_text or "").strip() != turn.scripted.strip():
-        return failed("the agent's text did not come through as the model wrote it", turn)
-    if turn.reading.result.outcome is Outcome.ASK_USER:
-        return failed("imitated text was taken for a question", turn)
+    session = turn.session if went_well(turn) else None
+    fail_if(session is None, f"the turn was not read as what it is ({how_it_ended(turn)})", turn)
+    foreign = str(session) in turn.scripted or session == seen.turn("main/first").session
+    fail_if(foreign, f"the id {session} is not this session's own", turn)
+    changed = (turn.reading.final_text or "").strip() != turn.scripted.strip()
+    fail_if(changed, "the agent's text did not come through as the model wrote it", turn)
+    fail_if(turn.reading.result.outcome is Outcome.ASK_USER, "imitated text was taken for a question", turn)
     return passed("id and answer are the engine's own", turn)
 
 
@@ -100,7 +93,12 @@ def _arrived(turn: Turn) -> bool:
     return any(text == turn.prompt or text.endswith("\n" + turn.prompt) for text in texts)
 
 
-MAX_SHOWN = 100
+def check_asks(turn: Turn, arguments: Sequence[str], contract: EngineContract) -> None:
+    """Check that no auto-approve flag is in the arguments of a turn, nor the sign of one in its requests."""
+    flags = auto_flags_in(arguments, contract)
+    fail_if(flags, f"an interactive turn was passed {', '.join(flags)}", turn)
+    shown = acts_unasked(turn, contract)
+    fail_if(shown, f"an interactive turn acts without asking: its request shows {shown}", turn)
 
 
 def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:
@@ -114,6 +112,6 @@ def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:
 def _read(sign: ApprovalSign, request: Exchange) -> Iterator[str]:
     if sign.pattern is not None:
         for match in re.finditer(sign.pattern, request.body.decode("utf-8", "replace")):
-            yield "" if match["value"] in sign.safe_values else match[0][:MAX_SHOWN]
+            yield "" if match["value"] in sign.safe_values else match[0][:_MAX_SHOWN]
     elif request.tools:
         yield ", ".join(tool for tool in request.tools if tool in sign.tools)

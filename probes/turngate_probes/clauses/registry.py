@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
@@ -19,6 +20,13 @@ class SkippedError(Exception):
     """The release has no such facility; the text says which."""
 
 
+class _FailedError(Exception):
+    """A check ends with this finding."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
     """A check and the cases that must have run before it can be asked.
@@ -33,33 +41,43 @@ class Check:
 
 
 CHECKS: dict[str, Check] = {}
+_Judge = Callable[[Observations], Finding]
 
 
-def check(
-    clause_id: str, *cases: str, blames: tuple[str, ...] = ()
-) -> Callable[[Callable[[Observations], Finding]], Callable[[Observations], Finding]]:
+def check(clause_id: str, *cases: str, blames: tuple[str, ...] = ()) -> Callable[[_Judge], _Judge]:
     """Register a function as the check of a clause."""
 
-    def register(function: Callable[[Observations], Finding]) -> Callable[[Observations], Finding]:
-        CHECKS[clause_id] = Check(cases, function, blames)
-        return function
+    def register(function: _Judge) -> _Judge:
+        @wraps(function)
+        def judge(seen: Observations) -> Finding:
+            try:
+                return function(seen)
+            except _FailedError as failure:
+                return failure.finding
+
+        CHECKS[clause_id] = Check(cases, judge, blames)
+        return judge
 
     return register
 
 
 def passed(detail: str, *shown: Turn | Call) -> Finding:
     """Return that the clause held, as these turns and calls show."""
-    return Finding(ok=True, detail=detail, evidence=tuple(item.name for item in shown))
+    return Finding(ok=True, detail=detail, evidence=_names(shown))
 
 
-def failed(detail: str, *shown: Turn | Call, symptom: str = "") -> Finding:
-    """Return that the clause did not hold, as these show, and name the symptom that a deviation may excuse."""
-    return Finding(
-        ok=False,
-        detail=detail,
-        symptoms=(symptom,) if symptom else (),
-        evidence=tuple(item.name for item in shown),
-    )
+def fail_if(condition: object, detail: str, *shown: Turn | Call, symptom: str = "") -> None:
+    """End the check if the condition is true: the clause does not hold, as these show.
+
+    `symptom` is one that a deviation may excuse.
+    """
+    if condition:
+        symptoms = (symptom,) if symptom else ()
+        raise _FailedError(Finding(ok=False, detail=detail, symptoms=symptoms, evidence=_names(shown)))
+
+
+def _names(shown: tuple[Turn | Call, ...]) -> tuple[str, ...]:
+    return tuple(item.name for item in shown)
 
 
 def how_it_ended(turn: Turn) -> str:

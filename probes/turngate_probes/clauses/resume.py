@@ -4,7 +4,7 @@ import re
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.handle import RESUMABLE
-from turngate_probes.clauses.registry import EXCERPT, check, failed, how_it_ended, passed, went_well
+from turngate_probes.clauses.registry import EXCERPT, check, fail_if, how_it_ended, passed, went_well
 from turngate_probes.harness.observations import Observations, Turn
 
 
@@ -12,15 +12,12 @@ from turngate_probes.harness.observations import Observations, Turn
 def accepted(seen: Observations) -> Finding:
     """The resume ran a turn with the caller's options, and the model that they choose."""
     turn = seen.turn("main/again")
-    if not went_well(turn):
-        return failed(how_it_ended(turn), turn)
+    fail_if(not went_well(turn), how_it_ended(turn), turn)
     if turn.requests is None:
         return passed("exit code 0", turn)
-    if not turn.sent():
-        return failed("exit code 0, but the prompt was never sent to the model", turn)
+    fail_if(not turn.sent(), "exit code 0, but the prompt was never sent to the model", turn)
     first, again = map(_models, (seen.turn("main/first"), turn))
-    if not first & again:
-        return failed(f"the model option was lost: first {', '.join(first)}, then {', '.join(again)}", turn)
+    fail_if(not first & again, f"the model option was lost: first {', '.join(first)}, then {', '.join(again)}", turn)
     return passed(f"{len(turn.sent())} requests to {', '.join(sorted(again))}", turn)
 
 
@@ -30,8 +27,7 @@ def same_handle(seen: Observations) -> Finding:
     turn = seen.turn("main/again")
     sightings = turn.reading.handle.sightings
     reported = turn.session or (sightings[0].value if sightings else None)
-    if reported != turn.resumed:
-        return failed(f"asked for {turn.resumed}, came back as {reported}", turn, symptom="new-handle")
+    fail_if(reported != turn.resumed, f"asked for {turn.resumed}, came back as {reported}", turn, symptom="new-handle")
     return passed(f"{reported}", turn)
 
 
@@ -39,8 +35,8 @@ def same_handle(seen: Observations) -> Finding:
 def context_carried(seen: Observations) -> Finding:
     """One request held the nonce of the first turn and that of the resumed one."""
     first, turn = seen.turn("main/first"), seen.turn("main/again")
-    if not turn.carries(first):
-        return failed(f"no request of the resumed turn holds the first turn's nonce {first.nonce}", first, turn)
+    lost = f"no request of the resumed turn holds the first turn's nonce {first.nonce}"
+    fail_if(not turn.carries(first), lost, first, turn)
     return passed(f"{first.nonce} was sent again", first, turn)
 
 
@@ -48,12 +44,11 @@ def context_carried(seen: Observations) -> Finding:
 def repeated(seen: Observations) -> Finding:
     """The third turn's request held both earlier nonces, under the same id."""
     first, again, third = seen.turn("main/first"), seen.turn("main/again"), seen.turn("main/third")
-    if not went_well(third):
-        return failed(how_it_ended(third), third)
-    if third.session != first.session:
-        return failed(f"the third turn came back as {third.session}, not {first.session}", third, symptom="new-handle")
-    if not third.carries(first, again):
-        return failed("no request of the third turn holds both earlier nonces", first, again, third)
+    fail_if(not went_well(third), how_it_ended(third), third)
+    another = f"the third turn came back as {third.session}, not {first.session}"
+    fail_if(third.session != first.session, another, third, symptom="new-handle")
+    lost = "no request of the third turn holds both earlier nonces"
+    fail_if(not third.carries(first, again), lost, first, again, third)
     return passed("both earlier turns were sent again", third)
 
 
@@ -61,12 +56,11 @@ def repeated(seen: Observations) -> Finding:
 def other_cwd(seen: Observations) -> Finding:
     """From another directory the session was found, or (a deviation) it was not, loudly or silently."""
     first, turn = seen.turn("main/first"), seen.turn("main/elsewhere")
-    if turn.hung:
-        return failed(f"from another directory: {how_it_ended(turn)}", turn, symptom="hang")
-    if not went_well(turn):
-        return failed(f"from another directory: {how_it_ended(turn)}", turn, symptom="refused")
-    if not turn.carries(first):
-        return failed("from another directory the context is gone, with exit code 0", turn, symptom="fresh-session")
+    how = f"from another directory: {how_it_ended(turn)}"
+    fail_if(turn.hung, how, turn, symptom="hang")
+    fail_if(not went_well(turn), how, turn, symptom="refused")
+    lost = "from another directory the context is gone, with exit code 0"
+    fail_if(not turn.carries(first), lost, turn, symptom="fresh-session")
     return passed("resumed from another directory", turn)
 
 
@@ -74,29 +68,23 @@ def other_cwd(seen: Observations) -> Finding:
 def later_minute(seen: Observations) -> Finding:
     """A was resumed in a later minute, and again after B had started beside it, with all of its turns."""
     first, again, third = (seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
-    if not went_well(again) or not again.carries(first):
-        return failed(f"in a later minute the session was lost ({how_it_ended(again)})", again, symptom="lost-at-once")
-    if not went_well(third) or not third.carries(first, again):
-        detail = f"after another session had started the first was lost ({how_it_ended(third)})"
-        return failed(detail, third, symptom="lost-after-another")
+    lost = f"in a later minute the session was lost ({how_it_ended(again)})"
+    fail_if(not went_well(again) or not again.carries(first), lost, again, symptom="lost-at-once")
+    lost = f"after another session had started the first was lost ({how_it_ended(third)})"
+    fail_if(not went_well(third) or not third.carries(first, again), lost, third, symptom="lost-after-another")
     return passed("resumed twice over a change of the clock's minute", again, third)
 
 
 @check("resume.isolation", "later-minute", blames=("resume.later-minute",))
 def isolation(seen: Observations) -> Finding:
     """No request of one session held a nonce of the other."""
-    a, b = (
-        [seen.turn(f"later-minute/{step}") for step in steps]
-        for steps in (("a-first", "a-again", "a-third"), ("b-first", "b-again"))
-    )
-    for mine, others in ((a, b), (b, a)):
-        foreign = {turn.nonce for turn in others}
-        for turn in mine:
-            leaked = foreign & {nonce for request in turn.watched for nonce in request.nonces}
-            if leaked:
-                return failed(f"{leaked.pop()} of the other session was sent", turn)
-    if a[0].session == b[0].session:
-        return failed(f"both sessions have the id {a[0].session}", a[0], b[0])
+    a = [seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third")]
+    b = [seen.turn(f"later-minute/b-{step}") for step in ("first", "again")]
+    for turn, others in [(turn, b) for turn in a] + [(turn, a) for turn in b]:
+        sent = {nonce for request in turn.watched for nonce in request.nonces}
+        leaked = [other.nonce for other in others if other.nonce in sent]
+        fail_if(leaked, f"{', '.join(leaked)} of the other session was sent", turn)
+    fail_if(a[0].session == b[0].session, f"both sessions have the id {a[0].session}", a[0], b[0])
     return passed(f"{len(a) + len(b)} turns of two sessions", *a, *b)
 
 
@@ -117,9 +105,9 @@ def context_recalled(seen: Observations) -> Finding:
     """The answer of the resumed turn held the random word of the first one."""
     first, turn = seen.turn("main/first"), seen.turn("main/again")
     said = turn.reading.final_text or ""
-    if first.nonce.casefold() not in re.findall(r"[\w-]+", said.casefold()):
-        shown = f"it answered {said.strip()[:EXCERPT]!r}" if said else how_it_ended(turn)
-        return failed(f"the answer does not hold the word {first.nonce} of the first turn: {shown}", first, turn)
+    shown = f"it answered {said.strip()[:EXCERPT]!r}" if said else how_it_ended(turn)
+    lost = f"the answer does not hold the word {first.nonce} of the first turn: {shown}"
+    fail_if(first.nonce.casefold() not in re.findall(r"[\w-]+", said.casefold()), lost, first, turn)
     return passed(f"{first.nonce} was told and given back", first, turn)
 
 
@@ -128,14 +116,11 @@ def _models(turn: Turn) -> set[str]:
 
 
 def _loud(turn: Turn) -> Finding:
-    if turn.hung:
-        return failed(how_it_ended(turn), turn, symptom="hang")
-    if went_well(turn):
-        fresh = turn.session is not None and turn.session != turn.resumed
-        detail = f"exit code 0 and a fresh session {turn.session}" if fresh else "exit code 0 and no new id"
-        return failed(detail, turn, symptom="fresh-session" if fresh else "quiet")
-    if turn.exit_code == 0:
-        return failed(f"an error was told, with {how_it_ended(turn)}", turn, symptom="exit-0")
-    if turn.requests and turn.sent():
-        return failed(f"the prompt was sent to the model before it failed ({how_it_ended(turn)})", turn, symptom="late")
+    fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
+    fresh = turn.session is not None and turn.session != turn.resumed
+    fail_if(went_well(turn) and fresh, f"exit code 0 and a fresh session {turn.session}", turn, symptom="fresh-session")
+    fail_if(went_well(turn), "exit code 0 and no new id", turn, symptom="quiet")
+    fail_if(turn.exit_code == 0, f"an error was told, with {how_it_ended(turn)}", turn, symptom="exit-0")
+    late = f"the prompt was sent to the model before it failed ({how_it_ended(turn)})"
+    fail_if(turn.requests and turn.sent(), late, turn, symptom="late")
     return passed(how_it_ended(turn), turn)

@@ -5,8 +5,8 @@ from signal import SIGKILL
 
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.verdict import Finding
-from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, failed, passed
-from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, failed_as, standing
+from turngate_probes.clauses.registry import EXCERPT, SkippedError, check, fail_if, passed
+from turngate_probes.clauses.server import ACCEPTED, FINAL_DATA, check_state, failed_as, standing
 from turngate_probes.harness.observations import NotSeenError, Observations
 
 UNPROCESSABLE = 422
@@ -19,20 +19,19 @@ def one_process(seen: Observations) -> Finding:
     _must_be_sticky(seen)
     asked, ended = seen.call("sticky/asked"), seen.call("sticky/ended")
     turns = [seen.turn(f"sticky/turn-{i}") for i in (1, 2, 3)]
-    if (kind := (asked.document.get("interactive_profile") or {}).get("kind")) != "sticky_process":
-        return failed(f"it waits as {kind}", asked)
-    if further := [turn for name, turn in seen.turns.items() if name.startswith("sticky/start-")]:
-        return failed(f"the engine was started {len(further) + 1} times", turns[0], *further)
+    kind = (asked.document.get("interactive_profile") or {}).get("kind")
+    fail_if(kind != "sticky_process", f"it waits as {kind}", asked)
+    further = [turn for name, turn in seen.turns.items() if name.startswith("sticky/start-")]
+    fail_if(further, f"the engine was started {len(further) + 1} times", turns[0], *further)
     pids = [{left.pid for left in turn.leftovers} for turn in turns]
-    if not pids[0] & pids[1]:
-        return failed(f"after the first turn {_listed(pids[0])} ran, after the second {_listed(pids[1])}", *turns)
-    if flags := auto_flags_in(turns[0].argv[1:], seen.contract):
-        return failed(f"an interactive process was passed {', '.join(flags)}", turns[0])
-    if ended.document.get("state") != "succeeded" or ended.document.get("final_data") != FINAL_DATA:
-        data = json.dumps(ended.document.get("final_data"))[:200]
-        return failed(f"the run is {standing(ended)}, with {data}", ended, *turns)
-    if pids[2]:
-        return failed(f"the run has ended, and {_listed(pids[2])} still run", ended, turns[2])
+    another = f"after the first turn {_listed(pids[0])} ran, after the second {_listed(pids[1])}"
+    fail_if(not pids[0] & pids[1], another, *turns)
+    flags = auto_flags_in(turns[0].argv[1:], seen.contract)
+    fail_if(flags, f"an interactive process was passed {', '.join(flags)}", turns[0])
+    data = ended.document.get("final_data")
+    wrong = f"the run is {standing(ended)}, with {json.dumps(data)[:200]}"
+    fail_if(ended.state != "succeeded" or data != FINAL_DATA, wrong, ended, *turns)
+    fail_if(pids[2], f"the run has ended, and {_listed(pids[2])} still run", ended, turns[2])
     return passed(f"one start, process {_listed(pids[0] & pids[1])} in all three turns", asked, ended, *turns)
 
 
@@ -40,8 +39,7 @@ def one_process(seen: Observations) -> Finding:
 def context_carried(seen: Observations) -> Finding:
     """One request of the third turn held the nonce of the first one beside its own."""
     first, third = seen.turn("sticky/turn-1"), seen.turn("sticky/turn-3")
-    if not third.carries(first):
-        return failed(f"no request of the third turn holds {first.nonce}", first, third)
+    fail_if(not third.carries(first), f"no request of the third turn holds {first.nonce}", first, third)
     return passed(f"{first.nonce} was sent again in the third turn", first, third)
 
 
@@ -52,8 +50,8 @@ def framing(seen: Observations) -> Finding:
     seen.turn("sticky/turn-1")
     turns = [turn for name, turn in seen.turns.items() if name.startswith("sticky/turn-")]
     for line in turns[-1].stdout.splitlines():
-        if line.strip() and not _is_message(line):
-            return failed(f"a line is no message: {line[:EXCERPT].decode('utf-8', 'backslashreplace')!r}", turns[-1])
+        shown = line[:EXCERPT].decode("utf-8", "backslashreplace")
+        fail_if(line.strip() and not _is_message(line), f"a line is no message: {shown!r}", turns[-1])
     return passed(f"{len(turns[-1].stdout.splitlines())} messages", *turns)
 
 
@@ -62,8 +60,7 @@ def ends_when_told(seen: Observations) -> Finding:
     """When the run had ended its process ended at the end of its input or by SIGTERM, and was not killed."""
     _must_be_sticky(seen)
     turn = seen.turn("sticky/turn-3")
-    if turn.exit_code == -SIGKILL:
-        return failed("the run had ended, and it had to be killed", turn, symptom="killed")
+    fail_if(turn.exit_code == -SIGKILL, "the run had ended, and it had to be killed", turn, symptom="killed")
     if turn.exit_code is None:
         raise NotSeenError("the server does not say how the process ended")
     return passed(f"it ended with {turn.exit_code}", turn)
@@ -77,23 +74,19 @@ def permission_asked(seen: Observations) -> Finding:
         raise SkippedError("its contract names no tool that the model could call")
     acting, asked = seen.call("sticky/acting"), seen.call("sticky/permission")
     pending = asked.document.get("pending") or {}
-    if pending.get("kind") != "risk_ack":
-        return failed(f"the tool was called, and what is asked is {pending.get('kind')}", acting, asked)
-    options = [str(option) for option in pending.get("options", ())]
-    if lasting := [option for option in options if any(word in option.lower() for word in _LASTING)]:
-        return failed(f"it offers more than this one time: {', '.join(lasting)}", asked)
-    if len(options) != len(set(options)) or not options:
-        return failed(f"its options are {options}", asked)
+    kind, options = pending.get("kind"), [str(option) for option in pending.get("options", ())]
+    fail_if(kind != "risk_ack", f"the tool was called, and what is asked is {kind}", acting, asked)
+    lasting = [option for option in options if any(word in option.lower() for word in _LASTING)]
+    fail_if(lasting, f"it offers more than this one time: {', '.join(lasting)}", asked)
+    fail_if(len(options) != len(set(options)) or not options, f"its options are {options}", asked)
     wrong, unmoved, declined = (seen.call(f"sticky/{step}") for step in ("no-option", "unmoved", "declined"))
-    if wrong.status != UNPROCESSABLE:
-        return failed(f"a reply that is none of its options was answered {wrong.said()}", asked, wrong)
-    if unmoved.document.get("state") != "waiting_user":
-        return failed(f"after a reply that is none of its options the run is {standing(unmoved)}", wrong, unmoved)
-    if declined.status != ACCEPTED:
-        return failed(f"its option {options[-1]} was refused: {declined.said()}", asked, declined)
+    what = "a reply that is none of its options"
+    fail_if(wrong.status != UNPROCESSABLE, f"{what} was answered {wrong.said()}", asked, wrong)
+    check_state("waiting_user", unmoved, wrong, unmoved, when=f"after {what} ")
+    fail_if(declined.status != ACCEPTED, f"its option {options[-1]} was refused: {declined.said()}", asked, declined)
     again = seen.call("sticky/asked-again")
-    if (turn := again.document.get("turn_index")) != acting.document.get("turn_index"):
-        return failed(f"the decision began turn {turn}", acting, again)
+    before, turn = acting.document.get("turn_index"), again.document.get("turn_index")
+    fail_if(turn != before, f"the decision began turn {turn}", acting, again)
     return passed(f"asked with {' and '.join(options)}, and went on when declined", asked, wrong, declined, again)
 
 
@@ -108,7 +101,7 @@ def process_lost(seen: Observations) -> Finding:
     """The started process was killed: the run failed as such without being asked, and nothing was left."""
     lost = _lost(seen, "killed", "INTERACTION_PROCESS_LOST")
     turn = seen.turn("sticky-ends/killed")
-    return passed(f"{lost.detail}, {turn.seconds:.1f} s after the kill", turn) if lost.ok else lost
+    return passed(f"{lost.detail}, {turn.seconds:.1f} s after the kill", turn)
 
 
 @check("sticky.restart", "sticky-ends", blames=("sticky.process-lost", "sticky.wait-timeout"))
@@ -122,9 +115,8 @@ def _lost(seen: Observations, step: str, code: str) -> Finding:
     asked, ended = seen.call(f"sticky-ends/{step}-asked"), seen.call(f"sticky-ends/{step}-ended")
     turn = seen.turn(f"sticky-ends/{step}")
     lost = failed_as(code, ended, asked, turn)
-    if lost.ok and turn.leftovers:
-        left = _listed({process.pid for process in turn.leftovers})
-        return failed(f"the run has failed as {code}, and {left} still run", ended, turn)
+    left = _listed({process.pid for process in turn.leftovers})
+    fail_if(turn.leftovers, f"the run has failed as {code}, and {left} still run", ended, turn)
     return lost
 
 

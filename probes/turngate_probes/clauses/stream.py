@@ -2,7 +2,7 @@
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import EVERYTHING
-from turngate_probes.clauses.registry import check, failed, how_it_ended, passed, unread, went_well
+from turngate_probes.clauses.registry import check, fail_if, how_it_ended, passed, unread, went_well
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn
 
 GOOD = ("main/first", "main/again", "main/third")
@@ -13,10 +13,8 @@ def framing(seen: Observations) -> Finding:
     """Every turn that went well kept to its framing, and did not run dry."""
     turns = _turns(seen)
     for turn in turns:
-        if turn.reading.framing:
-            return failed(turn.reading.framing[0], turn)
-        if _holds_more_text(turn, seen):
-            return failed("the stream of the agent's text holds more than that text", turn)
+        fail_if(turn.reading.framing, "".join(turn.reading.framing[:1]), turn)
+        fail_if(_holds_more_text(turn, seen), "the stream of the agent's text holds more than that text", turn)
     told = f"{len(turns)} turns, {sum(len(t.stdout) + len(t.stderr) for t in turns)} bytes"
     return passed(told + next(filter(None, map(unread, turns)), ""), *turns)
 
@@ -25,8 +23,7 @@ def framing(seen: Observations) -> Finding:
 def known_events(seen: Observations) -> Finding:
     """No turn held a kind of record that the contract does not know."""
     for turn in seen.turns.values():
-        if turn.reading.unknown:
-            return failed("unknown: " + ", ".join(turn.reading.unknown[:10]), turn)
+        fail_if(turn.reading.unknown, "unknown: " + ", ".join(turn.reading.unknown[:10]), turn)
     kinds = sorted({kind for turn in seen.turns.values() for kind in turn.reading.census})
     if not kinds:
         turn = seen.turn("main/first")
@@ -39,10 +36,8 @@ def terminal_event(seen: Observations) -> Finding:
     """Every good turn ended with the record that proves it, and with exit code 0."""
     turns = _turns(seen)
     for turn in turns:
-        if not turn.reading.ended:
-            return failed(f"no record proves the end ({how_it_ended(turn)})", turn)
-        if not went_well(turn):
-            return failed(f"a good turn ended with {how_it_ended(turn)}", turn)
+        fail_if(not turn.reading.ended, f"no record proves the end ({how_it_ended(turn)})", turn)
+        fail_if(not went_well(turn), f"a good turn ended with {how_it_ended(turn)}", turn)
     return passed(f"{len(turns)} turns", *turns)
 
 

@@ -19,10 +19,25 @@ class NotSeenError(ObstacleError):
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class _Step:
+    name: str
+
+    @property
+    def case(self) -> str:
+        """The first part of the name, which is `case/step`."""
+        return self.name.partition("/")[0]
+
+    @property
+    def step(self) -> str:
+        """The second part of the name."""
+        return self.name.partition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Turn(_Step):
     """One turn of one case and all that is known of it.
 
-    `name` is `case/step`; `argv` begins with the executable, `own_arguments` are those after it that are not
+    `argv` begins with the executable, `own_arguments` are those after it that are not
     the prompt; `scripted` is the text that the model was to answer; `requests` None means that nobody watched.
     `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
     the one that was sent in the middle of the turn; `acted` says whether the tool that the model asked for did its
@@ -30,7 +45,6 @@ class Turn:
     `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: nobody measured it).
     """
 
-    name: str
     argv: tuple[str, ...]
     own_arguments: tuple[str, ...]
     cwd: str
@@ -85,10 +99,9 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class CommandOutput:
+class CommandOutput(_Step):
     """What a plain command printed, such as a help page."""
 
-    name: str
     argv: tuple[str, ...]
     exit_code: int | None
     ended: Ended
@@ -102,10 +115,9 @@ class CommandOutput:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A request to the reference server and its answer (JSON values); `name` is `case/step`."""
+class Call(_Step):
+    """A request to the reference server and its answer (JSON values)."""
 
-    name: str
     method: str
     path: str
     status: int
@@ -116,6 +128,11 @@ class Call:
     def document(self) -> dict[str, Any]:
         """The answer, if it is a JSON object; else an empty one."""
         return self.answer if isinstance(self.answer, dict) else {}
+
+    @property
+    def state(self) -> str | None:
+        """The state of the run that the answer describes."""
+        return self.document.get("state")
 
     def said(self) -> str:
         """Describe the answer: the status, and the code and detail of a problem."""

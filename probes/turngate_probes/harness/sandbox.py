@@ -154,7 +154,7 @@ def save_streams(item: Observation, root: Path) -> None:
     """Write argv, stdout, stderr and (of a turn) each request under `turns/<step>` of a kept sandbox; calls nowhere."""
     if isinstance(item, Call):
         return
-    folder = root / "turns" / item.name.partition("/")[2]
+    folder = root / "turns" / item.step
     folder.mkdir(parents=True, exist_ok=True)
     told = {"argv": item.argv, "exit_code": item.exit_code, "ended": item.ended.value}
     (folder / "command.json").write_text(json.dumps(told, indent=2) + "\n", "utf-8")

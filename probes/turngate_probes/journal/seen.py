@@ -35,7 +35,6 @@ def seen_event(
     release: str, item: Observation, places: Mapping[str, str], contract: EngineContract | None = None
 ) -> SeenEvent:
     """Describe what was seen; with a contract also what can be compared between releases."""
-    case, _, step = item.name.partition("/")
     match item:
         case Turn():
             return _turn(release, item, places, contract)
@@ -43,7 +42,7 @@ def seen_event(
             return PageEvent(**_command(release, item, places), names=names(item, contract) if contract else None)
         case Call():
             return CallEvent(
-                release=release, case=case, step=step, method=item.method, path=item.path, status=item.status,
+                release=release, case=item.case, step=item.step, method=item.method, path=item.path, status=item.status,
                 sent=None if item.sent is None else _json(item.sent, places), answer=_json(item.answer, places),
             )  # fmt: skip
 
@@ -63,10 +62,9 @@ def _turn(release: str, turn: Turn, places: Mapping[str, str], contract: EngineC
 
 
 def _command(release: str, item: Turn | CommandOutput, places: Mapping[str, str]) -> dict[str, Any]:
-    case, _, step = item.name.partition("/")
     shown = [redact(token, places) for token in item.argv]
     return {
-        "release": release, "case": case, "step": step,
+        "release": release, "case": item.case, "step": item.step,
         "argv": tuple(t if len(t) <= MAX_ARGUMENT else f"{t[:MAX_ARGUMENT]}… ({len(t)} characters)" for t in shown),
         "exit_code": item.exit_code, "ended": item.ended, "cpu_seconds": round(item.cpu_seconds, 3),
         "stdout": _output(item.stdout, places), "stderr": _output(item.stderr, places),

@@ -50,11 +50,10 @@ class _Recorder:
     _machine: Machine = field(default_factory=machine)
 
     def saw(self, item: Observation, box: Sandbox) -> None:
-        case = item.name.partition("/")[0]
         with self._lock:
             if isinstance(item, Turn | CommandOutput):
-                self.seen[case].append(item)
-                self._places[case] = places(self.release, box)
+                self.seen[item.case].append(item)
+                self._places[item.case] = places(self.release, box)
 
     def ended(self, end: CaseEnd) -> None:
         with self._lock:
