@@ -19,12 +19,13 @@ from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt
 from turngate_reference.engine.lookup import find_engine
 from turngate_reference.handle_record import HandleRecord
-from turngate_reference.server.orchestrator import headless, transitions
-from turngate_reference.server.orchestrator.decide import failed
+from turngate_reference.server.orchestrator import transitions
+from turngate_reference.server.orchestrator.decide import Decision, failed
 from turngate_reference.server.orchestrator.documents import links
-from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, text_events
+from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
 from turngate_reference.server.orchestrator.recovery import settle_terminal_turn
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
+from turngate_reference.server.orchestrator.transitions import TurnResult
 from turngate_reference.server.states import ENDED, RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -62,8 +63,7 @@ class ServedRun:
         engine = find_engine(self.run.engine, self.records.data, stop)
         turn = HeadlessTurn(self.store, self.run, engine, relocated(os.environ, self.run.locations), on_text)
         try:
-            session = turn.session()
-            built = turn.command(session, message)
+            built, session = turn.command(message)
         except TurnFailed as early:
             hint = f"nothing was sent; {self.run.handle} still waits for a reply"
             raise EnvironmentFailed(str(early), hint) from early
@@ -80,19 +80,18 @@ class ServedRun:
         return self._play(changed(turn, run=claimed, on_text=on_text_and_event), built, session, stop)
 
     def _play(
-        self, turn: HeadlessTurn, built: Invocation, session: str, stop: Stop
+        self, turn: HeadlessTurn, built: Invocation, session: str | None, stop: Stop
     ) -> tuple[HandleRecord, Attempt, str]:
         """Run a turn that was claimed, and write what became of it, however it went."""
-        run, start, done = turn.run, time.monotonic(), None
-        try:
+        run, done = turn.run, None
+
+        def play() -> tuple[Decision, TurnResult]:
+            nonlocal done
             with self._ended_from_elsewhere(stop):
                 done = turn.play(built, session, stop)
-            decision, result = turn.conclude(done, start, _INTERRUPTED)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the run ends with a code
-            decision, result = headless.failure(run, error), transitions.TurnResult(time.monotonic() - start)
-        # before the state is written, as on the server: the next turn can't have begun
-        self.records.keep(run, decision.state, run.session)
-        transitions.end_turn_eventually(self.store, run, decision, result, _waited_or(stop))
+            return turn.conclude(done, _INTERRUPTED)
+
+        complete(self.store, self.records, run, play, _waited_or(stop))
         ended = runs.find(self.store, run.run_id) or run
         if done is None:
             raise EnvironmentFailed(_news(ended), _SEE)

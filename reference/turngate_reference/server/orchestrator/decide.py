@@ -60,3 +60,6 @@ def decide_sticky(
 def failed(code: RunErrorCode, detail: str) -> Decision:
     """Fail a run."""
     return Decision(State.FAILED, error={"code": code.value, "detail": detail})
+
+
+INTERRUPTED = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")

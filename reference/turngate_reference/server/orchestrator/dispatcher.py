@@ -141,10 +141,8 @@ class Dispatcher:
         except Exception as error:
             self._release(tag)
             why = f"its turn was not started: {type(error).__name__}: {error}"
-            decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, why)
-            self._records.keep(run, decision.state, run.session)
-            result = transitions.TurnResult(0.0)
-            transitions.end_turn_eventually(self._store, run, decision, result, self._closing.wait)
+            decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, why), transitions.TurnResult(0.0)
+            transitions.end_turn_eventually(self._store, self._records, run, decision, result, self._closing.wait)
             raise
         # a cancel that came between the claim and this found nothing to stop
         current = runs.find(self._store, run.run_id)

@@ -7,8 +7,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from msgspec import structs
 
@@ -16,14 +15,14 @@ from turngate.argv import build
 from turngate.argv.build import Invocation
 from turngate.errors import EnvironmentFailed, RefusedError
 from turngate.model import Mode
-from turngate.process import Ended, Stop, session_exists, start_time
+from turngate.process import Stop, session_exists, start_time
 from turngate.turn.read import TurnReader
 from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision, decide, failed
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
-from turngate_reference.server.orchestrator.run_files import lost_workspace
+from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
 from turngate_reference.server.orchestrator.transitions import TurnResult
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
@@ -39,9 +38,9 @@ MAX_TEXT = 64 * 2**10
 class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a fault of ours
     """A turn that has failed before its process ended, for a reason that has a code."""
 
-    def __init__(self, decision: Decision) -> None:
-        super().__init__((decision.error or {}).get("detail"))
-        self.decision = decision
+    def __init__(self, code: RunErrorCode, detail: str) -> None:
+        super().__init__(detail)
+        self.decision = failed(code, detail)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,40 +53,39 @@ class HeadlessTurn:
     env: Mapping[str, str]
     on_text: Callable[[str], None]
 
-    def session(self) -> str:
-        """Return the session id to resume, after all checks that are possible before a process starts.
+    def command(self, reply: str | None) -> tuple[Invocation, str | None]:
+        """Return the command of the turn (`reply` None: of turn 1), and the session id that it resumes.
 
-        Raises TurnFailed.
-        """
-        run = self.run
-        if why := lost_workspace(run):
-            raise _resume_failed(f"before the resume: {why}")
-        value = run.session["handle_value"] if run.session else None
-        if value is None:
-            raise _resume_failed("before the resume: no session id was kept")
-        if not re.fullmatch(self.engine.contract.handle.shape, value):
-            raise _resume_failed(f"before the resume: {value[:100]!r} has not the shape of a session id")
-        # a store that did not hold the session right after it was made is not where the engine keeps it
-        seen = (run.recovery or {}).get("session_seen")
-        if seen and session_exists(self.engine.contract.store, value, run.locations, run.cwd) is False:
-            raise _resume_failed(f"before the resume: the engine's session store does not hold {value}")
-        return str(value)
-
-    def command(self, session: str | None, reply: str) -> Invocation:
-        """Return the command that resumes a session with the user's reply (None: the command of turn 1).
-
-        TurnFailed if the engine can't take the prompt.
+        TurnFailed if the session or the prompt fails a check that is possible before a process starts.
         """
         run, contract = self.run, self.engine.contract
         options, model = run.request["engine_options"], run.request.get("model")
         try:
-            if session is None:
+            if reply is None:
                 prompt = first_prompt(run.request, run.artifacts)
-                return build.start(contract, prompt, run.mode, options=options, model=model)
+                return build.start(contract, prompt, run.mode, options=options, model=model), None
+            session: str = run.session["handle_value"] if run.session else ""
+            if why := self._lost_session(session):
+                raise TurnFailed(RunErrorCode.SESSION_RESUME_FAILED, f"before the resume: {why}")
             prompt = reply_prompt(reply, run.request, run.artifacts)
-            return build.resume(contract, prompt, run.mode, session, options=options, model=model)
+            return build.resume(contract, prompt, run.mode, session, options=options, model=model), session
         except RefusedError as refused:
-            raise TurnFailed(failed(RunErrorCode.PROMPT_REFUSED, str(refused))) from refused
+            raise TurnFailed(RunErrorCode.PROMPT_REFUSED, str(refused)) from refused
+
+    def _lost_session(self, session: str) -> str | None:
+        """Return why the session can't be resumed; None: it can, as far as is known before a process starts."""
+        run, contract = self.run, self.engine.contract
+        if why := lost_workspace(run):
+            return why
+        if not session:
+            return "no session id was kept"
+        if not re.fullmatch(contract.handle.shape, session):
+            return f"{session[:100]!r} has not the shape of a session id"
+        # a store that did not hold the session right after it was made is not where the engine keeps it
+        seen = (run.recovery or {}).get("session_seen")
+        if seen and session_exists(contract.store, session, run.locations, run.cwd) is False:
+            return f"the engine's session store does not hold {session}"
+        return None
 
     def play(self, built: Invocation, resumed: str | None, stop: Stop) -> Attempt:
         """Run the engine to its end, and note its process in the store; TurnFailed if it could not be run."""
@@ -95,7 +93,7 @@ class HeadlessTurn:
         log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
         reader = TurnReader(
             self.engine.contract, run.mode, turn_index=run.turn_index, resumed=resumed,
-            needs_handle=run.mode is Mode.INTERACTIVE and _is_resumable(run), on_text=self.on_text,
+            needs_handle=run.mode is Mode.INTERACTIVE and run.is_resumable, on_text=self.on_text,
         )  # fmt: skip
 
         def note_process(pid: int) -> None:
@@ -112,29 +110,51 @@ class HeadlessTurn:
         try:
             return attempt(self.engine, built, reader, traces(run.run_directory, run.turn_index), options)
         except NoRoom as ours:
-            raise TurnFailed(failed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours))) from ours
+            raise TurnFailed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours)) from ours
         except EnvironmentFailed as lacking:
             code = RunErrorCode.SESSION_RESUME_FAILED if resumed else RunErrorCode.ENGINE_FAILED
-            raise TurnFailed(failed(code, str(lacking))) from lacking
+            raise TurnFailed(code, str(lacking)) from lacking
 
-    def conclude(self, done: Attempt, start: float, stopped: Decision) -> tuple[Decision, TurnResult]:
-        """Return what becomes of the run; `start` is the turn's of `time.monotonic`, `stopped` is for an interrupt."""
+    def conclude(self, done: Attempt, interrupted: Decision) -> tuple[Decision, TurnResult]:
+        """Return what becomes of the run, which is `interrupted` if the turn was stopped from outside."""
         run, result = self.run, done.reading.result
-        decision = decide(
-            result, run.mode,
-            can_wait=_is_resumable(run), output_schema=run.request.get("output_schema"),
-        )  # fmt: skip
-        if done.ended is Ended.STOPPED:
-            decision = stopped
+        schema = run.request.get("output_schema")
+        decision = decide(result, run.mode, can_wait=run.is_resumable, output_schema=schema)
+        if done.interrupted:
+            decision = interrupted
         # the session that the run began with stays: another one is an error, which says so
-        session = structs.asdict(done.reading.session) if done.reading.session and run.session is None else None
-        seen = self._is_seen(session) if session and decision.state is State.WAITING_USER else None
-        seconds = time.monotonic() - start
-        return decision, TurnResult(seconds, result.outcome, done.exit_code, result.repair_level, session, seen)
+        handle = done.reading.session if run.session is None else None
+        seen = None
+        if handle and decision.state is State.WAITING_USER:
+            seen = session_exists(self.engine.contract.store, handle.handle_value, run.locations, run.cwd) is True
+        session = structs.asdict(handle) if handle else None
+        return decision, TurnResult(None, result.outcome, done.exit_code, result.repair_level, session, seen)
 
-    def _is_seen(self, session: dict[str, Any]) -> bool:
-        run = self.run
-        return session_exists(self.engine.contract.store, session["handle_value"], run.locations, run.cwd) is True
+
+def complete(
+    store: Store,
+    records: Records,
+    run: Run,
+    turn: Callable[[], tuple[Decision, TurnResult] | None],
+    wait: Callable[[float], bool],
+) -> TurnResult | None:
+    """Run a turn that was claimed, and write what became of it, however it went; None: `turn` has handed it over.
+
+    `wait` waits for seconds where the store can't be written, and returns whether to give up.
+    """
+    start = time.monotonic()
+    try:
+        if (ended := turn()) is None:
+            return None
+        decision, result = ended
+    except TurnFailed as early:
+        decision, result = early.decision, TurnResult()
+    except Exception as error:
+        log.exception("turn %s of %s failed in turngate itself", run.turn_index, run.run_id)
+        decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}"), TurnResult()
+    result = replace(result, seconds=time.monotonic() - start)
+    transitions.end_turn_eventually(store, records, run, decision, result, wait)
+    return result
 
 
 def text_events(store: Store, run: Run) -> Callable[[str], None]:
@@ -150,19 +170,3 @@ def text_events(store: Store, run: Run) -> Callable[[str], None]:
                 runs.add_event(connection, run.run_id, "text", data)
 
     return add
-
-
-def failure(run: Run, error: Exception) -> Decision:
-    """Return how a run fails whose turn raised."""
-    if isinstance(error, TurnFailed):
-        return error.decision
-    log.error("turn %s of %s failed in turngate itself", run.turn_index, run.run_id, exc_info=error)
-    return failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}")
-
-
-def _resume_failed(detail: str) -> TurnFailed:
-    return TurnFailed(failed(RunErrorCode.SESSION_RESUME_FAILED, detail))
-
-
-def _is_resumable(run: Run) -> bool:
-    return run.profile is not None and run.profile["kind"] == "resumable"

@@ -12,7 +12,7 @@ from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.process import Noted, end_orphans
 from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.decide import Decision, failed
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, failed
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
@@ -42,8 +42,7 @@ def recover(store: Store, records: Records) -> None:
         with store.writing() as connection:
             connection.executemany("UPDATE runs SET process_json = NULL WHERE run_id = ?", [*zip(noted)])
     for run in running:
-        interrupted = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "the server ended while the turn ran")
-        _end(store, records, run, interrupted)
+        _end(store, records, run, INTERRUPTED)
     for run_id, (code, detail) in lost:
         if (waits := runs.find(store, run_id)) is not None:
             _end(store, records, waits, failed(code, detail))
@@ -79,7 +78,7 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
 
 def _lost(run: Summary) -> tuple[RunErrorCode, str] | None:
     """Return why a waiting run can't be answered any more; None: it can, as far as presence and shape tell."""
-    if run.profile is None or run.profile["kind"] != "resumable":
+    if not run.is_resumable:
         return RunErrorCode.INTERACTION_PROCESS_LOST, "the server ended, and with it the process that waited"
     value = run.session["handle_value"] if run.session else None
     if value is None or not _has_shape(run, value):

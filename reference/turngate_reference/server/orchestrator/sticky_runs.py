@@ -7,24 +7,27 @@ of the run's state in the store: what comes second finds another state, and does
 import logging
 import queue
 import re
+import sched
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import structs
 
 from turngate.model import EngineSessionHandle, Interaction, Outcome
+from turngate_reference.engine.attempt import traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.deadlines import Deadlines
-from turngate_reference.server.orchestrator.decide import Decision, decide_sticky, failed
-from turngate_reference.server.orchestrator.prompts import reply_prompt
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, decide_sticky, failed
+from turngate_reference.server.orchestrator.headless import text_events
+from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.orchestrator.transitions import TurnResult
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.sticky import events
 from turngate_reference.server.sticky.host import StickyHost
@@ -39,17 +42,17 @@ RETRY_SECONDS = 1.0
 
 @dataclass(slots=True)
 class StickyRun:
-    """A run with a process: `run` is as of its turn, whose beginning is in seconds of the clock.
+    """A run with a process: `run` is as of its turn, which began at `turn_began`, in seconds of the clock.
 
     `lost` None: the process is there, or was ended by turngate.
     """
 
     run: Run
     engine: InstalledEngine
-    prompt: str
-    texts: Callable[[str], None]
-    turn_began: float = 0.0
-    process: dict[str, Any] = field(default_factory=dict)
+    on_text: Callable[[str], None]
+    turn_began: float
+    process: dict[str, Any]
+    deadline: sched.Event | None = None
     lost: events.Lost | None = None
 
     @property
@@ -60,10 +63,11 @@ class StickyRun:
     def session_record(self, session_id: str | None) -> dict[str, Any] | None:
         """Return the session's handle, if a headless resume would take the transport's id too."""
         contract = self.engine.contract
-        is_news = self.run.session is None and session_id is not None and contract.sticky.same_id
-        if not is_news or not re.fullmatch(contract.handle.shape, session_id or ""):
+        if self.run.session is not None or session_id is None or not contract.sticky.same_id:
             return None
-        return structs.asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id or "", 1))
+        if not re.fullmatch(contract.handle.shape, session_id):
+            return None
+        return structs.asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id, 1))
 
 
 class StickyRuns:
@@ -85,26 +89,32 @@ class StickyRuns:
         self._release, self.observe, self._clock = release, observe, clock
         self._runs: dict[str, StickyRun] = {}
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._due = Deadlines(clock)
+        self._due = sched.scheduler(clock)
         self._thread = threading.Thread(target=self._loop, name="turngate-sticky", daemon=True)
         self._thread.start()
 
-    def begin(self, sticky: StickyRun, request: events.StickyRequest) -> None:
-        """Start the process of a run that was claimed, and run its first turn in it."""
+    def begin(self, run: Run, engine: InstalledEngine, env: Mapping[str, str]) -> None:
+        """Start the process of a run that was claimed, and run its first turn in it; `env` is the engine's."""
+        on_text = text_events(self._store, run)
+        sticky = StickyRun(run, engine, on_text, self._clock(), dict(run.process or {}))
+        request = events.StickyRequest(
+            engine.executable, engine.contract, run.cwd, {**env, "PWD": str(run.cwd)}, run.mode,
+            sticky.process["tag"], traces(run.run_directory, run.turn_index), run.model,
+            tuple(run.request["engine_options"]),
+        )  # fmt: skip
 
         def listener(event: events.StickyEvent) -> None:
             self._inbox.put(lambda: self._on(sticky, event))
 
         def start() -> None:
             if self._current(sticky).cancel_requested:
-                decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled")
-                transitions.end_turn(self._store, sticky.run, decision, transitions.TurnResult(0.0))
-                self._release(sticky.run)
+                self._end_turn(sticky, failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled"), TurnResult(0.0))
+                self._release(run)
                 return
-            self._runs[sticky.run_id], sticky.turn_began = sticky, self._clock()
+            self._runs[run.run_id] = sticky
             self._limit_turn(sticky)
             try:
-                self._host.open(sticky.run_id, request, listener)
+                self._host.open(run.run_id, request, listener)
             except ValueError:
                 # the server ends, and starts nothing any more
                 self._on(sticky, events.Gone(None))
@@ -133,21 +143,23 @@ class StickyRuns:
 
     def _loop(self) -> None:
         while True:
-            for run_id, too_late in self._due.ripe():
-                self._do(too_late, run_id)
+            left = self._due.run(blocking=False)
             with suppress(queue.Empty):
-                todo = self._inbox.get(timeout=self._due.left())
+                todo = self._inbox.get(timeout=left)
                 if todo is None:
                     return
                 self._do(todo)
 
-    def _do(self, action: Callable[[], None], deadline: Hashable = None) -> None:
-        """Do one thing; what the store can't take now is done again later, a deadline unless it was set anew."""
+    def _do(self, action: Callable[[], None], late: StickyRun | None = None) -> None:
+        """Do one thing; what the store can't take now is done again later, a deadline of `late` unless it is lifted."""
         try:
             action()
         except sqlite3.Error:
             log.exception("the store can't be written yet")
-            self._due.set(object() if deadline is None else deadline, RETRY_SECONDS, lambda: self._do(action, deadline))
+            if late is not None:
+                self._set_deadline(late, RETRY_SECONDS, action)
+            else:
+                self._due.enter(RETRY_SECONDS, 0, self._do, (action,))
         except Exception:
             log.exception("a sticky run failed in turngate itself")
 
@@ -156,7 +168,7 @@ class StickyRuns:
             case events.Opened():
                 self._opened(sticky, event)
             case events.AgentText():
-                sticky.texts(event.text)
+                sticky.on_text(event.text)
             case events.TurnEnded():
                 self._turn_ended(sticky, event)
             case events.PermissionAsked():
@@ -167,37 +179,33 @@ class StickyRuns:
             case events.Gone():
                 self._settle_lost(sticky)
                 self._runs.pop(sticky.run_id, None)
-                self._due.drop(sticky.run_id)
+                self._drop_deadline(sticky)
                 with self._store.writing() as connection:
                     transitions.end_process(connection, sticky.run_id, event.exit_code)
                 self._release(sticky.run)
 
     def _opened(self, sticky: StickyRun, event: events.Opened) -> None:
-        sticky.process = (sticky.run.process or {}) | {
+        sticky.process |= {
             "pid": event.pid, "started_at": event.started_at, "transport_session_id": event.session_id
         }  # fmt: skip
         with self._store.writing() as connection:
             runs.change(connection, sticky.run_id, process=sticky.process)
             transitions.note_argv(connection, sticky.run, event.argv)
-        self._host.prompt(sticky.run_id, sticky.prompt)
+        self._host.prompt(sticky.run_id, first_prompt(sticky.run.request, sticky.run.artifacts))
 
     def _turn_ended(self, sticky: StickyRun, event: events.TurnEnded) -> None:
         if self._is(sticky, State.WAITING_USER):
             transitions.drop_permission(self._store, sticky.run_id)
         if not self._is(sticky, State.RUNNING):
             return
-        self._due.drop(sticky.run_id)
+        self._drop_deadline(sticky)
         sticky.process["transport_session_id"] = event.session_id
         decision, outcome, repair = decide_sticky(sticky.run, event.final_text, event.failure, declined=event.declined)
-        seconds, session = self._clock() - sticky.turn_began, sticky.session_record(event.session_id)
-        result = transitions.TurnResult(seconds, outcome, None, repair, session)
+        session = sticky.session_record(event.session_id)
+        result = TurnResult(self._clock() - sticky.turn_began, outcome, None, repair, session)
         until = self._limit_wait(sticky) if decision.state is State.WAITING_USER else None
-        self._write_record(sticky, decision, session)
         # what is noted of the process stays until it is gone, so that a restart finds it
-        state = transitions.end_turn(
-            self._store, sticky.run, decision, result, process=sticky.process, wait_deadline_at=until
-        )
-        self.observe(sticky.run.engine, outcome, seconds)
+        state = self._end_turn(sticky, decision, result, process=sticky.process, wait_deadline_at=until)
         if state is not State.WAITING_USER:
             self._host.end(sticky.run_id)
 
@@ -218,7 +226,7 @@ class StickyRuns:
         if question.request_id is not None:
             self._host.decide(run_id, question.request_id, response)
             return
-        sticky.turn_began = self._clock()
+        sticky.turn_began, sticky.on_text = self._clock(), text_events(self._store, run)
         self._host.prompt(run_id, reply_prompt(response, run.request, run.artifacts))
 
     def _limit_turn(self, sticky: StickyRun) -> None:
@@ -226,10 +234,11 @@ class StickyRuns:
 
         def too_late() -> None:
             if self._is(sticky, State.RUNNING):
-                self._fail_running(sticky, RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
+                late = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
+                self._fail_running(sticky, late)
                 self._host.end(sticky.run_id)
 
-        self._due.set(sticky.run_id, sticky.run.timeout, too_late)
+        self._set_deadline(sticky, sticky.run.timeout, too_late)
 
     def _limit_wait(self, sticky: StickyRun) -> str:
         """Bound the wait for the user; returns when it ends, by the wall clock."""
@@ -237,41 +246,52 @@ class StickyRuns:
         def too_late() -> None:
             detail = f"no reply came within {sticky.run.timeout} seconds"
             # a reply may come at this very moment: what changes the state first counts
-            if self._fail_waiting(sticky, RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail):
+            if self._fail_waiting(sticky, failed(RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail)):
                 self._host.end(sticky.run_id)
 
-        self._due.set(sticky.run_id, sticky.run.timeout, too_late)
+        self._set_deadline(sticky, sticky.run.timeout, too_late)
         return (datetime.now(UTC) + timedelta(seconds=sticky.run.timeout)).isoformat(timespec="milliseconds")
+
+    def _set_deadline(self, sticky: StickyRun, seconds: float, too_late: Callable[[], None]) -> None:
+        self._drop_deadline(sticky)
+        sticky.deadline = self._due.enter(seconds, 0, self._do, (too_late, sticky))
+
+    def _drop_deadline(self, sticky: StickyRun) -> None:
+        if sticky.deadline is not None:
+            with suppress(ValueError):  # it is over
+                self._due.cancel(sticky.deadline)
+            sticky.deadline = None
 
     def _settle_lost(self, sticky: StickyRun) -> None:
         """Fail a run whose process is lost, unless it has ended before."""
-        detail = sticky.lost.detail if sticky.lost else "the server ended, and with it the process that waited"
-        if self._fail_waiting(sticky, RunErrorCode.INTERACTION_PROCESS_LOST, detail) or not self._is(
-            sticky, State.RUNNING
-        ):
+        lost = sticky.lost
+        detail = lost.detail if lost else "the server ended, and with it the process that waited"
+        no_process = failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)
+        if self._fail_waiting(sticky, no_process) or not self._is(sticky, State.RUNNING):
             return
-        if sticky.lost is None:
+        if lost is None:
             # only the end of the server ends the process of a run that still runs and is not canceled
-            detail = "the server ended while the turn ran"
-            self._fail_running(sticky, RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, detail)
-            return
-        waited = self._store.read("SELECT 1 FROM interactions WHERE run_id = ? LIMIT 1", sticky.run_id)
-        code = RunErrorCode.INTERACTION_PROCESS_LOST if waited else RunErrorCode.ENGINE_FAILED
-        if sticky.lost.ours:
+            self._fail_running(sticky, INTERRUPTED)
+        elif lost.ours:
             log.error("%s: %s", sticky.run_id, detail)
-            code = RunErrorCode.ORCHESTRATOR_ERROR
-        self._fail_running(sticky, code, detail)
+            self._fail_running(sticky, failed(RunErrorCode.ORCHESTRATOR_ERROR, detail))
+        else:
+            waited = self._store.read("SELECT 1 FROM interactions WHERE run_id = ? LIMIT 1", sticky.run_id)
+            self._fail_running(sticky, no_process if waited else failed(RunErrorCode.ENGINE_FAILED, detail))
 
-    def _fail_running(self, sticky: StickyRun, code: RunErrorCode, detail: str) -> None:
+    def _fail_running(self, sticky: StickyRun, decision: Decision) -> None:
         """Fail a run that is `running`; nothing but this thread takes it out of that state."""
-        run, decision, seconds = self._current(sticky), failed(code, detail), self._clock() - sticky.turn_began
-        self._write_record(sticky, decision)
-        transitions.end_turn(self._store, run, decision, transitions.TurnResult(seconds), process=run.process)
-        self.observe(run.engine, Outcome.ERROR, seconds)
+        result = TurnResult(self._clock() - sticky.turn_began)
+        self._end_turn(sticky, decision, result, process=sticky.process)
 
-    def _fail_waiting(self, sticky: StickyRun, code: RunErrorCode, detail: str) -> bool:
+    def _end_turn(self, sticky: StickyRun, decision: Decision, result: TurnResult, **columns: Any) -> State:
+        state = transitions.end_turn(self._store, self._records, sticky.run, decision, result, **columns)
+        self.observe(sticky.run.engine, result.outcome, result.seconds or 0.0)
+        return state
+
+    def _fail_waiting(self, sticky: StickyRun, decision: Decision) -> bool:
         """Fail a run if it waits; False: it does not (any more)."""
-        decision, seconds = failed(code, detail), self._clock() - sticky.turn_began
+        seconds = self._clock() - sticky.turn_began
         with self._store.writing() as connection:
             run = runs.get(connection, sticky.run_id)
             if run.state is not State.WAITING_USER:
@@ -280,7 +300,7 @@ class StickyRuns:
         if turn_ended:
             self.observe(run.engine, Outcome.ERROR, seconds)
         # after the deadlines that are due by now: many may fall together
-        self._inbox.put(lambda: self._write_record(sticky, decision))
+        self._inbox.put(lambda: self._records.keep(run, decision.state, run.session))
         return True
 
     def _current(self, sticky: StickyRun) -> Run:
@@ -288,7 +308,3 @@ class StickyRuns:
 
     def _is(self, sticky: StickyRun, state: State) -> bool:
         return self._current(sticky).state is state
-
-    def _write_record(self, sticky: StickyRun, decision: Decision, session: dict[str, Any] | None = None) -> None:
-        run = self._current(sticky)
-        self._records.keep(run, decision.state, session or run.session)

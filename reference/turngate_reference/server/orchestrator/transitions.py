@@ -15,6 +15,7 @@ from msgspec import structs
 
 from turngate.model import Interaction, Mode, Outcome
 from turngate_reference.server.orchestrator.decide import Decision
+from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -39,7 +40,7 @@ class TurnResult:
     `session_seen` says whether the engine's session store held the session right after the turn that made it.
     """
 
-    seconds: float
+    seconds: float | None = None
     outcome: str = Outcome.ERROR
     exit_code: int | None = None
     repair_level: str | None = None
@@ -130,11 +131,14 @@ def note_argv(connection: sqlite3.Connection, run: Run, argv: tuple[str, ...]) -
     )
 
 
-def end_turn(store: Store, run: Run, decision: Decision, result: TurnResult, **columns: Any) -> State:
+def end_turn(store: Store, records: Records, run: Run, decision: Decision, result: TurnResult, **columns: Any) -> State:
     """End the running turn of a run; returns the state that it went to, which is `canceled` if that was asked for.
 
     `columns` are further ones of the run that are written with the transition.
     """
+    # before the state is written: a reader of it finds the record, and the next turn can't have begun
+    current = runs.find(store, run.run_id) or run
+    records.keep(current, decision.state, result.session or current.session)
     with store.writing() as connection:
         current = runs.get(connection, run.run_id)
         if current.cancel_requested:
@@ -143,26 +147,24 @@ def end_turn(store: Store, run: Run, decision: Decision, result: TurnResult, **c
             columns["recovery"] = {**(current.recovery or {}), "session_seen": result.session_seen}
         if decision.interaction is not None:
             columns["pending_interaction_id"] = _ask(connection, run, decision.interaction)
-        columns |= {"error": decision.error, "final_data": decision.final_data}
-        if result.session is not None:
-            columns["session"] = result.session
-        _end_turn(
-            connection, run, decision.error, result.seconds, result.outcome, result.exit_code, result.repair_level
-        )
         if decision.state in ENDED:
             columns["ended_at"] = now()
+        columns |= {
+            "error": decision.error, "final_data": decision.final_data, "session": result.session or current.session
+        }  # fmt: skip
+        _end_turn(connection, run, decision, result)
         if not runs.transition(connection, run.run_id, State.RUNNING, decision.state, **({"process": None} | columns)):
             raise RuntimeError(f"{run.run_id} does not run any more")
     return decision.state
 
 
 def end_turn_eventually(
-    store: Store, run: Run, decision: Decision, result: TurnResult, wait: Callable[[float], bool]
+    store: Store, records: Records, run: Run, decision: Decision, result: TurnResult, wait: Callable[[float], bool]
 ) -> None:
     """End the turn as soon as the store can be written; `wait` waits for seconds, and returns whether to give up."""
     while True:
         try:
-            end_turn(store, run, decision, result)
+            end_turn(store, records, run, decision, result)
         except sqlite3.Error:
             log.exception("the end of turn %s of %s can't be written yet", run.turn_index, run.run_id)
             if wait(RETRY_SECONDS):
@@ -205,7 +207,7 @@ def end_run(
         "SELECT 1 FROM turns WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL", (run.run_id, run.turn_index)
     ).fetchone()
     if in_turn:
-        _end_turn(connection, run, decision.error, seconds)
+        _end_turn(connection, run, decision, TurnResult(seconds))
     runs.transition(
         connection, run.run_id, run.state, decision.state,
         error=decision.error, pending_interaction_id=None, wait_deadline_at=None, ended_at=now(), **columns,
@@ -232,16 +234,16 @@ def _begin_turn(connection: sqlite3.Connection, run_id: str, turn_index: int) ->
     add_event(connection, run_id, "turn.started", {"turn_index": turn_index})
 
 
-def _end_turn(
-    connection: sqlite3.Connection, run: Run, error: dict[str, str] | None, seconds: float | None,
-    outcome: str = Outcome.ERROR, exit_code: int | None = None, repair_level: str | None = None,
-) -> None:  # fmt: skip
+def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, result: TurnResult) -> None:
     connection.execute(
         "UPDATE turns SET ended_at = ?, seconds = ?, exit_code = ?, outcome = ?, failure_json = ?, repair_level = ?"
         " WHERE run_id = ? AND turn_index = ?",
-        (now(), seconds, exit_code, outcome, runs.as_json(error), repair_level, run.run_id, run.turn_index),
-    )
-    add_event(connection, run.run_id, "turn.ended", {"turn_index": run.turn_index, "outcome": outcome})
+        (
+            now(), result.seconds, result.exit_code, result.outcome, runs.as_json(decision.error), result.repair_level,
+            run.run_id, run.turn_index,
+        ),
+    )  # fmt: skip
+    add_event(connection, run.run_id, "turn.ended", {"turn_index": run.turn_index, "outcome": result.outcome})
 
 
 def _ask(connection: sqlite3.Connection, run: Run, interaction: Interaction, request_id: str | None = None) -> str:

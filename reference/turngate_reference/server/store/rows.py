@@ -46,6 +46,16 @@ class Summary(Struct, frozen=True, rename=_API_NAMES):
     started_at: str | None
     ended_at: str | None
 
+    @property
+    def is_sticky(self) -> bool:
+        """Whether its process is kept while it waits."""
+        return self.profile is not None and self.profile["kind"] == "sticky_process"
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether it waits without a process."""
+        return self.profile is not None and self.profile["kind"] == "resumable"
+
 
 class Run(Summary, frozen=True):
     """A run, with all that is known of it."""
@@ -60,11 +70,6 @@ class Run(Summary, frozen=True):
     def cwd(self) -> Path:
         """Where the engine works."""
         return self.workspace or own_cwd(self.run_directory)
-
-    @property
-    def is_sticky(self) -> bool:
-        """Whether its process is kept while it waits."""
-        return self.profile is not None and self.profile["kind"] == "sticky_process"
 
     @property
     def artifacts(self) -> Path:

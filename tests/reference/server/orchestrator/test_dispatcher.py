@@ -14,10 +14,7 @@ from tests.reference.server_env import PATIENCE, ServerEnv, final
 from turngate_reference.data_dir import ALPHABET
 from turngate_reference.server.app import Server
 from turngate_reference.server.orchestrator import dispatcher, transitions
-from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.states import State
-from turngate_reference.server.store.database import Store
-from turngate_reference.server.store.rows import Run
 
 
 @pytest.fixture(name="impatient", autouse=True)
@@ -63,10 +60,10 @@ def test_a_run_whose_failure_can_not_be_written_yet_is_failed_later(
     server_env.server.engines.collect()
     written, left = transitions.end_turn, [sqlite3.OperationalError("database is locked")]
 
-    def locked(store: Store, run: Run, decision: Decision, came: transitions.TurnResult) -> State:
+    def locked(*given: Any) -> State:
         if left:
             raise left.pop()
-        return written(store, run, decision, came)
+        return written(*given)
 
     monkeypatch.setattr(transitions, "end_turn", locked)
     monkeypatch.setattr(threading.Thread, "start", refused_once(RuntimeError("can't start new thread")))
@@ -103,7 +100,7 @@ def test_a_server_whose_queue_nobody_works_on_is_not_ready(
     with monkeypatch.context() as patch:
         patch.setattr(server.dispatcher._closing, "is_set", lambda: True)
         server.dispatcher.kick()
-        (working,) = (each for each in threading.enumerate() if each.name == "turngate-dispatch")
+        (working,) = (thread for thread in threading.enumerate() if thread.name == "turngate-dispatch")
         working.join(PATIENCE)
     seen.append(server.ready)
     server.close()

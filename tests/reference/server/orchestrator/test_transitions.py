@@ -1,15 +1,11 @@
-"""Whatever happens in whatever order, a run goes only where the table lets it, is told why, and slots balance."""
+"""Whatever happens in whatever order, a run takes only steps of the table, says why it failed, and slots balance."""
 
-import queue
 import sqlite3
 import tempfile
-import threading
-from collections.abc import Callable
 from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 from unittest import mock
 
 import pytest
@@ -17,27 +13,17 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
+from tests.reference.server.orchestrator.modelled_server import SLOTS, STICKY, TIMEOUT, ModelledServer
 from tests.reference.server_env import ASK, PATIENCE, final
-from turngate.contract import load
 from turngate.model import Interaction
-from turngate.process import Stop
-from turngate_reference.data_dir import DataDir
-from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.orchestrator import recovery, sticky_runs, transitions
-from turngate_reference.server.orchestrator.commands import Commands
+from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.orchestrator.decide import Decision, failed
-from turngate_reference.server.orchestrator.dispatcher import Dispatcher
-from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import ENDED, TRANSITIONS, RunErrorCode, State
-from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked, StickyEvent, TurnEnded
+from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import Run
 
-SLOTS, TIMEOUT = 2, 100
-STICKY = "sticky_process"
-ENGINE = InstalledEngine(Path("codex"), "0.169.0", load.contract("codex").at("0.169.0"))
 QUESTION = Interaction("open_text", "?")
 ENDS = {
     "ask": Decision(State.WAITING_USER, interaction=QUESTION),
@@ -45,119 +31,6 @@ ENDS = {
     "fail": failed(RunErrorCode.ENGINE_FAILED, ""),
     "cancel": failed(RunErrorCode.TERMINAL_INTERRUPTED, ""),
 }
-
-
-class Host:
-    """Sticky processes that do what the test says."""
-
-    def __init__(self) -> None:
-        self.listeners: dict[str, Callable[[StickyEvent], None]] = {}
-        self.prompts: list[str] = []
-
-    def open(self, run_id: str, _request: object, listener: Callable[[StickyEvent], None]) -> None:
-        """Start one."""
-        self.listeners[run_id] = listener
-        listener(Opened(1, 1.0, "t", ("app-server",)))
-
-    def prompt(self, run_id: str, _text: str) -> None:
-        """Count a prompt."""
-        self.prompts.append(run_id)
-
-    def decide(self, _run_id: str, _request_id: str, _option: str) -> None:
-        """Take a decision."""
-
-    def end(self, run_id: str) -> None:
-        """End one."""
-        if listener := self.listeners.pop(run_id, None):
-            listener(Gone(None))
-
-    def close(self) -> None:
-        """End all."""
-        for run_id in list(self.listeners):
-            self.end(run_id)
-
-
-class Headless:
-    """Headless turns that end as the test says; sticky ones are handed on."""
-
-    def __init__(self, world: "ModelledServer") -> None:
-        self.world = world
-        self.ends: dict[str, queue.SimpleQueue[Decision]] = {}
-
-    def run(self, run: Run, stop: Stop) -> bool:
-        """Run one."""
-        kind = run.request["interactive_profile"]
-        with self.world.store.writing() as connection:
-            runs.change(connection, run.run_id, profile={"kind": kind, "reason": "", "session_timeout_sec": TIMEOUT})
-            run = runs.get(connection, run.run_id)
-        if kind == STICKY:
-            self.world.sticky.begin(sticky_runs.StickyRun(run, ENGINE, "p", lambda _text: None), None)  # type: ignore[arg-type]
-            return False
-        ended: queue.SimpleQueue[Decision] = queue.SimpleQueue()
-        self.ends[run.run_id] = ended
-        with stop.telling(ended) as already:  # type: ignore[arg-type]
-            decision = None if already else ended.get(timeout=PATIENCE)
-        if not isinstance(decision, Decision):
-            decision = failed(RunErrorCode.ORCHESTRATOR_RESTART_INTERRUPTED, "")
-        session = {"handle_value": ENGINE.contract.handle.nonexistent_id}
-        transitions.end_turn(self.world.store, run, decision, transitions.TurnResult(0.0, session=session))
-        return True
-
-
-class ModelledServer:
-    """All of a server but its engines, over one data directory."""
-
-    def __init__(self, folder: Path, now: Callable[[], float]) -> None:
-        data = DataDir(folder)
-        data.make()
-        self.store = Store(folder / "turngate.db")
-        self.records = Records(data)
-        recovery.recover(self.store, self.records)
-        self.host, self.headless = Host(), Headless(self)
-        self.dispatcher = Dispatcher(self.store, self.records, SLOTS)
-        self.sticky = sticky_runs.StickyRuns(
-            self.store, self.records, self.host, self.dispatcher.release, lambda *_: None, now  # type: ignore[arg-type]
-        )  # fmt: skip
-        engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
-        self.commands = Commands(self.store, data, engines, self.dispatcher, self.sticky, None)
-        self.dispatcher.start(self.headless)
-
-    def settle(self) -> None:
-        """Wait until nothing is to be done any more that nobody asked for."""
-        # what is due is done after what woke the thread, and leaves more to be done
-        for _ in range(3):
-            done = threading.Event()
-            self.sticky._inbox.put(done.set)
-            assert done.wait(PATIENCE)
-        (newest,) = self.store.read("SELECT coalesce(max(id), 0) id FROM events")
-        after = int(newest["id"])
-        if runs.counts(self.store)[State.QUEUED] and len(self.holding()) < SLOTS:
-            with self.store._changed:
-                self.store._changed.wait_for(lambda: self._moved(after), PATIENCE)
-            self.settle()
-        elif not self._have_begun():
-            with self.store._changed:
-                assert self.store._changed.wait_for(self._have_begun, PATIENCE)
-            self.settle()
-
-    def holding(self) -> list[Run]:
-        """List the runs that need a slot."""
-        with_process = [run for run in runs.in_state(self.store, State.WAITING_USER) if run.process]
-        return [*runs.in_state(self.store, State.RUNNING), *with_process]
-
-    def _have_begun(self) -> bool:
-        """Return whether each process that a run needs is there."""
-        kept = [run for run in runs.in_state(self.store, State.RUNNING) if run.request["interactive_profile"] == STICKY]
-        return all("pid" in (run.process or {}) or run.cancel_requested for run in kept)
-
-    def _moved(self, after: int) -> bool:
-        return bool(self.store.read("SELECT 1 FROM events WHERE id > ?", after))
-
-    def close(self) -> None:
-        """End it in order."""
-        self.dispatcher.close()
-        self.sticky.close()
-        self.store.close()
 
 
 class Interleavings(RuleBasedStateMachine):
@@ -193,7 +66,7 @@ class Interleavings(RuleBasedStateMachine):
         assert self.world.dispatcher.wait_until_free(PATIENCE)
         self.world.settle()
         assert all(run.state in ENDED for run in self._runs())
-        self.ended_runs_are_told_of()
+        self.ended_runs_say_why()
         self.world.close()
         self.clock.stop()
         self.root.cleanup()
@@ -226,14 +99,14 @@ class Interleavings(RuleBasedStateMachine):
                 self.since[run.run_id] = step, self.now
 
     def _runs(self) -> list[Run]:
-        found = [run for state in State for run in runs.in_state(self.world.store, state)]
-        return sorted(found, key=lambda run: -run.seq)
+        every_run = [run for state in State for run in runs.in_state(self.world.store, state)]
+        return sorted(every_run, key=lambda run: -run.seq)
 
     def _one(self, index: int, *states: State, kind: str | None = None) -> Run | None:
         self.world.settle()
-        found = [run for run in self._runs() if run.state in states]
-        found = [run for run in found if kind in (None, run.request["interactive_profile"])]
-        return found[index % len(found)] if found else None
+        in_states = [run for run in self._runs() if run.state in states]
+        candidates = [run for run in in_states if kind in (None, run.request["interactive_profile"])]
+        return candidates[index % len(candidates)] if candidates else None
 
     @rule(kind=st.sampled_from(["resumable", "sticky_process"]))
     def create(self, kind: str) -> None:
@@ -249,14 +122,14 @@ class Interleavings(RuleBasedStateMachine):
         if run is None:
             return
         if run.run_id in self.world.host.listeners:
-            self._end_kept_turn(run, how)
+            self._end_sticky_turn(run, how)
         elif ended := self.world.headless.ends.pop(run.run_id, None):
             ended.put(ENDS[how])
             self._until(run.run_id, State.RUNNING)
             if how == "fail":
                 self._fails(run, RunErrorCode.ENGINE_FAILED)
 
-    def _end_kept_turn(self, run: Run, how: str) -> None:
+    def _end_sticky_turn(self, run: Run, how: str) -> None:
         text = {"ask": ASK, "final": final(x=1), "fail": None}[how]
         self.world.host.listeners[run.run_id](TurnEnded(text, None if text else "refused", "t", declined=False))
         if how == "fail":
@@ -271,7 +144,7 @@ class Interleavings(RuleBasedStateMachine):
         question = runs.question(self.world.store, run.pending_interaction_id or "")
         assert question
         if question.request_id is not None:
-            self._end_kept_turn(run, how)
+            self._end_sticky_turn(run, how)
             self._until(run.run_id, State.RUNNING)
             self.world.settle()
             now = runs.find(self.world.store, run.run_id)
@@ -322,7 +195,7 @@ class Interleavings(RuleBasedStateMachine):
             return
         if how == "cancel":
             self.world.commands.cancel(run.run_id)
-        transitions.end_turn(store, claimed, ENDS[how], transitions.TurnResult(0.0))
+        transitions.end_turn(store, self.world.records, claimed, ENDS[how], transitions.TurnResult(0.0))
         if how == "fail":
             self._fails(run, RunErrorCode.ENGINE_FAILED)
 
@@ -398,7 +271,7 @@ class Interleavings(RuleBasedStateMachine):
             assert all(step in TRANSITIONS for step in pairwise(path))
 
     @invariant()
-    def ended_runs_are_told_of(self) -> None:
+    def ended_runs_say_why(self) -> None:
         """A run fails when it must and with the code of what was done to it; nothing of an ended run is open."""
         self.world.settle()
         for run in self._runs():
@@ -449,8 +322,8 @@ def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
         (run,) = runs.in_state(world.store, State.WAITING_USER)
         world.commands.reply(run_id, {"interaction_id": run.pending_interaction_id, "response": "accept"}, None)
     world.settle()
-    assert len(world.sticky._due._due) == 1
+    assert len(world.sticky._due.queue) == 1
     world.commands.cancel(run_id)
     world.settle()
-    assert world.sticky._due.left() is None
+    assert world.sticky._due.empty()
     world.close()
