@@ -20,6 +20,7 @@ _ESCAPE = re.compile(
     re.DOTALL,
 )
 _OPEN, _CLOSE = b"{}"
+_BROKEN = object()
 
 
 class Problems(Struct):
@@ -123,10 +124,7 @@ class _Ndjson(Framer):
     def _records(self, lines: list[bytes]) -> list[Record]:
         records: list[Record] = []
         for line in lines:
-            try:
-                record = _json(line)
-            except orjson.JSONDecodeError:
-                record = None
+            record = _json(line)
             # the braces are looked at as bytes, since this is run for every line of long transcripts
             if record.__class__ is dict and line[0] == _OPEN and line[-1] == _CLOSE:
                 records.append(record)
@@ -182,9 +180,8 @@ class _JsonDocument(_Buffered):
         text = b"\n".join(lines).strip(b" \n")
         if not text:
             return []
-        try:
-            document = _json(text)
-        except orjson.JSONDecodeError:
+        document = _json(text)
+        if document is _BROKEN:
             return self._surrounded(text)
         if not isinstance(document, dict):
             self.problems.add("the document is no JSON object", text)
@@ -198,8 +195,8 @@ class _JsonDocument(_Buffered):
         lines = text.split(b"\n")
         starts = [i for i, line in enumerate(lines) if line.startswith(b"{")]
         ends = [i for i, line in enumerate(lines) if line.rstrip().endswith(b"}")]
-        document = _object(b"\n".join(lines[starts[0] : ends[-1] + 1])) if starts and ends else None
-        return [] if document is None else [document]
+        document = _json(b"\n".join(lines[starts[0] : ends[-1] + 1])) if starts and ends else _BROKEN
+        return [document] if isinstance(document, dict) else []
 
 
 class _TaggedBlock(Framer):
@@ -212,7 +209,7 @@ class _TaggedBlock(Framer):
         self._inside: list[bytes] | None = None
         self._size = 0
         self._block: bytes | None = None
-        self._looked_at: tuple[bytes | None, Record | None] = (None, None)
+        self._value: Any = None
         self._count = 0
 
     def feed(self, chunk: bytes) -> list[Record]:
@@ -229,26 +226,20 @@ class _TaggedBlock(Framer):
             return []
         if self._count > 1:
             self.problems.add(f"{self._count} blocks of {self._open.decode()}")
-        try:
-            record = _json(self._block)
-        except orjson.JSONDecodeError:
-            self.problems.add("the block is not JSON", self._block)
-            return []
-        if isinstance(record, dict):
-            return [record]
-        self.problems.add("the block is no JSON object", self._block)
+        if isinstance(self._value, dict):
+            return [self._value]
+        self.problems.add(f"the block is {'not JSON' if self._value is _BROKEN else 'no JSON object'}", self._block)
         return []
 
     def whole(self) -> Record | None:
-        if self._looked_at[0] is not self._block:
-            self._looked_at = (self._block, _object(self._block or b""))
-        return self._looked_at[1]
+        return self._value if self._block is not None and isinstance(self._value, dict) else None
 
     def _take(self, line: bytes) -> None:
         if line == self._open:
             self._inside, self._size, self._block = [], 0, None
         elif self._inside is not None and line == self._close:
             self._block, self._inside, self._count = b"\n".join(self._inside), None, self._count + 1
+            self._value = _json(self._block)
         elif self._inside is not None and self._size < MAX_TAIL:
             self._inside.append(line)
             self._size += len(line) + 1  # its newline, since blank lines take room too
@@ -274,21 +265,10 @@ _FRAMERS: dict[str, type[Framer]] = {
 }
 
 
-def _object(text: bytes) -> Record | None:
-    """Parse one JSON object; None if it is anything else."""
-    try:
-        value = _json(text)
-    except orjson.JSONDecodeError:
-        return None
-    return value if isinstance(value, dict) else None
-
-
 def _json(text: bytes) -> Any:
-    """Parse JSON; half a surrogate pair, which JavaScript prints when text is cut within a character, is replaced."""
+    """Parse JSON, or give `_BROKEN`; half a surrogate pair, which JavaScript prints of a cut character, is replaced."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:
         whole = _ESCAPE.sub(lambda escape: rb"\ufffd" if escape["half"] else escape[0], text)
-        if whole == text:
-            raise
-        return orjson.loads(whole)
+        return _BROKEN if whole == text else _json(whole)

@@ -95,20 +95,25 @@ class TurnReader:
         """
         for stream in STREAMS:
             self._watches[stream].see(self._framers[stream].finish())
-        handle = self._handle_reading()
-        final = self._final_text()
+        contract, handle, final = self._contract, self._handle_reading(), self._final_text()
         stderr = self._tails["stderr"].decode("utf-8", "replace")
-        census = self._watches[self._contract.events.stream].census
+        census = self._watches[contract.events.stream].census
+        wrong = self._failure(handle, final, exit_code, ended)
+        session = None
+        if handle.value is not None:
+            session = EngineSessionHandle(contract.engine, contract.handle.handle_type, handle.value, self._turn_index)
         return TurnReading(
-            result=self._result(handle, final, exit_code, stderr, ended),
-            session=self._session(handle),
+            result=AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=wrong)
+            if wrong
+            else read_answer(final or "", self._mode, stderr),
+            session=session,
             handle=handle,
             final_text=final,
             ended=self._ended,
             failures=tuple(self._failures),
-            framing=self._framing_problems(),
+            framing=tuple(f"{name}: {what}" for name in STREAMS for what in self._framers[name].problems.first),
             census=census,
-            unknown=tuple(sorted(set(census) - set(self._contract.events.names))),
+            unknown=tuple(sorted(set(census) - set(contract.events.names))),
         )
 
     def _watch(self, stream: Stream) -> RecordDispatch:
@@ -178,51 +183,21 @@ class TurnReader:
                 self._handle.see(other, record, index)
         return self._handle.reading(self._watches[place.stream].seen)
 
-    def _session(self, handle: HandleReading) -> EngineSessionHandle | None:
-        if handle.value is None:
-            return None
-        contract = self._contract
-        return EngineSessionHandle(contract.engine, contract.handle.handle_type, handle.value, self._turn_index)
-
-    def _framing_problems(self) -> tuple[str, ...]:
-        return tuple(f"{name}: {what}" for name in STREAMS for what in self._framers[name].problems.first)
-
-    def _result(
-        self, handle: HandleReading, final: str | None, exit_code: int | None, stderr: str, ended: Ended
-    ) -> AdapterTurnResult:
-        code = 0 if ended is Ended.LINGERED else exit_code
-        # the order is that of "Which code names a failed turn" in docs/api.md
-        wrong = (
-            (_failed(Failure.TURN_TIMEOUT, "the engine was still running at its deadline") if ended in HUNG else None)
-            or self._engine_error(code)
-            or self._handle_failure(handle)
-            or self._unfinished(final)
-        )
-        if wrong:
-            return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=wrong)
-        return read_answer(final or "", self._mode, stderr)
-
-    def _engine_error(self, exit_code: int | None) -> str | None:
-        """Return what the engine itself said went wrong, by its exit code or in its output."""
+    def _failure(self, handle: HandleReading, final: str | None, exit_code: int | None, ended: Ended) -> str | None:
+        """Return why the turn is an error, in the order of "Which code names a failed turn" in docs/api.md."""
+        lost, blame = Failure.SESSION_RESUME_FAILED, self._blame
         said = f": {self._failures[0]}" if self._failures else ""
-        if exit_code != 0:
-            return _failed(self._blame, f"the engine exited with {exit_code}{said}")
-        return _failed(self._blame, f"the engine reported a failure{said}") if self._failures else None
-
-    def _unfinished(self, final: str | None) -> str | None:
-        """Return what a turn lacks that ended without a complaint."""
-        if not self._ended:
-            return _failed(self._blame, f"nothing on {self._contract.end.stream} proves that the turn ended")
-        return _failed(self._blame, "the engine gave no answer") if final is None else None
-
-    def _handle_failure(self, handle: HandleReading) -> str | None:
-        if not self._needs_handle:
-            return None
-        if handle.value is None:
-            return _failed(Failure.SESSION_RESUME_FAILED, f"no session id ({handle.problem}): {handle.detail}")
-        if self._resumed is not None and handle.value != self._resumed:
-            return _failed(Failure.SESSION_RESUME_FAILED, f"asked for {self._resumed}, came back as {handle.value}")
-        return None
+        reasons = (
+            (ended in HUNG, Failure.TURN_TIMEOUT, "the engine was still running at its deadline"),
+            (exit_code != 0 and ended is not Ended.LINGERED, blame, f"the engine exited with {exit_code}{said}"),
+            (bool(said), blame, f"the engine reported a failure{said}"),
+            (self._needs_handle and handle.value is None, lost, f"no session id ({handle.problem}): {handle.detail}"),
+            (self._needs_handle and self._resumed not in (None, handle.value), lost,
+             f"asked for {self._resumed}, came back as {handle.value}"),
+            (not self._ended, blame, f"nothing on {self._contract.end.stream} proves that the turn ended"),
+            (final is None, blame, "the engine gave no answer"),
+        )  # fmt: skip
+        return next((f"{code}: {detail}" for holds, code, detail in reasons if holds), None)
 
 
 def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
@@ -234,8 +209,8 @@ def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
     if envelope is None and mode is Mode.AUTO:
         data = json_object(text)
         return AdapterTurnResult(Outcome.FINAL, {"text": text} if data is None else data, stderr=stderr)
-    reason = _failed(Failure.ENVELOPE_INVALID, envelope.detail if envelope else "the answer holds no envelope")
-    return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=reason)
+    detail = envelope.detail if envelope else "the answer holds no envelope"
+    return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=f"{Failure.ENVELOPE_INVALID}: {detail}")
 
 
 def read_turn(
@@ -260,10 +235,6 @@ def _has(record: Record, sign: FailureSign) -> bool:
     return sign.has is None or value_at(record, sign.has) is not None
 
 
-def _failed(code: Failure, detail: str) -> str:
-    return f"{code}: {detail}"
-
-
 MAX_FINAL = 32 * 2**20
 
 
@@ -272,16 +243,12 @@ class FinalText:
 
     def __init__(self) -> None:
         self._group: str | int | None = None
-        self._alone: str | None = None
         # bytes grow in place, where joining text to text would copy all of it each time
-        self._joined = bytearray()
+        self._joined: bytearray | None = None
 
     def take(self, text: str, group: str | int | None) -> None:
         """Take the next text; one without a group (None) stands alone."""
-        if group is None:
-            self._alone, self._group = text, None
-            return
-        if group != self._group:
+        if self._joined is None or group is None or group != self._group:
             self._joined, self._group = bytearray(), group
         if len(self._joined) < MAX_FINAL:
             self._joined += text.encode()[: MAX_FINAL - len(self._joined)]
@@ -290,4 +257,4 @@ class FinalText:
     def text(self) -> str | None:
         """The answer as far as it has come; None as long as there is none."""
         # the limit may fall within a character
-        return self._alone if self._group is None else self._joined.decode("utf-8", "ignore")
+        return None if self._joined is None else self._joined.decode("utf-8", "ignore")
