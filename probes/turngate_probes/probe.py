@@ -173,6 +173,7 @@ class ReleaseProbe:
                 release=self.release.name, engine=self.release.engine, version=self.release.version,
                 executable=str(executable) if executable else None, source=self.release.source, note=self.release.note,
                 contract_version=self.release.contract.contract_version, turns=sum(case.steps for case in cases),
+                integrity=self.release.integrity,
             )
         )  # fmt: skip
         if executable is None:

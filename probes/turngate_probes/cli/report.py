@@ -47,7 +47,7 @@ def report(sources: tuple[Path, ...], json_to: str | None, reports: tuple[Path, 
     Exit codes are those of the probes or the gate; what is no report ends with 2.
     """
     from turngate.errors import EnvironmentFailed  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from turngate_probes.gate.load import load_gate  # noqa: PLC0415
+    from turngate_probes.gate.report import load_gate  # noqa: PLC0415
     from turngate_probes.report.load import joined, load_report  # noqa: PLC0415
     from turngate_probes.report.publish import console_for, publish  # noqa: PLC0415
 

@@ -34,10 +34,8 @@ def of_clause(severity: Severity, before: Result, after: Result, *, fallen: bool
     return Impact.ADDITIVE if better else Impact.DEGRADED
 
 
-def of_surface(change: str, use: Use, *, holds: bool) -> Impact:
-    """Weigh what is `gone` or `new` of an engine's surface; `holds`: the clause that shows it still does."""
-    if change == "new":
-        return Impact.ADDITIVE
+def of_surface(use: Use, *, holds: bool) -> Impact:
+    """Weigh what is gone of an engine's surface; `holds`: the clause that shows it still does."""
     if use is Use.NONE:
         return Impact.NONE
     return Impact.DEGRADED if use is Use.RELIES and holds else Impact.BREAKING

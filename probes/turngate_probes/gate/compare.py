@@ -1,6 +1,6 @@
 """Compares what two releases showed, part by part; every difference comes out weighed."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -8,10 +8,11 @@ from msgspec import Struct
 from turngate.contract.clauses import Result
 from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import ClauseResult
+from turngate.process import Ended
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Use, of_call, of_clause, of_surface
 from turngate_probes.gate.contract_usage import ANY, keys_in_use, option_use, use_of
-from turngate_probes.gate.survey import ReleaseSurface, shared
+from turngate_probes.journal.events import Event, PageEvent, TurnEvent
 from turngate_probes.journal.tool_access import ModeToolAccess, ToolAccess, ToolCallResult
 from turngate_probes.report.gate_structs import Difference, Impact
 from turngate_probes.report.structs import ReleaseReport
@@ -20,11 +21,22 @@ TOOL_CLAUSE = "interactive.no-auto-flags"
 FALLEN = (Result.FAIL, Result.UNSUPPORTED)
 
 
+class ReleaseSurface(Struct, frozen=True):
+    """Names on each help page that was asked for, even if empty; kinds of records and their keys of each ended turn.
+
+    A key is written as `kind: path`. Turns that did not end by themselves are left out.
+    """
+
+    names: Mapping[str, Sequence[str]]
+    kinds: Mapping[str, Sequence[str]]
+    keys: Mapping[str, Sequence[str]]
+
+
 class Side(Struct, frozen=True):
     """One of the two releases: what the report says of it, and what it showed."""
 
     release: ReleaseReport
-    survey: ReleaseSurface
+    surface: ReleaseSurface
 
 
 class Results:
@@ -45,6 +57,17 @@ class Results:
         """Whether the clause was not run since one that it needs, directly or not, does not hold."""
         needs = self.by_id[clause_id].needs if clause_id in self.by_id else ()
         return any(self.of(need) in FALLEN or self.fallen(need) for need in needs)
+
+
+def surface(events: Iterable[Event], release: str) -> ReleaseSurface:
+    """Read what the events of a release show of its surface."""
+    mine = [event for event in events if isinstance(event, PageEvent | TurnEvent) and event.release == release]
+    turns = [event for event in mine if isinstance(event, TurnEvent) and event.ended == Ended.EXIT]
+    return ReleaseSurface(
+        {page.step: page.names for page in mine if isinstance(page, PageEvent) and page.names is not None},
+        {turn.name: turn.kinds for turn in turns if turn.kinds is not None},
+        {turn.name: turn.paths for turn in turns if turn.paths is not None},
+    )
 
 
 def differences(old: Side, new: Side, was: EngineContract) -> list[Difference]:
@@ -76,7 +99,7 @@ def _clauses(was: Results, now: Results) -> Iterator[Difference]:
 
 def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Iterator[Difference]:
     """Compare what the help pages name; a name that another page of the same release has is not gone."""
-    before, after = shared(old.survey.names, new.survey.names)
+    before, after = _shared(old.surface.names, new.surface.names)
     for name in sorted(before ^ after):
         use, clause = option_use(was, name)
         holds, detail = results.holds(clause), "a new name on the help pages"
@@ -84,25 +107,25 @@ def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Itera
             detail = "no help page names it any more"
             if use is Use.RELIES:
                 detail += ", though turns still run with it" if holds else ", and turns do not run with it"
-        impact = of_surface("gone" if name in before else "new", use, holds=holds)
-        yield _gone_or_new("option", name, impact, detail, "help.surface", gone=name in before)
+        yield _gone_or_new("option", name, use, detail, "help.surface", gone=name in before, holds=holds)
 
 
 def _records(old: Side, new: Side, was: EngineContract, results: Results) -> Iterator[Difference]:
     """Compare the kinds of records of the same turns, and the keys in the kinds that both have."""
     used = keys_in_use(was)
-    kinds_before, kinds_after = shared(old.survey.kinds, new.survey.kinds)
+    kinds_before, kinds_after = _shared(old.surface.kinds, new.surface.kinds)
     changed = [("event", kind, kind in kinds_before, use_of(used, kind, "")) for kind in kinds_before ^ kinds_after]
-    before, after = shared(old.survey.keys, new.survey.keys)
+    before, after = _shared(old.surface.keys, new.surface.keys)
     for key in before ^ after:
         kind, _, path = (ANY, "", key) if was.events.field is None else key.partition(": ")
         # what came or went with its record, or with the key that it stands below, is told with that
         if (kind == ANY or kind in kinds_before & kinds_after) and key.rpartition(".")[0] not in before ^ after:
             changed.append(("key", key, key in before, use_of(used, kind, path)))
     for what, name, gone, (use, clause) in sorted(changed, key=lambda row: row[:2]):
-        detail = "turns are read by it" if use is Use.RELIES else "no turn is read by it"
-        impact = of_surface("gone" if gone else "new", use, holds=results.holds(clause))
-        yield _gone_or_new(what, name, impact, detail if gone else "new in the same turns", clause, gone=gone)
+        detail = "new in the same turns"
+        if gone:
+            detail = "turns are read by it" if use is Use.RELIES else "no turn is read by it"
+        yield _gone_or_new(what, name, use, detail, clause, gone=gone, holds=results.holds(clause))
 
 
 def _tools(was: ToolAccess | None, now: ToolAccess | None, contract: EngineContract) -> Iterator[Difference]:
@@ -115,9 +138,8 @@ def _tools(was: ToolAccess | None, now: ToolAccess | None, contract: EngineContr
             for tool in sorted(set(before.tools) ^ set(after.tools)):
                 gone = tool in before.tools
                 use = Use.RELIES if tool in watched else Use.NONE
-                impact = of_surface("gone" if gone else "new", use, holds=True)
                 detail = f"{'no longer ' if gone else ''}offered to the model in mode {mode}"
-                yield _gone_or_new("tool", f"{tool} ({mode})", impact, detail, TOOL_CLAUSE, gone=gone)
+                yield _gone_or_new("tool", f"{tool} ({mode})", use, detail, TOOL_CLAUSE, gone=gone, holds=True)
         yield from _call(mode, before.call, after.call)
 
 
@@ -139,5 +161,12 @@ def _call(mode: str, was: ToolCallResult | None, now: ToolCallResult | None) -> 
         yield Difference("call", f"{mode} exit code", old, new, Impact.DEGRADED, detail, TOOL_CLAUSE)
 
 
-def _gone_or_new(kind: Any, name: str, impact: Impact, detail: str, clause: str, *, gone: bool) -> Difference:
+def _gone_or_new(kind: Any, name: str, use: Use, detail: str, clause: str, *, gone: bool, holds: bool) -> Difference:
+    impact = of_surface(use, holds=holds) if gone else Impact.ADDITIVE
     return Difference(kind, name, name if gone else None, None if gone else name, impact, detail, clause)
+
+
+def _shared(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> tuple[set[str], set[str]]:
+    """Return, of each side, all words of the turns or pages that both have."""
+    both = old.keys() & new.keys()
+    return {word for name in both for word in old[name]}, {word for name in both for word in new[name]}

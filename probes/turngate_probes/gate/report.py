@@ -1,21 +1,22 @@
-"""Makes the report of a gate from what both releases showed: compares them, judges, and joins both probes."""
+"""Makes the report of a gate from what both releases showed, and reads one again, checked."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from msgspec import UNSET
+from msgspec import UNSET, convert
 from msgspec.structs import replace
 
 from turngate.contract import load
+from turngate.contract.evidence import decode_hook
 from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import verdict
-from turngate.errors import NotCoveredError
+from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate_probes.gate.advice import NOTHING, UNKNOWN, advice
 from turngate_probes.gate.baseline import concerning
 from turngate_probes.gate.claims import claim_differences
 from turngate_probes.gate.collect import Collected
-from turngate_probes.gate.compare import Side, differences, unasked
+from turngate_probes.gate.compare import Side, differences, surface, unasked
 from turngate_probes.gate.ruling import CODES, rule, sentences
-from turngate_probes.gate.survey import survey
 from turngate_probes.report.build import code_of
 from turngate_probes.report.gate_structs import (
     Baseline,
@@ -27,6 +28,7 @@ from turngate_probes.report.gate_structs import (
     Impact,
     Ruling,
 )
+from turngate_probes.report.load import read_json, refused, told_otherwise
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 
 
@@ -40,22 +42,49 @@ def gate_report(
     was, now = (_contract(release) for release in (old, new))
     compared = unasked(new)
     if was and now and not old.failed and not new.failed:
-        surveys = (survey(answer.events, answer.release.release) for answer in (collected.old, collected.new))
-        before, after = (Side(*side) for side in zip((old, new), surveys, strict=True))
+        before = Side(old, surface(collected.old.events, collected.old.release.release))
+        after = Side(new, surface(collected.new.events, collected.new.release.release))
         compared = [*differences(before, after, was), *claim_differences(was, now)]
     compared.sort(key=lambda row: list(Impact).index(row.impact))
     ruling, entries = rule(old, new, compared, concerning(expected, new.version), interrupted=interrupted)
     probe = _joined(collected.new.report, old, new, seconds, interrupted=interrupted)
     return GateReport(
-        turngate=probe.turngate, started_at=probe.started_at, engine=new.engine, old=gated(old), new=gated(new),
+        turngate=probe.turngate, started_at=probe.started_at, engine=new.engine, old=_gated(old), new=_gated(new),
         outcome=ruling.outcome, exit_code=CODES[ruling.outcome], reasons=sentences(ruling),
-        must=_must(ruling, old, new, advice(new, compared, was, now)), ruling=ruling, counts=counted(compared),
+        must=_must(ruling, old, new, advice(new, compared, was, now)), ruling=ruling, counts=_counted(compared),
         differences=tuple(compared), baseline=Baseline(baseline, entries), seconds=round(seconds, 3),
         clauses=probe.clauses, probe=probe,
     )  # fmt: skip
 
 
-def gated(release: ReleaseReport) -> GatedRelease:
+def load_gate(path: Path) -> GateReport | None:
+    """Read the report of a gate; None if it is something else, EnvironmentFailed says why it is not believed."""
+    document = read_json(path) if path.suffix.lower() == ".json" else None
+    if not isinstance(document, dict) or document.get("schema") != "turngate.gate-report/1":
+        return None
+    with refused(path):
+        report = convert(document, GateReport, dec_hook=decode_hook)
+        wrong = told_otherwise(report.probe) or _told_otherwise(report)
+    if wrong:
+        raise EnvironmentFailed(f"{path} is no report: {wrong}", "give the report as `turngate gate` wrote it")
+    return report
+
+
+def _told_otherwise(report: GateReport) -> str | None:
+    """Find what does not follow from the probe, the differences and the entries of the baseline."""
+    old, new = report.probe.releases
+    interrupted = report.outcome is GateOutcome.INTERRUPTED
+    ruling, entries = rule(old, new, report.differences, report.baseline.entries, interrupted=interrupted)
+    following = replace(
+        report, outcome=ruling.outcome, exit_code=CODES[ruling.outcome], reasons=sentences(ruling), ruling=ruling,
+        baseline=replace(report.baseline, entries=entries), counts=_counted(report.differences), old=_gated(old),
+        new=_gated(new),
+    )  # fmt: skip
+    wrong = [name for name in GateReport.__struct_fields__ if getattr(report, name) != getattr(following, name)]
+    return f"what it holds makes it say otherwise: {', '.join(wrong)}" if wrong else None
+
+
+def _gated(release: ReleaseReport) -> GatedRelease:
     """Return what became of a release as a whole."""
     return GatedRelease(*(getattr(release, name) for name in GatedRelease.__struct_fields__))
 
@@ -66,7 +95,7 @@ def _must(ruling: Ruling, old: ReleaseReport, new: ReleaseReport, told: str) -> 
     return UNKNOWN if not answered or (told == NOTHING and (old.failed or new.failed)) else told
 
 
-def counted(compared: Sequence[Difference]) -> dict[Impact, int]:
+def _counted(compared: Sequence[Difference]) -> dict[Impact, int]:
     """Count the differences of each impact."""
     return {impact: sum(row.impact is impact for row in compared) for impact in Impact}
 

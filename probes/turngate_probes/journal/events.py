@@ -5,7 +5,7 @@
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
@@ -56,7 +56,10 @@ class _ReleaseEvent(_Event, frozen=True):
 
 
 class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
-    """A release is to be asked; `release` is the key that later events name, `turns` are those that are expected."""
+    """A release is to be asked; `release` is the key that later events name, `turns` are those that are expected.
+
+    `integrity` is the checksum of the engine's own package, as its registry writes it.
+    """
 
     engine: str
     version: str | None
@@ -65,6 +68,7 @@ class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     contract_version: str
     turns: int
     note: str | None
+    integrity: str | UnsetType = UNSET
 
 
 class InstallProgress(_ReleaseEvent, frozen=True, tag="install.progress"):

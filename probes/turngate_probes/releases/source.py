@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed, NoVersionError
@@ -44,7 +46,8 @@ class Target:
 class Release:
     """A release to probe: `source` is `path`, `npm`, `pypi` or `recordings`, which have no executable.
 
-    `version` None means that the executable did not say one; `note` says how it was chosen.
+    `version` None means that the executable did not say one; `note` says how it was chosen, and
+    `integrity` is the checksum of the engine's own package, as its registry writes it.
     """
 
     engine: str
@@ -53,6 +56,7 @@ class Release:
     source: Origin
     contract: EngineContract
     note: str
+    integrity: str | UnsetType = UNSET
 
     @property
     def name(self) -> str:
@@ -151,7 +155,9 @@ class ReleaseSource:
                 raise EnvironmentFailed(f"the cache cannot be written: {error}", hint) from error
             if self.registry:
                 note = f"installed from {registry.name}, {installed.integrity}"
-            yield Release(contract.engine, version, installed.executable, registry.name, exact, note)
+            yield Release(
+                contract.engine, version, installed.executable, registry.name, exact, note, installed.integrity
+            )
 
 
 def _recorded(engine: str) -> Release:

@@ -85,8 +85,9 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause]) -> Releas
     return ReleaseReport(
         release=plan.release, engine=plan.engine, version=plan.version, executable=plan.executable,
         source=plan.source, contract_version=plan.contract_version, note=plan.note,
-        verdict=finished.verdict if finished else worth, profile=finished.profile if finished else profile(able),
-        capability=able, handle=finished.handle if finished else None,
+        integrity=plan.integrity, verdict=finished.verdict if finished else worth,
+        profile=finished.profile if finished else profile(able), capability=able,
+        handle=finished.handle if finished else None,
         seconds=finished.seconds if finished else _elapsed(events),
         engine_seconds=finished.engine_seconds if finished else sum(turn.cpu_seconds for turn in turns),
         turns=finished.turns if finished else len(turns), unverified=finished.unverified if finished else (),

@@ -31,6 +31,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     executable: null: none was run.
     unverified: Sections of the contract that nobody has seen hold.
     failed: Why the question could not be asked.
+    integrity: The checksum of the engine's own package, as its registry writes it; absent: it comes from none.
     tool_access: The tools offered in each mode, and what becomes of a tool call; null: nobody looked.
     """
 
@@ -41,6 +42,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     source: Origin
     contract_version: Text
     note: str | None
+    integrity: Text | UnsetType = UNSET
     verdict: Verdict
     profile: EngineInteractiveProfile
     capability: EngineResumeCapability

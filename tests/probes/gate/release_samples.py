@@ -10,8 +10,7 @@ from turngate.contract.clauses import Reason, Result
 from turngate.contract.evidence import decode_hook
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
-from turngate_probes.gate.compare import Side
-from turngate_probes.gate.survey import ReleaseSurface
+from turngate_probes.gate.compare import ReleaseSurface, Side
 from turngate_probes.report.structs import ReleaseReport
 
 EMPTY = ReleaseSurface({}, {}, {})
@@ -28,19 +27,19 @@ def clause(
 
 def release(name: str, *clauses: ClauseResult, **more: Any) -> ReleaseReport:
     """A release with every hermetic clause passed, save those given; `more` are fields of its JSON."""
-    given = {each.id: each for each in clauses}
-    usually = [clause(each.id) for each in catalogue().at_level("static", "hermetic")]
-    listed = [given.pop(each.id, each) for each in usually]
+    given = {result.id: result for result in clauses}
+    usually = [clause(declared.id) for declared in catalogue().at_level("static", "hermetic")]
+    listed = [given.pop(result.id, result) for result in usually]
     (usual,) = samples.plain(samples.of(samples.whole(release=name, source="npm")))["releases"]
     usual |= {"clauses": msgspec.to_builtins([*listed, *given.values()])} | more
     return msgspec.convert(usual, ReleaseReport, dec_hook=decode_hook)
 
 
-def old(*clauses: ClauseResult, survey: ReleaseSurface = EMPTY, **more: Any) -> Side:
+def old(*clauses: ClauseResult, surface: ReleaseSurface = EMPTY, **more: Any) -> Side:
     """The older release."""
-    return Side(release("codex@0.160.0", *clauses, **more), survey)
+    return Side(release("codex@0.160.0", *clauses, **more), surface)
 
 
-def new(*clauses: ClauseResult, survey: ReleaseSurface = EMPTY, **more: Any) -> Side:
+def new(*clauses: ClauseResult, surface: ReleaseSurface = EMPTY, **more: Any) -> Side:
     """The newer release."""
-    return Side(release("codex@0.170.0", *clauses, **more), survey)
+    return Side(release("codex@0.170.0", *clauses, **more), surface)

@@ -13,7 +13,7 @@ from tests.probes.report import journals as j
 from turngate import cli
 from turngate.errors import EnvironmentFailed
 from turngate_probes.gate import advice
-from turngate_probes.gate.load import load_gate
+from turngate_probes.gate.report import load_gate
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.github import annotations
 from turngate_probes.report.junit import junit
@@ -147,11 +147,11 @@ def test_hostile_text_stays_text_in_every_format(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change, why", [
-    (lambda r: r.update(outcome="pass"), "makes it fail"),
-    (lambda r: r.update(exit_code=0), "makes it fail"),
-    (lambda r: r.update(reasons=["all is well"]), "reasons do not follow"),
-    (lambda r: r.update(differences=[]), "makes it pass"),
-    (lambda r: r["new"].update(release="codex@9.9.9"), "are others"),
+    (lambda r: r.update(outcome="pass"), "outcome"),
+    (lambda r: r.update(exit_code=0), "exit_code"),
+    (lambda r: r.update(reasons=["all is well"]), "otherwise: reasons"),
+    (lambda r: r.update(differences=[]), "outcome"),
+    (lambda r: r["new"].update(release="codex@9.9.9"), "otherwise: new"),
     (lambda r: r["probe"].update(exit_code=1), "its exit code is 1"),
     (lambda r: r.update(surprise=1), "surprise"),
     (lambda r: r["probe"].update(releases=[{}, {}]), "required"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.probes.fake_npm import integrity
 from tests.probes.matrix.conftest import Shop, verdicts
 from turngate.contract.load import first_error
 from turngate_probes.matrix import run as run_module
@@ -30,6 +31,7 @@ def test_all_releases_are_probed_and_reported_oldest_first(shop: Shop) -> None:
     assert first_error("probe-report", report) is None
     assert report["peak_usage"]["cache_bytes"] > 0
     assert report["peak_usage"]["memory_bytes"] > 2**20
+    assert report["releases"][0]["integrity"] == integrity("0.160.0")
     assert "at most at one time" in shop.err
     assert "4 of 4 releases done, 0 running, 0 left" in shop.err
 

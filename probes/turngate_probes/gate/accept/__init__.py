@@ -39,7 +39,7 @@ def accept(
     # what may fail comes before anything is written
     if npm and new.source == "npm" and not target.path:
         with interrupt.covering() as stop:
-            pinned = pin_files(engine, npm, new.version, (new.note or "").rpartition(", ")[2], stop)
+            pinned = pin_files(engine, npm, new.version, new.integrity or "", stop)
     file, own = contract_files()[engine], into.contracts / f"{engine}.yaml"
     changed = rewrite(file.read_text("utf-8"), old, new, report.differences, _compensations())
     exact = target if target.path else replace(target, version=new.version)
@@ -66,8 +66,7 @@ def source_of(release: ReleaseReport) -> ReleaseSource:
     registry, version = registries(release.engine).get(release.source), str(release.version)
     if registry is None:
         return ReleaseSource()
-    promised = (release.note or "").rpartition(", ")[2]
-    known = {version: promised} if promised.startswith("sha") else {}
+    known = {version: release.integrity} if release.integrity else {}
     return ReleaseSource(replace(registry, versions=(version,), integrity=known))
 
 

@@ -94,7 +94,7 @@ def test_what_can_not_be_written_whole_is_taken_back(gate: Gate, few: tuple[str,
 
 def test_a_release_is_recorded_from_where_the_gate_had_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """From PyPI where there is no Node, by the exact version; an executable of one's own is what it is."""
-    shown = release("codex@0.169.0", source="pypi", note="installed from pypi, sha256-x")
+    shown = release("codex@0.169.0", source="pypi", integrity="sha256-x")
     source = source_of(shown)
     registry = source.registry
     assert registry is not None
