@@ -4,7 +4,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -56,10 +56,10 @@ class DataDir(Struct, frozen=True):
         return self.handles / f"{handle}.lock"
 
     def new_run(self, engine: str) -> tuple[str, Path]:
-        """Make a run directory `<timestamp>-<engine>-<handle>`; returns the handle and the directory.
+        """Make a run directory `<timestamp>-<engine>-<handle>`; return the handle and the directory.
 
-        The timestamp is UTC and sorts; the handle is unique among those there are. Raises EnvironmentFailed if
-        nothing can be written.
+        The timestamp is UTC and sorts. The handle is unique: its lock file stays for as long as it does. Raises
+        EnvironmentFailed if nothing can be written.
         """
         import secrets  # noqa: PLC0415 - a resume needs none, and should begin soon
 
@@ -70,33 +70,27 @@ class DataDir(Struct, frozen=True):
             self.runs.mkdir(exist_ok=True)
             for _ in range(_TRIES):
                 handle = "".join(secrets.choice(ALPHABET) for _ in range(HANDLE_LENGTH))
-                if self._reserve(handle):
-                    directory = self.runs / f"{timestamp}-{engine}-{handle}"
-                    directory.mkdir()
-                    return handle, directory
+                directory = self.runs / f"{timestamp}-{engine}-{handle}"
+                with suppress(FileExistsError):
+                    self.lock(handle).touch(exist_ok=False)
+                    if not self.record(handle).exists():
+                        directory.mkdir()
+                        return handle, directory
         except OSError as error:
             hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
             raise EnvironmentFailed(f"{self.root} can't be written: {error.strerror}", hint) from error
         raise EnvironmentFailed("no free handle was found", "prune old ones: turngate handles prune --older-than 30d")
 
-    def _reserve(self, handle: str) -> bool:
-        """Take a handle by its lock file, which stays for as long as the handle does."""
-        try:
-            self.lock(handle).touch(exist_ok=False)
-        except FileExistsError:
-            return False
-        return not self.record(handle).exists()
-
 
 def data_dir(asked: Path | None) -> DataDir:
     """Choose the data directory: as asked, else `TURNGATE_DATA_DIR`, else the platform's for users."""
-    chosen = asked or (Path(os.environ["TURNGATE_DATA_DIR"]) if os.environ.get("TURNGATE_DATA_DIR") else None)
-    if chosen is None:
+    chosen = asked or os.environ.get("TURNGATE_DATA_DIR")
+    if not chosen:
         from platformdirs import user_data_path  # noqa: PLC0415 - not needed when the place is given
 
         chosen = user_data_path("turngate", appauthor=False)
     # by its real path: what is kept of a run names its directories, which are compared with where they really lie
-    return DataDir(chosen.expanduser().resolve())
+    return DataDir(Path(chosen).expanduser().resolve())
 
 
 @contextmanager

@@ -6,7 +6,6 @@ as it is.
 
 import json
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -126,11 +125,11 @@ def new(run_directory: Path, engine: str, launch: LaunchSettings, prompt: str, *
     )  # fmt: skip
 
 
-class Unreadable(Struct, frozen=True):
+class UnreadableRecordError(EnvironmentFailed):
     """A record that can't be read, and why."""
 
-    path: Path
-    why: str
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"the record {path} can't be read: {why}", "it is left as it is")
 
 
 def now() -> str:
@@ -154,37 +153,37 @@ def as_text(record: HandleRecord) -> str:
 
 def find(data: DataDir, prefix: str) -> HandleRecord:
     """Return the record whose handle begins with `prefix`; EnvironmentFailed if there is none, or more than one."""
-    names = [path.stem for path in _paths(data) if path.stem.startswith(prefix)] if _is_prefix(prefix) else []
+    names = [path.stem for path in _paths(data) if prefix and path.stem.startswith(prefix)]
     if not names:
         raise EnvironmentFailed(f"there is no handle {prefix!r} in {data.handles}", "see: turngate handles")
     if len(names) > 1 and prefix not in names:
         raise EnvironmentFailed(f"{prefix!r} may be any of {', '.join(names)}", "give more of its characters")
-    record = read(data.record(prefix if prefix in names else names[0]))
-    if isinstance(record, Unreadable):
-        raise EnvironmentFailed(f"the record {record.path} can't be read: {record.why}", "it is left as it is")
-    return record
+    return read(data.record(prefix if prefix in names else names[0]))
 
 
-def every(data: DataDir) -> Iterator[HandleRecord | Unreadable]:
-    """Read all records, the newest first; those that can't be read come last."""
-    records = [read(path) for path in _paths(data)]
-    readable = [record for record in records if isinstance(record, HandleRecord)]
-    yield from sorted(readable, key=lambda record: record.touched, reverse=True)
-    yield from (record for record in records if isinstance(record, Unreadable))
+def every(data: DataDir) -> tuple[list[HandleRecord], list[UnreadableRecordError]]:
+    """Read all records; return them, the newest first, and why others can't be read."""
+    records, unreadable = [], []
+    for path in _paths(data):
+        try:
+            records.append(read(path))
+        except UnreadableRecordError as error:
+            unreadable.append(error)
+    return sorted(records, key=lambda record: record.touched, reverse=True), unreadable
 
 
-def read(path: Path) -> HandleRecord | Unreadable:
-    """Read one record of this or an earlier format; fields that are not known are passed over."""
+def read(path: Path) -> HandleRecord:
+    """Read one record of this or an earlier format, without fields that are not known; UnreadableRecordError."""
     try:
         data = json.loads(path.read_text("utf-8"))
         family, _, version = str(data["schema"]).rpartition("/")
         if family != _FAMILY or int(version) > int(_VERSION):
-            return Unreadable(path, f"its format is {data['schema']}; this turngate reads up to {SCHEMA}")
+            raise UnreadableRecordError(path, f"its format is {data['schema']}; this turngate reads up to {SCHEMA}")
         return _checked(msgspec.convert(data, HandleRecord, dec_hook=lambda kind, text: kind(text)), path.stem)
     except OSError as error:
-        return Unreadable(path, error.strerror or "it can't be opened")
+        raise UnreadableRecordError(path, error.strerror or "it can't be opened") from error
     except (ValueError, KeyError, TypeError, RecursionError, msgspec.ValidationError) as error:
-        return Unreadable(path, f"it is not a handle record ({type(error).__name__}: {error})")
+        raise UnreadableRecordError(path, f"it is not a handle record ({type(error).__name__}: {error})") from error
 
 
 def _checked(record: HandleRecord, stem: str) -> HandleRecord:
@@ -197,8 +196,5 @@ def _checked(record: HandleRecord, stem: str) -> HandleRecord:
 
 
 def _paths(data: DataDir) -> list[Path]:
-    return sorted(path for path in data.handles.glob("*.json") if _is_prefix(path.stem))
-
-
-def _is_prefix(text: str) -> bool:
-    return re.fullmatch(f"[{ALPHABET}]{{1,{HANDLE_LENGTH}}}", text) is not None
+    handle = re.compile(f"[{ALPHABET}]{{1,{HANDLE_LENGTH}}}")
+    return sorted(path for path in data.handles.glob("*.json") if handle.fullmatch(path.stem))

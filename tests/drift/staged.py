@@ -13,6 +13,7 @@ from tests.probes import engines
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import ClauseResult
+from turngate.process import execution
 from turngate.process.executable import difference, fingerprint
 from turngate_probes.harness import cases, driver
 from turngate_probes.harness.cases import CASES
@@ -77,7 +78,7 @@ def without_waiting() -> Iterator[None]:
         patch.object(EngineDriver, "until_later_minute", lambda *_: None),
         patch.object(driver, "TURN_TIMEOUT", 12.0),
         patch.object(driver, "STARTUP_ALLOWANCE", 4.0),
-        patch.object(driver, "EXIT_LIMIT", 1.0),
+        patch.object(execution, "EXIT_LIMIT", 1.0),
         patch.object(cases, "_deadline", lambda _: 2.0),
     ):
         yield

@@ -30,9 +30,9 @@ class Stdin(Enum):
 class ProcessRequest(Struct, frozen=True):
     """A process to run. `env` is complete, nothing is inherited; bytes as `stdin` are written, then closed.
 
-    `timeout` is in seconds of wall time, and so is `exit_limit`, which replaces it once `on_output` has said that the
-    work is done. Of each stream `max_output` bytes are kept; the rest is dropped. `tag` (empty: a new one) is what
-    marks every process of the tree, for `end_orphans` if this program dies.
+    `timeout` is in seconds of wall time; `EXIT_LIMIT` replaces it once `on_output` has said that the work is done. Of
+    each stream `max_output` bytes are kept. `tag` (empty: a new one) marks every process of the tree, for `end_orphans`
+    if this program dies.
     """
 
     argv: tuple[str, ...]
@@ -40,7 +40,6 @@ class ProcessRequest(Struct, frozen=True):
     env: Mapping[str, str]
     stdin: bytes | Stdin = Stdin.CLOSED
     timeout: float = 120.0
-    exit_limit: float = EXIT_LIMIT
     max_output: int = 64 * 2**20
     tag: str = ""
 
@@ -49,10 +48,9 @@ class ProcessOutcome(Struct, frozen=True):
     """How a process ended.
 
     `exit_code` is negative for a signal, and None if the process was never started (it was stopped before) or
-    could not be reaped. `dropped` counts bytes of both streams, `started_at` is in seconds since the epoch,
-    `seconds` the wall time until its end, `cpu_seconds` the user and system time of the whole tree, as
-    far as the kernel accounts for it. `exit_seconds` is the time from the end of its work until it exited or was
-    ended (None: it did not say that its work was done).
+    could not be reaped. `dropped` counts bytes of both streams, `seconds` is the wall time until its end, `cpu_seconds`
+    the user and system time of the whole tree, as far as the kernel accounts for it, `exit_seconds` the time from the
+    end of its work until it exited or was ended (None: it did not say that its work was done).
     """
 
     ended: Ended
@@ -60,21 +58,14 @@ class ProcessOutcome(Struct, frozen=True):
     stdout: bytes
     stderr: bytes
     dropped: int
-    started_at: float
     seconds: float
     cpu_seconds: float
     leftovers: tuple[Leftover, ...]
     exit_seconds: float | None = None
 
 
-class _Work(Struct, frozen=True):
-    """The work of the process is done since a moment (monotonic), or goes on after all (None)."""
-
-    done_at: float | None
-
-
-# what is waited for: the moment of the exit, a stop, an error of `on_output`, or what it says of the work
-_Events = queue.SimpleQueue[float | Ended | Exception | _Work]
+# what is waited for: the moment of the exit, a stop, an error of `on_output`, or whether it says that the work is done
+_Events = queue.SimpleQueue[float | Ended | Exception | bool]
 OnOutput = Callable[[str, bytes], bool | None]
 
 
@@ -115,16 +106,14 @@ def run(
     stop: Stop | None = None,
     on_output: OnOutput | None = None,
     on_start: Callable[[int], None] | None = None,
-    new_tree: Callable[[str], ProcessTree] = ProcessTree,
 ) -> ProcessOutcome:
     """Run `request` and return when the process and all that it started have ended.
 
     `on_output` gets "stdout" or "stderr" and each chunk as it arrives, dropped ones included: from other
     threads, one call at a time. It returns True when the process has done its work: it must then exit within
-    `exit_limit`, unless a later call returns something else. It should be quick, since the process waits for it;
+    `EXIT_LIMIT`, unless a later call returns something else. It should be quick, since the process waits for it;
     what it raises ends the process and is raised here. `on_start` gets the process id, once, before any output is
-    read; what it raises ends the process too. `new_tree` makes the tree for a tag; a test with a fake
-    `subprocess.Popen` brings its own.
+    read; what it raises ends the process too.
 
     Raises:
         EnvironmentFailed: the process could not be started.
@@ -132,9 +121,9 @@ def run(
     events: _Events = queue.SimpleQueue()
     with (stop or Stop()).telling(events) as already_set:
         if already_set:
-            return ProcessOutcome(Ended.STOPPED, None, b"", b"", 0, time.time(), 0.0, 0.0, ())
-        tree = new_tree(request.tag or uuid.uuid4().hex)
-        started_at, start = time.time(), time.monotonic()
+            return ProcessOutcome(Ended.STOPPED, None, b"", b"", 0, 0.0, 0.0, ())
+        tree = ProcessTree(request.tag or uuid.uuid4().hex)
+        start = time.monotonic()
         process = tree.start(request.argv, request.cwd, request.env, stdin=request.stdin is not Stdin.CLOSED)
         data = request.stdin if isinstance(request.stdin, bytes) else None
         pipes = Pipes(process, data, request.max_output, _telling(on_output, events), events.put)
@@ -142,30 +131,23 @@ def run(
             if on_start:
                 on_start(process.pid)
             pipes.start()
-            ended, end, exit_seconds, leftovers = _watch(tree, events, start + request.timeout, request.exit_limit)
+            ended, end, exit_seconds, leftovers = _watch(tree, events, start + request.timeout)
         except BaseException:
             tree.end()
             raise
         finally:
             exit_code, cpu_seconds = tree.reap()
             pipes.close(_DRAIN_GRACE)
-        for failure in pipes.failures:
-            raise failure
+        while not events.empty():
+            if isinstance(late := events.get(), Exception):
+                raise late
         return ProcessOutcome(
-            ended=ended,
-            exit_code=exit_code,
-            stdout=pipes.stdout.kept,
-            stderr=pipes.stderr.kept,
-            dropped=pipes.stdout.dropped + pipes.stderr.dropped,
-            started_at=started_at,
-            seconds=end - start,
-            cpu_seconds=cpu_seconds,
-            leftovers=leftovers,
-            exit_seconds=exit_seconds,
-        )
+            ended, exit_code, pipes.kept("stdout"), pipes.kept("stderr"), pipes.dropped,
+            seconds=end - start, cpu_seconds=cpu_seconds, leftovers=leftovers, exit_seconds=exit_seconds,
+        )  # fmt: skip
 
 
-def _telling(on_output: OnOutput | None, events: _Events) -> Callable[[str, bytes], None]:
+def _telling(on_output: OnOutput | None, events: _Events) -> OnOutput:
     """Put into `events` when what `on_output` says of the work changes."""
     done = False
 
@@ -173,13 +155,13 @@ def _telling(on_output: OnOutput | None, events: _Events) -> Callable[[str, byte
         nonlocal done
         before, done = done, bool(on_output and on_output(stream, chunk))
         if done is not before:
-            events.put(_Work(time.monotonic() if done else None))
+            events.put(done)
 
     return heard
 
 
 def _watch(
-    tree: ProcessTree, events: _Events, deadline: float, exit_limit: float
+    tree: ProcessTree, events: _Events, deadline: float
 ) -> tuple[Ended, float, float | None, tuple[Leftover, ...]]:
     """Wait for the exit, a stop or the deadline, and end the tree.
 
@@ -191,17 +173,19 @@ def _watch(
         events.put(time.monotonic())
 
     threading.Thread(target=wait, name="turngate-wait", daemon=True).start()
-    event: float | Ended | Exception | _Work = _Work(None)
-    while isinstance(event, _Work):
-        done_at = event.done_at
-        until = deadline if done_at is None else done_at + exit_limit
+    done_at: float | None = None
+    event: float | Ended | Exception | bool = False
+    while isinstance(event, bool):
+        done_at = time.monotonic() if event else None
+        until = done_at + EXIT_LIMIT if done_at else deadline
         try:
             event = events.get(timeout=min(max(until - time.monotonic(), 0), threading.TIMEOUT_MAX))
         except queue.Empty:
-            event = Ended.TIMEOUT if done_at is None else Ended.LINGERED
+            event = Ended.LINGERED if done_at else Ended.TIMEOUT
     if isinstance(event, Exception):
         raise event
-    ended, end = (Ended.EXIT, event) if isinstance(event, float) else (event, None)
-    leftovers = tree.settle() if end else tree.end()
-    end = end or time.monotonic()
-    return ended, end, None if done_at is None else max(end - done_at, 0.0), leftovers
+    if isinstance(event, Ended):
+        ended, leftovers, end = event, tree.end(), time.monotonic()
+    else:
+        ended, leftovers, end = Ended.EXIT, tree.settle(), event
+    return ended, end, max(end - done_at, 0.0) if done_at else None, leftovers

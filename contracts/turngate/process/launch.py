@@ -25,34 +25,22 @@ def launch(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: boo
     """
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         raise EnvironmentFailed("SIGCHLD is ignored, so no exit code can be read", "restore its default action")
-    try:
-        for pause in _BUSY_PAUSES:
-            try:
-                return _popen(argv, cwd, env, stdin=stdin)
-            except OSError as error:
-                if error.errno != errno.ETXTBSY:
-                    raise
-                sleep(pause)
-        return _popen(argv, cwd, env, stdin=stdin)
-    except OSError as error:
-        raise _explained(error, argv, cwd, env) from error
-    except ValueError as error:
-        what = f"{argv[0]!r} was not started: {error}"
-        raise EnvironmentFailed(what, f"arguments take no NUL; {_TEXT_BY_STDIN}") from error
-
-
-def _popen(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
-    # unbuffered, so that read(n) returns what is there instead of waiting for n bytes
-    return subprocess.Popen(
-        tuple(argv),
-        bufsize=0,
-        cwd=cwd,
-        env=dict(env),
-        stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-    )
+    pauses = iter(_BUSY_PAUSES)
+    while True:
+        try:
+            # unbuffered, so that read(n) returns what is there instead of waiting for n bytes
+            return subprocess.Popen(
+                tuple(argv), bufsize=0, cwd=cwd, env=dict(env), start_new_session=True,
+                stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            )  # fmt: skip
+        except OSError as error:
+            pause = next(pauses, None) if error.errno == errno.ETXTBSY else None
+            if pause is None:
+                raise _explained(error, argv, cwd, env) from error
+            sleep(pause)
+        except ValueError as error:
+            what = f"{argv[0]!r} was not started: {error}"
+            raise EnvironmentFailed(what, f"arguments take no NUL; {_TEXT_BY_STDIN}") from error
 
 
 def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> EnvironmentFailed:

@@ -29,35 +29,31 @@ _Word = Annotated[str, msgspec.Meta(max_length=300)]
 _Text = Annotated[str, msgspec.Meta(max_length=2 * _MAX_DETAIL)]
 
 
-class ProbeResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a finished probe said of an executable, which `identity` tells from its successors; `at` has a time zone."""
+class _ExecutableResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What was found out about an executable, which `identity` tells from its successors; `at` has a time zone."""
 
     engine: _Word
     executable: Annotated[str, msgspec.Meta(max_length=4096)]
     identity: _Word
     version: _Word | None
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    turngate: _Word
+
+
+class ProbeResult(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What a finished probe said."""
+
     verdict: Verdict
     capability: EngineResumeCapability
     profile: ProfileKind
-    at: Annotated[datetime, msgspec.Meta(tz=True)]
-    turngate: _Word
 
 
-class Verification(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What two turns said of an executable's resume, and of nothing else; `at` has a time zone.
+class Verification(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What two turns said of resume, and of nothing else, by the contract of that version."""
 
-    It holds for the contract by which the turns were run.
-    """
-
-    engine: _Word
-    executable: Annotated[str, msgspec.Meta(max_length=4096)]
-    identity: _Word
-    version: _Word | None
     contract_version: _Word
     status: Literal["proven", "refuted"]
     detail: _Text
-    at: Annotated[datetime, msgspec.Meta(tz=True)]
-    turngate: _Word
 
 
 _Result = TypeVar("_Result", ProbeResult, Verification)

@@ -69,21 +69,20 @@ class ProcessTree:
 
     def settle(self) -> tuple[Leftover, ...]:
         """End what outlived the exited main process, after a short grace, and return it."""
+        if not (rest := self._alive()):
+            return ()
+        wait_gone(rest, time.monotonic() + SETTLE_GRACE)
         rest = self._alive()
-        if rest:
-            wait_gone(rest, time.monotonic() + SETTLE_GRACE)
-            rest = self._alive()
-        leftovers = {process: Leftover.of(process, survived=False) for process in rest}
         self._cpu_of_rest = _cpu(rest)
-        if rest:
-            leftovers |= {
-                process: Leftover.of(process, survived=True) for process in end_all(self._alive, self._signal)
-            }
-        return tuple(leftovers.values())
+        leftovers = {process.pid: Leftover.of(process, survived=False) for process in rest}
+        return tuple((leftovers | {survivor.pid: survivor for survivor in self._end()}).values())
 
     def end(self) -> tuple[Leftover, ...]:
         """End the whole tree with SIGTERM, a grace, then SIGKILL, and return the survivors."""
         self._cpu_before_end = _cpu(self._alive())
+        return self._end()
+
+    def _end(self) -> tuple[Leftover, ...]:
         return tuple(Leftover.of(process, survived=True) for process in end_all(self._alive, self._signal))
 
     def reap(self) -> tuple[int | None, float]:
@@ -112,13 +111,9 @@ class ProcessTree:
         """
         deadline = time.monotonic() + grace
         with suppress(ChildProcessError):  # another part of this program reaps every child
-            while True:
-                pid, status, usage = os.wait4(self._pid, os.WNOHANG)
-                if pid:
-                    return status, usage
-                if time.monotonic() >= deadline:
-                    break
+            while not (reaped := os.wait4(self._pid, os.WNOHANG))[0] and time.monotonic() < deadline:
                 time.sleep(POLL)
+            return reaped[1:] if reaped[0] else None
         return None
 
     def _signal(self, processes: list[psutil.Process], number: signal.Signals) -> None:
@@ -174,18 +169,14 @@ def _sessions() -> set[tuple[int, int]]:
 
 def _descendants(members: list[psutil.Process], others: list[psutil.Process]) -> list[psutil.Process]:
     """Return those of `others` that descend from `members`."""
-    if not members:
-        return []
-    parents = {}
-    for process in others:
+    children: dict[int, list[psutil.Process]] = {}
+    for process in others if members else ():
         with suppress(psutil.NoSuchProcess):
-            parents[process] = process.ppid()
-    pids, descendants = {process.pid for process in members}, []
-    while new := [process for process, parent in parents.items() if parent in pids]:
-        descendants += new
-        pids |= {process.pid for process in new}
-        parents = {process: parent for process, parent in parents.items() if process not in new}
-    return descendants
+            children.setdefault(process.ppid(), []).append(process)
+    family = list(members)
+    for process in family:  # which grows meanwhile
+        family += children.pop(process.pid, [])
+    return family[len(members) :]
 
 
 def _cpu(processes: list[psutil.Process]) -> float:

@@ -14,7 +14,7 @@ from turngate.argv import build
 from turngate.argv.build import Invocation
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
-from turngate.process import EXIT_LIMIT, Ended, OnOutput, ProcessOutcome, ProcessRequest, Stdin, run
+from turngate.process import Ended, OnOutput, ProcessOutcome, ProcessRequest, Stdin, run
 from turngate.turn.read import TurnReader, read_turn
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.mid_turn import Deadline, MidTurnSignal
@@ -174,7 +174,7 @@ class EngineDriver:
         """
         env = self.sandbox.env(self.contract.hermetic, cwd)
         limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
-        request = ProcessRequest(command, cwd, env, stdin, limit, EXIT_LIMIT)
+        request = ProcessRequest(command, cwd, env, stdin, limit)
         with self.slot(), self.interrupt.covering() as stop:
             if patience is None:
                 return run(request, stop=stop, on_output=_until_over(reader))

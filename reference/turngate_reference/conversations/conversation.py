@@ -2,9 +2,8 @@
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -14,7 +13,7 @@ from turngate.argv.build import Invocation
 from turngate.argv.environment import relocated
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
-from turngate.process import ProcessTree, Stop
+from turngate.process import Stop
 from turngate.turn.envelope import Envelope
 from turngate.turn.read import TurnReader
 from turngate_reference import handle_record
@@ -22,9 +21,6 @@ from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.attempt import Attempt, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine, find_engine
 from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
-
-if TYPE_CHECKING:
-    from turngate_reference.conversations.served import ServedRun
 
 
 class Attempted(Struct, frozen=True):
@@ -41,15 +37,11 @@ class Attempted(Struct, frozen=True):
 
 
 class Conversations(Struct, frozen=True):
-    """Everything that starting and continuing share: the data directory, who hears the agent, what ends it.
-
-    `new_tree` is that of `turngate.process.run`.
-    """
+    """Everything that starting and continuing share: the data directory, who hears the agent, what ends it."""
 
     data: DataDir
     on_text: Callable[[str], None]
     stop: Stop
-    new_tree: Callable[[str], ProcessTree] = ProcessTree
 
     def start(
         self, engine: str, prompt: str, mode: Mode, *, model: str | None, cwd: Path | None, args: Sequence[str]
@@ -62,13 +54,13 @@ class Conversations(Struct, frozen=True):
         handle, directory = self.data.new_run(engine)
         launch = LaunchSettings(args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute())
         record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
-        with self._locked(handle), _naming(handle):
+        with locked(self.data.lock(handle), handle), _naming(handle):
             return self._attempt(record, installed, built, None)
 
     def resume(self, prefix: str, message: str) -> Attempted:
         """Run the next turn of a conversation; EnvironmentFailed names what is missing for that."""
         handle = handle_record.find(self.data, prefix).handle
-        with self._locked(handle):
+        with locked(self.data.lock(handle), handle):
             # read again: another attempt may have ended between finding and locking
             record = handle_record.find(self.data, handle)
             if record.served:
@@ -76,11 +68,11 @@ class Conversations(Struct, frozen=True):
 
                 with served.opened(self.data, record) as run:
                     if run.waits:
-                        return self._reply(run, message)
+                        record, done, news = run.reply(message, self.on_text, self.stop)
+                        return Attempted(record, done, _is_other_session(done, record.session.value), news)
                     record = run.record_after(record)
-            done = self._continue(record, message)
-            outside = f"the run {record.run_id} had ended before, and does not show this turn" if record.served else ""
-            return replace(done, news=outside)
+            news = f"the run {record.run_id} had ended before, and does not show this turn" if record.served else ""
+            return replace(self._continue(record, message), news=news)
 
     def _continue(self, record: HandleRecord, message: str) -> Attempted:
         """Resume the session that a record names; the caller holds its lock."""
@@ -99,14 +91,6 @@ class Conversations(Struct, frozen=True):
         with _naming(handle):
             return self._attempt(record.updated(turns=record.turns + 1), installed, built, session)
 
-    def _reply(self, run: "ServedRun", message: str) -> Attempted:
-        """Reply to the question of a served run that waits."""
-        record, done, news = run.reply(message, self.on_text, self.stop)
-        return Attempted(record, done, _is_other_session(done, record.session.value or ""), news)
-
-    def _locked(self, handle: str) -> AbstractContextManager[None]:
-        return locked(self.data.lock(handle), handle)
-
     def _attempt(
         self, record: HandleRecord, installed: InstalledEngine, built: Invocation, resumed: str | None
     ) -> Attempted:
@@ -117,24 +101,20 @@ class Conversations(Struct, frozen=True):
         reader = TurnReader(
             installed.contract, Mode.AUTO, turn_index=record.turns, resumed=resumed, on_text=self.on_text
         )
+        options = RunOptions(record.launch.cwd, relocated(os.environ, record.launch.locations), self.stop)
         try:
-            done = attempt(
-                installed, built, reader, traces(record.run_directory, record.turns),
-                RunOptions(
-                    record.launch.cwd, relocated(os.environ, record.launch.locations), self.stop, new_tree=self.new_tree
-                ),
-            )  # fmt: skip
+            done = attempt(installed, built, reader, traces(record.run_directory, record.turns), options)
         except Exception:
             handle_record.write(path, record.updated(state="failed"))
             raise
-        other_session = resumed is not None and _is_other_session(done, resumed)
+        other_session = _is_other_session(done, resumed)
         session = resumed or _reported(done)
-        updated = record.updated(
+        record = record.updated(
             session=SessionReference(installed.contract.handle.field, session) if session else NO_SESSION,
             state="failed" if other_session else _state(done),
         )
-        handle_record.write(path, updated)
-        return Attempted(updated, done, other_session)
+        handle_record.write(path, record)
+        return Attempted(record, done, other_session)
 
 
 @contextmanager
@@ -151,11 +131,11 @@ def _reported(done: Attempt) -> str | None:
     return done.reading.session.handle_value if done.reading.session else None
 
 
-def _is_other_session(done: Attempt, resumed: str) -> bool:
+def _is_other_session(done: Attempt, resumed: str | None) -> bool:
     reported = _reported(done)
-    if reported is None:
-        return (done.exit_code == 0 or done.lingered) and not done.interrupted
-    return reported != resumed
+    if resumed is None or resumed == reported:
+        return False
+    return reported is not None or ((done.exit_code == 0 or done.lingered) and not done.interrupted)
 
 
 def _state(done: Attempt) -> str:

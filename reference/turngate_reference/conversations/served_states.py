@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from msgspec.structs import replace
 
@@ -22,11 +22,8 @@ def opened_store(data: DataDir) -> Iterator[Store]:
     if not data.database.exists():
         raise EnvironmentFailed(f"the server's database {data.database} is gone", "put it back")
     try:
-        store = Store(data.database)
-        try:
+        with closing(Store(data.database)) as store:
             yield store
-        finally:
-            store.close()
     except sqlite3.Error as error:
         raise EnvironmentFailed(f"the database {data.database} can't be used: {error}", "try again later") from error
 
@@ -36,17 +33,16 @@ class ServedStates(dict[str, Summary]):
 
     def updated(self, record: HandleRecord) -> HandleRecord:
         """Return the record of a conversation or run as the database has it."""
-        standing = self.get(record.handle)
+        run = self.get(record.handle)
         # after its end a run goes on at a terminal alone, which the database does not hear of
-        if standing is None or (standing.state in ENDED and record.turns > standing.turn_index):
+        if run is None or (run.state in ENDED and record.turns > run.turn_index):
             return record
-        state = STATES[standing.state]
-        return replace(record, state=state, turns=standing.turn_index, updated_at=standing.updated_at)
+        return replace(record, state=STATES[run.state], turns=run.turn_index, updated_at=run.updated_at)
 
     def is_unfinished(self, record: HandleRecord) -> bool:
         """Whether the record is that of a run that has not ended."""
-        standing = self.get(record.handle)
-        return standing is not None and standing.state not in ENDED
+        run = self.get(record.handle)
+        return run is not None and run.state not in ENDED
 
 
 def read(data: DataDir) -> ServedStates:

@@ -2,17 +2,15 @@
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from io import FileIO
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
 from turngate.argv.build import Invocation
-from turngate.contract.launch import Stream
 from turngate.errors import EnvironmentFailed
-from turngate.process import EXIT_LIMIT, Ended, ProcessRequest, ProcessTree, Stdin, Stop, run
+from turngate.process import EXIT_LIMIT, Ended, ProcessRequest, Stdin, Stop, run
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import TurnReader, TurnReading
 from turngate_reference.engine.lookup import InstalledEngine
@@ -63,7 +61,7 @@ class RunOptions(Struct, frozen=True):
     """How an engine runs: where, in which environment, for how long, and what ends it or hears of it.
 
     `timeout` is in seconds; `tag` marks its processes (empty: nobody needs to find them later); `on_start` gets
-    the process id; `new_tree` is that of `turngate.process.run`.
+    the process id.
     """
 
     cwd: Path
@@ -72,7 +70,6 @@ class RunOptions(Struct, frozen=True):
     timeout: float = float("inf")
     tag: str = ""
     on_start: Callable[[int], None] | None = None
-    new_tree: Callable[[str], ProcessTree] = ProcessTree
 
 
 def attempt(
@@ -85,23 +82,21 @@ def attempt(
     argv = (str(engine.executable), *built.arguments)
     stdin = Stdin.CLOSED if built.stdin is None else built.stdin
     env = {**options.env, "PWD": str(options.cwd)}
-    request = ProcessRequest(argv, options.cwd, env, stdin, options.timeout, EXIT_LIMIT, max_output=0, tag=options.tag)
+    request = ProcessRequest(argv, options.cwd, env, stdin, options.timeout, max_output=0, tag=options.tag)
     with ExitStack() as files:
-        opened = _opened(folder, argv, engine, files)
+        with _needs_room(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_command(folder, argv, engine.version)
+            opened = {name: files.enter_context((folder / name).open("wb", 0)) for name in ("stdout", "stderr")}
 
         def on_output(stream: str, chunk: bytes) -> bool:
-            name: Stream = "stdout" if stream == "stdout" else "stderr"
-            trace = opened[name]
-            try:
+            trace = opened[stream]
+            with _needs_room(folder):
                 trace.write(chunk[: max(0, MAX_TRACE - trace.tell())])
-            except OSError as error:
-                raise _no_room(folder, error) from error
-            reader.feed(name, chunk)
+            reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
             return reader.over
 
-        outcome = run(
-            request, stop=options.stop, on_output=on_output, on_start=options.on_start, new_tree=options.new_tree
-        )
+        outcome = run(request, stop=options.stop, on_output=on_output, on_start=options.on_start)
     if lingered := outcome.ended is Ended.LINGERED:
         log.warning("%s was ended: it was still running %.0f s after its turn", engine.executable, EXIT_LIMIT)
     reading = reader.finish(outcome.exit_code, ended=outcome.ended)
@@ -118,17 +113,9 @@ def write_command(folder: Path, argv: Sequence[str], version: str | None) -> Non
     (folder / "command.json").write_text(json.dumps({"argv": argv, "version": version}, indent=2) + "\n", "utf-8")
 
 
-def _opened(folder: Path, argv: tuple[str, ...], engine: InstalledEngine, files: ExitStack) -> dict[Stream, FileIO]:
+@contextmanager
+def _needs_room(folder: Path) -> Iterator[None]:
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write_command(folder, argv, engine.version)
-        return {
-            "stdout": files.enter_context((folder / "stdout").open("wb", buffering=0)),
-            "stderr": files.enter_context((folder / "stderr").open("wb", buffering=0)),
-        }
+        yield
     except OSError as error:
-        raise _no_room(folder, error) from error
-
-
-def _no_room(folder: Path, error: OSError) -> NoRoom:
-    return NoRoom(f"{folder} can't be written: {error.strerror}", "make room, or mend its permissions")
+        raise NoRoom(f"{folder} can't be written: {error.strerror}", "make room, or mend its permissions") from error

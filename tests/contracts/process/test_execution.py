@@ -11,7 +11,18 @@ from pytest_subprocess import FakeProcess
 
 from tests.contracts.process.fake_tree import FakeTree
 from tests.contracts.process.unruly import unruly
-from turngate.process import Ended, Leftover, ProcessOutcome, ProcessRequest, ProcessTree, Stdin, Stop, is_alive, run
+from turngate.process import (
+    Ended,
+    Leftover,
+    ProcessOutcome,
+    ProcessRequest,
+    ProcessTree,
+    Stdin,
+    Stop,
+    execution,
+    is_alive,
+    run,
+)
 
 MEBI = 2**20
 ENV = {"PATH": os.defpath}
@@ -102,10 +113,10 @@ def test_death_by_signal_is_negative() -> None:
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, -signal.SIGKILL)
 
 
-def test_process_that_stays_after_its_work_is_ended() -> None:
+def test_process_that_stays_after_its_work_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """Once its listener says that the work is done the limit for the exit counts, not the deadline; both are told."""
-    request = shell("echo done; sleep 60", timeout=60.0, exit_limit=0.3)
-    outcome = run(request, on_output=lambda _, chunk: chunk == b"done\n")
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.3)
+    outcome = run(shell("echo done; sleep 60", timeout=60.0), on_output=lambda _, chunk: chunk == b"done\n")
     assert (outcome.ended, outcome.exit_code, outcome.stdout) == (Ended.LINGERED, -signal.SIGTERM, b"done\n")
     assert outcome.exit_seconds is not None
     assert 0.3 <= outcome.exit_seconds < 10
@@ -119,7 +130,7 @@ def test_process_that_exits_after_its_work_is_timed() -> None:
     assert 0.3 < outcome.exit_seconds < 10
 
 
-def test_process_whose_work_goes_on_is_not_ended() -> None:
+def test_process_whose_work_goes_on_is_not_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A listener that takes its word back lets the deadline count again; nobody measures the exit then."""
     said: list[bytes] = []
 
@@ -127,7 +138,8 @@ def test_process_whose_work_goes_on_is_not_ended() -> None:
         said.append(chunk)
         return len(said) == 1
 
-    outcome = run(shell("echo done; sleep 0.1; echo more; sleep 0.5", exit_limit=0.3), on_output=heard)
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.3)
+    outcome = run(shell("echo done; sleep 0.1; echo more; sleep 0.5"), on_output=heard)
     assert (outcome.ended, outcome.exit_code, outcome.exit_seconds) == (Ended.EXIT, 0, None)
 
 
@@ -170,7 +182,7 @@ def test_failing_callback_ends_the_process() -> None:
     assert not psutil.pid_exists(pids[0])
 
 
-def test_callback_that_fails_late_is_heard() -> None:
+def test_callback_that_fails_late_is_heard(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the caller's function raises after the process has exited is raised all the same."""
     exited = threading.Event()
 
@@ -183,8 +195,9 @@ def test_callback_that_fails_late_is_heard() -> None:
         assert exited.wait(60)
         raise LookupError("late")
 
+    monkeypatch.setattr(execution, "ProcessTree", Observed)
     with pytest.raises(LookupError, match="late"):
-        run(shell("echo"), on_output=fail, new_tree=Observed)
+        run(shell("echo"), on_output=fail)
 
 
 def test_stop_that_was_set_before_starts_nothing(tmp_path: Path) -> None:
@@ -252,7 +265,7 @@ def test_one_stop_ends_every_run() -> None:
 
     with ThreadPoolExecutor(4) as pool:
         running = [pool.submit(run, unruly("idle"), stop=stop, on_output=on_output) for _ in range(4)]
-        outcomes = [each.result(60) for each in running]
+        outcomes = [future.result(60) for future in running]
     assert {outcome.ended for outcome in outcomes} == {Ended.STOPPED}
     assert len(pids) == 4
     assert not any(is_alive(pid) for pid in pids)
@@ -303,15 +316,16 @@ def test_cpu_time_of_leftovers_counts() -> None:
 REQUEST = ProcessRequest(("engine", "exec"), Path("/"), {}, stdin=b"prompt")
 
 
-def test_run_reads_a_fake_process(fp: FakeProcess) -> None:
+def test_run_reads_a_fake_process(fp: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fake process with in-memory pipes is run like a real one."""
     fp.register(["engine", "exec"], stdout=b"out", stderr=b"err", returncode=5)
-    outcome = run(REQUEST, new_tree=FakeTree)
+    monkeypatch.setattr(execution, "ProcessTree", FakeTree)
+    outcome = run(REQUEST)
     assert (outcome.ended, outcome.exit_code) == (Ended.EXIT, 5)
     assert (outcome.stdout, outcome.stderr) == (b"out", b"err")
 
 
-def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess) -> None:
+def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stop reaches the fake alone: it gets the signal, and no real process does."""
     stop, told = Stop(), threading.Event()
 
@@ -324,6 +338,7 @@ def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess) -> None:
         callback=hang,
         signal_callback=lambda *_: told.set(),
     )
-    assert run(REQUEST, stop=stop, new_tree=FakeTree).ended is Ended.STOPPED
+    monkeypatch.setattr(execution, "ProcessTree", FakeTree)
+    assert run(REQUEST, stop=stop).ended is Ended.STOPPED
     assert recorder.first_call is not None
     assert recorder.first_call.received_signals() == (signal.SIGTERM,)

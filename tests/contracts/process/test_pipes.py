@@ -1,14 +1,45 @@
+import subprocess
+from types import SimpleNamespace
+from typing import Self, cast
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from turngate.process.pipes import Capture
+from turngate.process.pipes import Pipes
+
+CHUNKS = st.lists(st.binary(min_size=1, max_size=20))
 
 
-@given(st.lists(st.binary(max_size=20)), st.integers(0, 100))
-def test_capture_keeps_the_beginning(chunks: list[bytes], limit: int) -> None:
-    """However the bytes arrive, the first `limit` are kept and the others counted."""
-    capture, whole = Capture(limit), b"".join(chunks)
-    for chunk in chunks:
-        capture.add(chunk)
-    assert capture.kept == whole[:limit]
-    assert capture.dropped == len(whole[limit:])
+class Stream:
+    """An output that arrives in chunks."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = [*chunks, b""]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close nothing."""
+
+    def read(self, _size: int) -> bytes:
+        """Return the next chunk."""
+        return self._chunks.pop(0)
+
+
+@given(CHUNKS, CHUNKS, st.integers(0, 100))
+def test_the_beginning_of_each_output_is_kept(out: list[bytes], err: list[bytes], limit: int) -> None:
+    """However the bytes arrive, the first `limit` of each stream are kept, the others counted, and all passed on."""
+    heard: dict[str, bytes] = {"stdout": b"", "stderr": b""}
+
+    def on_output(name: str, chunk: bytes) -> None:
+        heard[name] += chunk
+
+    fake = SimpleNamespace(stdin=None, stdout=Stream(out), stderr=Stream(err))
+    pipes = Pipes(cast(subprocess.Popen[bytes], fake), None, limit, on_output, lambda _: None)
+    pipes.start()
+    pipes.close(60)
+    outputs = {"stdout": b"".join(out), "stderr": b"".join(err)}
+    assert heard == outputs
+    assert {name: pipes.kept(name) for name in outputs} == {name: output[:limit] for name, output in outputs.items()}
+    assert pipes.dropped == sum(len(output[limit:]) for output in outputs.values())

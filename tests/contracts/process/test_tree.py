@@ -119,7 +119,8 @@ def test_process_that_cannot_be_ended_has_no_exit_code(monkeypatch: pytest.Monke
 
     with monkeypatch.context() as powerless:
         powerless.setattr(os, "killpg", lambda *_: None)
-        outcome = run(unruly("idle", timeout=0.5), new_tree=new_tree)
+        powerless.setattr(execution, "ProcessTree", new_tree)
+        outcome = run(unruly("idle", timeout=0.5))
     [survivor] = outcome.leftovers
     os.kill(survivor.pid, signal.SIGKILL)
     trees[0].wait()

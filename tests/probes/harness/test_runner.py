@@ -9,7 +9,7 @@ import pytest
 from tests.probes import engines
 from turngate.contract import load
 from turngate.contract.clauses import Reason, Result
-from turngate.process import Ended
+from turngate.process import Ended, execution
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness import cases, driver
 from turngate_probes.harness.cases import CASES
@@ -89,7 +89,7 @@ def test_each_lie_fails_its_clause(lie: str, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_an_engine_that_stays_after_its_turns_fails_one_clause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each turn is read as what was printed, failed ones too: of all clauses `process.clean-exit` alone fails."""
-    monkeypatch.setattr(driver, "EXIT_LIMIT", 0.3)
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.3)
     played = engines.play(engines.install(tmp_path, "hangs"), tmp_path, *(case.name for case in CASES))
     results = played.judged(EVERYTHING)
     assert engines.failing(results) == {"process.clean-exit"}

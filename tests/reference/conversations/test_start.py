@@ -14,8 +14,8 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
+from turngate.process import execution
 from turngate_reference import data_dir, handle_record
-from turngate_reference.engine import attempt
 from turngate_reference.handle_record import HandleRecord
 
 ALPHABET = "[2-9a-hjkmnp-tv-z]"
@@ -73,7 +73,7 @@ def test_an_engine_that_stays_after_its_turn_is_ended(
     cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, more: list[d.Step], code: int
 ) -> None:
     """It is told of, and as it has no exit code of its own the turn decides: 0 if it went well, else 1."""
-    monkeypatch.setattr(attempt, "EXIT_LIMIT", 0.2)
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.2)
     cli_env.engine("codex", [*d.codex("hi"), *more, ["hang"]])
     said = cli_env.type("start", "codex", "hello")
     assert (said.code, said.out) == (code, "hi\n")

@@ -69,14 +69,10 @@ def prune(data: DataDir, older_than: str) -> None:
 
 def _records(data: DataDir) -> tuple[list[HandleRecord], bool]:
     """Read all records; those that can't be read are reported, and make the second value true."""
-    records, unreadable = [], False
-    for record in handle_record.every(data):
-        if isinstance(record, HandleRecord):
-            records.append(record)
-        else:
-            unreadable = True
-            click.echo(f"{record.path} can't be read and is left as it is: {record.why}", err=True)
-    return records, unreadable
+    records, unreadable = handle_record.every(data)
+    for error in unreadable:
+        click.echo(error, err=True)
+    return records, bool(unreadable)
 
 
 def _served_states(data: DataDir, records: list[HandleRecord]) -> "ServedStates | None":

@@ -13,7 +13,7 @@ from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.model import Mode
-from turngate_reference.engine import attempt
+from turngate.process import execution
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.server.states import State
@@ -201,7 +201,7 @@ def test_an_engine_that_stays_after_its_turn_is_ended_and_its_turn_counts(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its question is asked soon after, by a run that no longer has the process; there is no exit code to tell."""
-    monkeypatch.setattr(attempt, "EXIT_LIMIT", 0.2)
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.2)
     server_env.cli_env.engine("codex", [*d.codex(ASK), ["meet"]])
     run_id = server_env.create(execution_mode="interactive", session_timeout_sec=60)
     pid = server_env.cli_env.meet()

@@ -1,7 +1,6 @@
 """Every recorded turn, played as a process: the runtime runs it, and the reader reads it as it arrives."""
 
 import signal
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from pytest_subprocess import FakeProcess
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
 from turngate.contract import load
-from turngate.process import Ended, ProcessOutcome, ProcessRequest, ProcessTree, Stdin, Stop, run
+from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stdin, Stop, execution, run
 from turngate.turn.read import TurnReader
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
@@ -20,7 +19,10 @@ RELEASES = [(engine, version) for engine in load.engines() for version in record
 NEWEST = dict(RELEASES)  # versions stand in their order
 each_recorded_release = pytest.mark.parametrize(
     "engine,version",
-    [pytest.param(*each, marks=() if NEWEST[each[0]] == each[1] else pytest.mark.long) for each in RELEASES],
+    [
+        pytest.param(*release, marks=() if NEWEST[release[0]] == release[1] else pytest.mark.long)
+        for release in RELEASES
+    ],
 )
 STDIN = {"open": Stdin.OPEN, "closed": Stdin.CLOSED}
 
@@ -43,7 +45,7 @@ def test_a_recorded_turn_runs_and_reads_as_it_did(
         assert turn.exit_code is not None
         process = fp.register([*turn.argv], stdout=turn.stdout, stderr=turn.stderr, returncode=turn.exit_code)
         reader = TurnReader(contract, turn.mode, turn_index=turn.turn_index, resumed=turn.resumed)
-        outcome = played(turn, reader)
+        outcome = played(turn, reader, monkeypatch)
         assert (outcome.ended, outcome.exit_code) == (turn.ended, turn.exit_code), turn.name
         assert (outcome.stdout, outcome.stderr, outcome.dropped) == (turn.stdout, turn.stderr, 0), turn.name
         assert reader.finish(outcome.exit_code, ended=outcome.ended) == turn.reading, turn.name
@@ -52,20 +54,21 @@ def test_a_recorded_turn_runs_and_reads_as_it_did(
         assert process.first_call.received_signals() == ended, turn.name
 
 
-def played(turn: Turn, reader: TurnReader) -> ProcessOutcome:
+def played(turn: Turn, reader: TurnReader, monkeypatch: pytest.MonkeyPatch) -> ProcessOutcome:
     """Run the process of a turn, ended by what ended it."""
 
     def feed(stream: str, chunk: bytes) -> None:
         reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
 
     stop = Stop()
-    trees: dict[Ended, Callable[[str], ProcessTree]] = {
+    trees = {
         Ended.EXIT: FakeTree,
         Ended.TIMEOUT: HangingTree,
         Ended.STOPPED: partial(HangingTree, on_hang=stop.set),
     }
+    monkeypatch.setattr(execution, "ProcessTree", trees[turn.ended])
     request = ProcessRequest(
         turn.argv, Path("/"), {},
         stdin=STDIN.get(turn.stdin, turn.prompt.encode()), timeout=0 if turn.ended is Ended.TIMEOUT else 60,
     )  # fmt: skip
-    return run(request, stop=stop, on_output=feed, new_tree=trees[turn.ended])
+    return run(request, stop=stop, on_output=feed)

@@ -1,7 +1,6 @@
 """`turngate start` and `turngate resume` over every recorded release: what they run, keep, print and exit with."""
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,17 +11,16 @@ from pytest_subprocess import FakeProcess
 from pytest_subprocess.process_recorder import ProcessRecorder
 
 from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_signals
-from tests.contracts.process.test_recorded import each_recorded_release
+from tests.contracts.test_process import each_recorded_release
 from tests.reference.cli_env import CliEnv, CliResult
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
-from turngate.process import Ended, Stop
+from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stop, execution, run
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
 from turngate_reference.conversations.cli import turns as cli
-from turngate_reference.conversations.conversation import Conversations
-from turngate_reference.data_dir import DataDir
+from turngate_reference.engine import attempt
 
 SAYS = {"codex": "codex-cli {}", "claude": "{} (Claude Code)"}  # the others print the version alone
 
@@ -65,7 +63,7 @@ class Person:
     executable: Path
 
     def starts(self, turn: Turn) -> str:
-        """Type a first turn; gives its handle."""
+        """Type a first turn; return its handle."""
         asked = ["--prompt-file", self.file(turn), "--mode", turn.mode.value, "--cwd", str(self.cli_env.root)]
         hermetic = self.contract.hermetic
         if hermetic.model in turn.argv:
@@ -90,21 +88,23 @@ class Person:
         self.looks(turn, handle, said, process)
 
     def file(self, turn: Turn) -> str:
-        """Write the prompt to a file; gives its path."""
+        """Write the prompt to a file; return its path."""
         file = self.cli_env.root / "prompt"
         file.write_bytes(turn.prompt.encode())
         return str(file)
 
     def plays(self, turn: Turn) -> ProcessRecorder:
-        """Have the next process of this command line, and of no other, print what was recorded."""
+        """Register the recorded output for the next process of this command line, and of no other."""
         assert turn.exit_code is not None
 
-        def conversations(data: DataDir, on_text: Callable[[str], None], stop: Stop) -> Conversations:
-            # whoever sees that nothing more comes gives up
+        def played(request: ProcessRequest, *, stop: Stop, **callbacks: Any) -> ProcessOutcome:
+            # a person who sees that nothing more comes gives up
             tree = FakeTree if turn.ended is Ended.EXIT else partial(HangingTree, on_hang=stop.set)
-            return Conversations(data, on_text, stop, new_tree=tree)
+            with self.monkeypatch.context() as patched:
+                patched.setattr(execution, "ProcessTree", tree)
+                return run(request, stop=stop, **callbacks)
 
-        self.monkeypatch.setattr(cli, "Conversations", conversations)
+        self.monkeypatch.setattr(attempt, "run", played)
         command = [str(self.executable), *turn.argv[1:]]
         return self.fp.register(command, stdout=turn.stdout, stderr=turn.stderr, returncode=turn.exit_code)
 
@@ -115,10 +115,10 @@ class Person:
         record: dict[str, Any] = json.loads((self.cli_env.data / "handles" / f"{handle}.json").read_text())
         assert record["session"]["value"] == (turn.resumed or turn.session), turn.name
         assert record["state"] == state_of(turn), turn.name
-        attempt = Path(record["runDirectory"]) / ".turngate" / f"attempt-{record['turns']:03}"
-        kept = [(attempt / stream).read_bytes() for stream in ("stdout", "stderr")]
+        traces = Path(record["runDirectory"]) / ".turngate" / f"attempt-{record['turns']:03}"
+        kept = [(traces / stream).read_bytes() for stream in ("stdout", "stderr")]
         assert kept == [turn.stdout, turn.stderr], turn.name
-        assert json.loads((attempt / "command.json").read_text())["argv"][1:] == [*turn.argv[1:]]
+        assert json.loads((traces / "command.json").read_text())["argv"][1:] == [*turn.argv[1:]]
         if record["state"] == "asked":
             asked = read_envelope(turn.reading.final_text or "")
             assert isinstance(asked, Envelope)
@@ -156,5 +156,5 @@ def state_of(turn: Turn) -> str:
     well = turn.exit_code == 0 and turn.ended is Ended.EXIT and reading.ended and not reading.failures
     if not well or reading.final_text is None or is_another_session(turn):
         return "failed"
-    found = read_envelope(reading.final_text)
-    return "asked" if isinstance(found, Envelope) and found.interaction else "answered"
+    envelope = read_envelope(reading.final_text)
+    return "asked" if isinstance(envelope, Envelope) and envelope.interaction else "answered"
