@@ -102,7 +102,11 @@ class Contract(msgspec.Struct, frozen=True):
                 known = ", ".join(str(claim.range) for claim in claims)
                 message = f"nothing is said of {self.engine} {version}: {section} is known {known}"
                 raise NotCoveredError(message, self.document.file, path=f"$.{section}")
-        return msgspec.convert(fields | {"release": version, "unverified": unverified}, EngineContract)
+        try:
+            return msgspec.convert(fields | {"release": version, "unverified": unverified}, EngineContract)
+        except msgspec.ValidationError as wrong:
+            usual = next(schema_errors(self.document, "engine"), None)
+            raise usual or ContractError(str(wrong), self.document.file) from wrong
 
     def _check(self, version: str) -> None:
         try:

@@ -1,11 +1,24 @@
+import re
+from inspect import getmodule, getsource
+
 import pytest
 
+from tests.contracts.releases import RELEASES
+from turngate.contract import load
 from turngate.contract.clauses import Catalogue, Clause, Severity
+from turngate_probes.clauses import CHECKS
+from turngate_probes.harness.cases import FAILING
 
-STATIC = Clause("help.surface", "It holds.", "It matters.", "static", Severity.DEGRADED)
+HELP = Clause("help.surface", "It holds.", "It matters.", "static", Severity.DEGRADED)
+
+
 HERMETIC = Clause("handle.present", "It holds.", "It matters.", "hermetic", Severity.BREAKING)
+
+
 LIVE = Clause("live.one", "It holds.", "It matters.", "live", Severity.INFORMATIVE)
-CATALOGUE = Catalogue((STATIC, HERMETIC, LIVE))
+
+
+CATALOGUE = Catalogue((HELP, HERMETIC, LIVE))
 
 
 def test_clause_is_found_by_its_id() -> None:
@@ -17,5 +30,188 @@ def test_clause_is_found_by_its_id() -> None:
 
 def test_clauses_of_some_levels_keep_their_order() -> None:
     """Any number of levels can be asked for; reports list them as the catalogue does."""
-    assert CATALOGUE.at_level("live", "static") == (STATIC, LIVE)
+    assert CATALOGUE.at_level("live", "static") == (HELP, LIVE)
     assert CATALOGUE.at_level() == ()
+
+
+BASELINES = {
+    "handle.present",
+    "handle.place",
+    "resume.accepted",
+    "resume.context-carried",
+    "interactive.no-auto-flags",
+}
+
+
+# breaking, since the loop is the server's whole use, and a server that does not even start would pass else
+SERVER = {
+    "server.waits",
+    "server.survives-kill",
+    "server.context-carried",
+    "server.final-data",
+    "server.no-auto-flags",
+    "server.dead-handle",
+    "server.missing-handle",
+    "server.engine-failure",
+    "server.bad-envelope",
+    "server.cancel",
+    "server.one-reply",
+}
+
+
+# the others of their level are degraded: going back is not promised
+CROSSED = {"upgrade.resume"}
+
+
+BREAKING = (
+    SERVER
+    | CROSSED
+    | {
+        "version.readable",
+        "handle.present",
+        "handle.place",
+        "handle.shape",
+        "stream.framing",
+        "turn.terminal-event",
+        "resume.accepted",
+        "resume.same-handle",
+        "resume.context-carried",
+        "resume.repeated",
+        "resume.later-minute",
+        "resume.dead-handle",
+        "resume.isolation",
+        "interactive.no-auto-flags",
+        "prompt.not-a-flag",
+        "backend.failure-told",
+        "text.imitation",
+    }
+)
+
+
+STICKY = {
+    "sticky.one-process",
+    "sticky.framing",
+    "sticky.ends-when-told",
+    "sticky.context-carried",
+    "sticky.permission-asked",
+    "sticky.wait-timeout",
+    "sticky.process-lost",
+    "sticky.restart",
+}
+
+
+INFORMATIVE = {"stream.known-events", "network.loopback-only"}
+
+
+DEGRADED = {
+    "help.surface",
+    "resume.other-cwd",
+    "resume.malformed-handle",
+    "auto.flags-accepted",
+    "prompt.large",
+    "stdin.open",
+    "process.clean-exit",
+    "executable.unchanged",
+}
+
+
+STATIC = {"version.readable", "help.surface"}
+
+
+LOUD = {"hang", "fresh-session", "quiet", "exit-0", "late"}
+
+
+CROSSING = {"hang", "refused", "fresh-session", "new-handle"}
+
+
+SYMPTOMS = {
+    "resume.same-handle": {"new-handle"},
+    "resume.repeated": {"new-handle"},
+    "resume.other-cwd": {"hang", "refused", "fresh-session"},
+    "resume.later-minute": {"lost-at-once", "lost-after-another"},
+    "resume.dead-handle": LOUD,
+    "resume.malformed-handle": LOUD,
+    "stdin.open": {"hang"},
+    "process.clean-exit": {"left-running", "lingers"},
+    "sticky.ends-when-told": {"killed"},
+    "upgrade.resume": CROSSING,
+    "rollback.resume": CROSSING,
+    "rollback.touched": CROSSING,
+    "backend.failure-told": {
+        f"{how}-{case.removeprefix('backend-')}" for how in ("hang", "success", "exit-0") for case in FAILING
+    },
+}
+
+
+CLAUSES = load.catalogue().clauses
+
+
+@pytest.mark.parametrize(
+    "severity, ids", [(Severity.BREAKING, BREAKING), (Severity.DEGRADED, DEGRADED), (Severity.INFORMATIVE, INFORMATIVE)]
+)
+def test_fixed_clauses_have_their_severity(severity: Severity, ids: set[str]) -> None:
+    """The clauses that others rely on are in the catalogue, at the severity that the design gives them."""
+    assert {clause.id for clause in CLAUSES if clause.severity is severity} >= ids
+    assert not {clause.id for clause in CLAUSES if clause.severity is not severity} & ids
+
+
+def test_new_clauses_are_degraded_unless_listed() -> None:
+    """No clause becomes breaking or informative by the way."""
+    assert {clause.id for clause in CLAUSES if clause.severity is not Severity.DEGRADED} == BREAKING | INFORMATIVE
+
+
+def test_baselines_are_the_five() -> None:
+    """Exactly these clauses take neither range nor deviation."""
+    assert {clause.id for clause in CLAUSES if clause.baseline} == BASELINES
+
+
+def test_levels_of_the_fixed_clauses() -> None:
+    """Only version and help are asked without running a turn."""
+    assert {clause.id for clause in CLAUSES if clause.level == "static"} == STATIC
+    assert {clause.id for clause in CLAUSES if clause.level == "hermetic"} >= (
+        (BREAKING | DEGRADED | INFORMATIVE) - STATIC - SERVER - CROSSED
+    )
+    assert {clause.id for clause in CLAUSES if clause.level == "server"} == SERVER | STICKY
+
+
+def test_clauses_say_what_and_why() -> None:
+    """Each clause is one sentence, and says what breaks in an orchestrator."""
+    for clause in CLAUSES:
+        for text in (clause.sentence, clause.why):
+            assert re.fullmatch(r"[A-Z][^\n]+\.", text), clause.id
+        assert re.fullmatch(r"[a-z]+\.[a-z0-9-]+", clause.id)
+
+
+def test_clauses_need_what_stands_before_them() -> None:
+    """Needs are clauses further up, so that none waits for itself, and none needs what a lesser level lacks."""
+    before = set[str]()
+    for clause in CLAUSES:
+        assert set(clause.needs) <= before, clause.id
+        assert clause.id not in before
+        before.add(clause.id)
+
+
+def test_clauses_have_a_check() -> None:
+    """Each clause that a probe asks has a function that answers it."""
+    for clause in load.catalogue().at_level("static", "hermetic"):
+        assert CHECKS[clause.id].run.__doc__, clause.id
+
+
+def test_declared_symptoms_are_those_that_checks_report() -> None:
+    """A deviation names a symptom that the clause's check can say, else it would excuse nothing."""
+    for engine, clause, symptom in sorted({(c.engine, d.clause, d.symptom) for c in RELEASES for d in c.deviations}):
+        assert symptom in SYMPTOMS[clause], engine
+        source = getsource(getmodule(CHECKS[clause].run) or pytest.fail("no module"))
+        assert f'"{symptom}"' in source or f'"{symptom.rpartition("-")[0]}-{{' in source, (engine, clause)
+
+
+def test_known_symptoms_are_all_there_are() -> None:
+    """Each symptom that some check names in its source is listed here, and each of these is named there."""
+    sources = {getsource(getmodule(check.run) or pytest.fail("no module")) for check in CHECKS.values()}
+    listed = set.union(*SYMPTOMS.values()) - SYMPTOMS["backend.failure-told"]
+    assert set.union(*map(_named, sources)) == listed
+
+
+def _named(source: str) -> set[str]:
+    spelled = re.findall(r"symptom=(.+)\)$", source, re.MULTILINE)
+    return {word for text in spelled for word in re.findall(r'"([a-z0-9-]+)"', text)}

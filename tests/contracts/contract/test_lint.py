@@ -4,7 +4,7 @@ from copy import deepcopy
 import pytest
 from msgspec.structs import replace
 
-from tests.contracts.contract.test_load import SMALL, found
+from tests.contracts.contract.small import SMALL, mistakes_in, only_mistake
 from tests.contracts.releases import IDS
 from turngate.argv.build import resume, start
 from turngate.contract import lint, load
@@ -40,6 +40,8 @@ def test_a_resume_without_the_session_id_is_told_and_never_built(engine: str, te
 
 
 OLD = 'start: [old, "{options}", "{prompt}"]'
+
+
 AGAIN = 'resume: [old, "{options}", resume, "{handle}", "{prompt}"]'
 
 
@@ -67,7 +69,7 @@ AGAIN = 'resume: [old, "{options}", resume, "{handle}", "{prompt}"]'
 def test_what_is_wrong_with_a_launch_is_told_with_its_place(old: str, new: str, path: str, message: str) -> None:
     """A slot that is missing, doubled or out of place, and a flag that widens, are told with line, path and remedy."""
     assert SMALL.count(old) == 1
-    (error,) = found(SMALL.replace(old, new))
+    (error,) = mistakes_in(SMALL.replace(old, new))
     assert error.path == f"$.launch[0].{path}"
     assert message in error.message
     assert error.hint
@@ -76,7 +78,7 @@ def test_what_is_wrong_with_a_launch_is_told_with_its_place(old: str, new: str, 
 
 def test_text_of_a_prompt_that_goes_by_standard_input_is_no_token() -> None:
     """A prompt travels one way: an argument that held it too would send it twice."""
-    (error,) = found(SMALL.replace('tokens: ["-"]', 'tokens: ["{text}"]'))
+    (error,) = mistakes_in(SMALL.replace('tokens: ["-"]', 'tokens: ["{text}"]'))
     assert (error.path, error.message) == ("$.launch[1].prompt[0].tokens[0]", "can't hold the prompt")
 
 
@@ -84,8 +86,8 @@ def test_a_flag_that_widens_at_other_releases_alone_is_none() -> None:
     """What a flag does is asked at the releases that have the launch, and at no others."""
     named = SMALL.replace("new, ", "new, --late, ")
     widening = "auto_flags:\n  - {flag: --late, UNTIL, unverified: true}\n"
-    assert found(named.replace("auto_flags:\n", widening.replace("UNTIL", "until: 0.140.0"))) == []
-    told = found(named.replace("auto_flags:\n", widening.replace("UNTIL", "until: 0.150.0")))
+    assert mistakes_in(named.replace("auto_flags:\n", widening.replace("UNTIL", "until: 0.140.0"))) == []
+    told = mistakes_in(named.replace("auto_flags:\n", widening.replace("UNTIL", "until: 0.150.0")))
     assert [error.path for error in told] == ["$.launch[1].start", "$.launch[1].resume"]
 
 
@@ -100,6 +102,8 @@ def test_a_prompt_that_has_no_place_is_never_left_out(key: str) -> None:
 
 
 NONE = "  - {transport: none, unverified: true}\n"
+
+
 KEPT = """\
   - {transport: acp, argv: [--acp, "{options}"], options: [--auto], interactive: {mode: default},
      permission_requests: [x/ask], one_time: {allow: allow_once, deny: reject_once}, same_id: true, own_store: false,
@@ -110,7 +114,7 @@ KEPT = """\
 def test_a_kept_engine_that_says_all_is_valid() -> None:
     """The sample from which the others are made is in order."""
     assert NONE in SMALL
-    assert found(SMALL.replace(NONE, KEPT)) == []
+    assert mistakes_in(SMALL.replace(NONE, KEPT)) == []
 
 
 @pytest.mark.parametrize(
@@ -128,6 +132,204 @@ def test_a_kept_engine_that_says_all_is_valid() -> None:
 def test_what_is_wrong_with_a_kept_engine_is_told(old: str, new: str, path: str, message: str) -> None:
     """Each mistake is told with its place."""
     assert KEPT.count(old) == 1
-    (error, *_) = found(SMALL.replace(NONE, KEPT.replace(old, new)))
+    (error, *_) = mistakes_in(SMALL.replace(NONE, KEPT.replace(old, new)))
     assert error.path == path
     assert message in error.message
+
+
+def test_small_contract_is_valid() -> None:
+    """The contract that the other tests break is whole."""
+    assert mistakes_in(SMALL) == []
+
+
+@pytest.mark.parametrize(
+    "old, new, path, message",
+    [
+        (
+            "  - since: 0.140.0\n    start",
+            "  - since: 0.139.0\n    start",
+            "$.launch[1]",
+            "covers releases that entry 0",
+        ),
+        ("  - since: 0.140.0\n    start", "  - start", "$.launch[1]", "covers releases that entry 0"),
+        ("  - since: 0.140.0\n    start", "  - until: 0.1.0\n    start", "$.launch[1]", "covers releases that entry 0"),
+        (
+            "value: none, since: 0.140.0",
+            "value: none, since: 0.140.0, until: 0.140.0",
+            "$.options[1].until",
+            "is not after",
+        ),
+        (
+            "value: none, since: 0.140.0",
+            "value: none, since: 0.140.0, until: 0.99.0",
+            "$.options[1].until",
+            "is not after",
+        ),
+        ("clause: stdin.open", "clause: stdin.shut", "$.deviations[0].clause", "no clause 'stdin.shut'"),
+        ("clause: stdin.open", "clause: handle.present", "$.deviations[0].clause", "is a baseline"),
+        ("clause: stdin.open", "clause: interactive.no-auto-flags", "$.deviations[0].clause", "is a baseline"),
+        (
+            "nonexistent_id: s00000000",
+            "nonexistent_id: s0000000",
+            "$.handle[0].nonexistent_id",
+            "does not have the shape",
+        ),
+        (
+            "nonexistent_id: s00000000",
+            "nonexistent_id: 's00000000 '",
+            "$.handle[0].nonexistent_id",
+            "does not have the shape",
+        ),
+        ("(?P<version>.+)", "(.+)", "$.version[0].pattern", "names no group `version`"),
+        (
+            "locations: [SMALL_HOME]",
+            "locations: [SMALL_KEY]",
+            "$.environment[0].locations[0]",
+            "SMALL_KEY is passed too",
+        ),
+        ("locations: [SMALL_HOME]", "locations: [A_Token]", "$.environment[0].locations[0]", "may hold a secret"),
+        (
+            "locations: [SMALL_HOME]",
+            "locations: [SMALL_HOME, XAPIKEY]",
+            "$.environment[0].locations[1]",
+            "may hold a secret",
+        ),
+        (
+            '{directory: "{HOME}/small"',
+            '{directory: "{HOME}/{X}"',
+            "$.resume_probe[0].directory",
+            "of {X}",
+        ),
+        (
+            'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--auto]',
+            'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--all]',
+            "$.launch[1].auto[0]",
+            "--all is no declared option",
+        ),
+    ],
+)
+def test_what_a_schema_can_not_say_is_told(old: str, new: str, path: str, message: str) -> None:
+    """Ranges that meet, names that nobody declared and misshapen values are told with place and remedy."""
+    assert SMALL.count(old) == 1
+    error = mistakes_in(SMALL.replace(old, new))[0]
+    assert error.path == path
+    assert message in error.message
+    assert error.line > 1
+    assert error.hint
+
+
+def test_shape_that_admits_a_flag_is_told() -> None:
+    """A shape that `--x` has is none."""
+    broken = SMALL.replace("shape: 's[0-9]{8}'", "shape: '.*'")
+    assert any(
+        error.path == "$.handle[0].shape" and "looks like a flag" in error.message for error in mistakes_in(broken)
+    )
+
+
+STORE = """\
+store:
+  - since: 0.140.0
+    locations: {SMALL_HOME: "{HOME}/.small", SMALL_DATA: "{SMALL_HOME}/data"}
+    check: {kind: glob, pattern: "{SMALL_DATA}/*/{handle}.json"}
+    unverified: true
+"""
+
+
+WITH_STORE = SMALL.replace("locations: [SMALL_HOME]", "locations: [SMALL_HOME, SMALL_DATA]") + STORE
+
+
+def test_a_store_and_a_probe_that_agree_are_valid() -> None:
+    """A default may use those before it, and the probe any variable of the store that holds where it does."""
+    assert mistakes_in(WITH_STORE) == []
+    probe = "{command: {argv: [resume, --help], names: [ID]}, unverified: true}"
+    late = '{since: 0.140.0, directory: "{SMALL_DATA}/x", unverified: true}'
+    assert mistakes_in(WITH_STORE.replace(probe, late)) == []
+
+
+@pytest.mark.parametrize(
+    "old, new, path, message",
+    [
+        ("{HOME}/.small", "{SMALL_DATA}/x", "$.store[0].locations.SMALL_HOME", "of {SMALL_DATA}"),
+        ("{SMALL_DATA}/*/", "{OTHER}/*/", "$.store[0].check.pattern", "of {OTHER}"),
+        ("{SMALL_DATA}/*/", "{SMALL_DATA}/**/", "$.store[0].check.pattern", "another wildcard"),
+        ("{handle}.json", "{handle}.jso?", "$.store[0].check.pattern", "another wildcard"),
+        ("[SMALL_HOME, SMALL_DATA]", "[SMALL_DATA]", "$.environment[0].locations", "SMALL_HOME of `store` is missing"),
+    ],
+)
+def test_a_store_that_nothing_else_agrees_with_is_told(old: str, new: str, path: str, message: str) -> None:
+    """Unknown slots, wildcards of other kinds and variables that a resume would not keep are errors."""
+    assert WITH_STORE.count(old) == 1
+    error = only_mistake(WITH_STORE.replace(old, new))
+    assert (error.path, bool(error.hint)) == (path, True)
+    assert message in error.message
+
+
+@pytest.mark.parametrize("key", ["auto", "interactive", "model"])
+def test_token_of_a_launch_is_an_option_by_name_or_alias(key: str) -> None:
+    """Whatever is passed must be declared, under its name or another, with its value glued to it or not."""
+    declared = SMALL.replace("flag: --late,", "flag: --late, aliases: [-l],")
+    for token in ("--late", "-l", "--late=1", "word"):
+        assert mistakes_in(declared.replace("    model: []", f"    {key}: [{token}]", 1).replace(*_twice(key))) == []
+    broken = declared.replace("    model: []", f"    {key}: [--late, --latest=1]", 1).replace(*_twice(key))
+    error = only_mistake(broken)
+    assert (error.path, error.message) == (f"$.launch[0].{key}[1]", "--latest=1 is no declared option")
+
+
+def _twice(key: str) -> tuple[str, str, int]:
+    """Return what to replace in the first launch of the small contract, so that each key stands there once."""
+    old = "    auto: [--auto]\n"
+    return (old, "    model: []\n", 1) if key == "auto" else (old, old + "    model: []\n" * (key != "model"), 1)
+
+
+@pytest.mark.parametrize("dead", ["s00000001", "s12345678"])
+def test_dead_session_id_must_have_room_for_a_number(dead: str) -> None:
+    """An id that recordings can't number is told where it stands; one with six zeros in a row can hold a number."""
+    errors = mistakes_in(SMALL.replace("nonexistent_id: s00000000", f"nonexistent_id: {dead}"))
+    said = [(error.path, error.message, bool(error.hint)) for error in errors]
+    assert said == ([] if "000000" in dead else [("$.handle[0].nonexistent_id", "no number can stand in it", True)])
+
+
+@pytest.mark.parametrize(
+    "shape, message",
+    [
+        ("s0{8}", "no number can stand in it"),
+        ("s[0-9]{8}|--[a-z]", "admits a value that looks like a flag"),
+        ("s[0-9]{8}|--[A-Z]", None),
+    ],
+)
+def test_shape_leaves_room_for_numbers_and_none_for_flags(shape: str, message: str | None) -> None:
+    """The shape of session ids is tried with a numbered id and with a flag, which is written in small letters."""
+    errors = mistakes_in(SMALL.replace("shape: 's[0-9]{8}'", f"shape: '{shape}'"))
+    assert [error.message for error in errors] == ([message] if message else [])
+
+
+@pytest.mark.parametrize(
+    "old, new, hint",
+    [
+        (
+            "value: none, since: 0.140.0",
+            "value: none, since: 0.140.0, until: 0.1.0",
+            "`until` is the first release that the claim no longer holds for",
+        ),
+        ("until: 0.140.0\n", "until: 0.141.0\n", "give the entries of this section ranges that do not meet"),
+        ("(?P<version>.+)", "(.+)", r"such as (?P<version>\S+)"),
+        ("clause: stdin.open", "clause: stdin.shut", "see clauses.yaml"),
+        ("clause: stdin.open", "clause: handle.present", "a release that misses it is broken"),
+        ("    model: []\n    unverified", "    model: [--x]\n    unverified", "declare it under `options`"),
+        ("nonexistent_id: s00000000", "nonexistent_id: s0000000", "the shape is s[0-9]{8}"),
+        (
+            "nonexistent_id: s00000000",
+            "nonexistent_id: s12345678",
+            "recordings number session ids in its last run of at least six zeros",
+        ),
+    ],
+)
+def test_what_is_told_of_a_meaning_comes_with_its_remedy(old: str, new: str, hint: str) -> None:
+    """Each error that no schema finds says what to write instead."""
+    assert SMALL.count(old) == 1
+    assert mistakes_in(SMALL.replace(old, new))[0].hint == hint
+
+
+def test_contract_without_deviations_is_whole() -> None:
+    """A section that may be empty may be absent."""
+    assert mistakes_in(SMALL[: SMALL.index("deviations:")]) == []

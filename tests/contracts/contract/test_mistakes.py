@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.contracts.contract.test_load import SMALL, found
+from tests.contracts.contract.small import SMALL, line_of, mistakes_in, only_mistake
 from turngate.contract import lint, load
 from turngate.files import simulation_files
 
@@ -30,7 +30,7 @@ from turngate.files import simulation_files
 def test_a_mistake_is_told_with_place_and_fix(old: str, new: str, told: list[str]) -> None:
     """Every mistake has a line of the file and a hint."""
     assert old in SMALL
-    errors = found(SMALL.replace(old, new, 1))
+    errors = mistakes_in(SMALL.replace(old, new, 1))
     assert all(error.line and error.hint for error in errors), [str(error) for error in errors]
     for words in told:
         assert any(words in str(error) for error in errors), [str(error) for error in errors]
@@ -46,7 +46,7 @@ def test_all_mistakes_are_found_at_once() -> None:
         ("title: Small\n", "title: Small\ncolour: red\n"),
     ):
         broken = broken.replace(old, new, 1)
-    told = [f"{error.line}: {error.path}" for error in found(broken)]
+    told = [f"{error.line}: {error.path}" for error in mistakes_in(broken)]
     assert [each.partition(" ")[2] for each in told] == [
         "$.colour", "$.handle[0].record", "$.version[0].pattern", "$.launch[0].auto[0]", "$.launch[1].auto[0]",
     ]  # fmt: skip
@@ -73,3 +73,107 @@ def test_mistakes_in_a_simulation_are_all_reported() -> None:
     assert [each[0].partition(": ")[0] for each in told] == [
         "$.changes[1].since", "$.changes[0].set.hang", "$.changes[0].evidence[0]", "$.changes[2]", "$.usage.exit_code",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "text\n", "- 1\n", "null\n", "1\n"])
+def test_file_that_holds_no_mapping_is_told(text: str) -> None:
+    """An empty file or one that is a list is a schema error at its beginning."""
+    error = only_mistake(text)
+    assert (error.line, error.path) == (2 if text.startswith("#") and error.line == 2 else 1, "$")
+    assert "is not of type 'object'" in error.message
+
+
+@pytest.mark.parametrize(
+    "old, new, line, column, path, message",
+    [
+        ("executable: small", "executable: 7", 7, 13, "$.executable", "7 is not of type 'string'"),
+        ("executable: small", "executable: a/b", 7, 13, "$.executable", "does not match"),
+        ("title: Small\n", "", 1, 1, "$", "'title' is a required property"),
+        ("title: Small", "title: Small\ntitel: x", 5, 1, "$.titel", "unknown key 'titel'"),
+        ("{status: active}", "{status: dead}", 6, 21, "$.lifecycle.status", "'dead' is not one of"),
+        ("since: 0.140.0\n    start", "since: 0.140\n    start", 21, 12, "$.launch[1].since", "does not match"),
+        (
+            "since: 0.140.0\n    start",
+            "since: 140\n    start",
+            21,
+            12,
+            "$.launch[1].since",
+            "140 is not of type 'string'",
+        ),
+        ('contract_version: "1.0"', "contract_version: 1", 2, 19, "$.contract_version", "1 is not of type 'string'"),
+        ("resume: [old, ", "resume: [7, ", 16, 14, "$.launch[0].resume[0]", "7 is not of type 'string'"),
+        ("resume: [old, ", "resume: ['{x}', ", 16, 14, "$.launch[0].resume[0]", "does not match"),
+        ("record: first", "record: last", 0, 0, "$.handle[0].record", "'last' is not one of"),
+        ("shape: 's[0-9]{8}'", "shape: 's[0-9{8}'", 0, 0, "$.handle[0].shape", "is not a 'regex'"),
+        ("framing: ndjson", "framing: xml", 0, 0, "$.streams[0].stdout", ""),
+        ("noise: [a+]", "noise: ['a(']", 0, 0, "$.streams[0].stdout", ""),
+        ("stream: stdout, field: text, unverified: true", "stream: stdout, field: text", 0, 0, "$.final[0]", ""),
+        (
+            "field: text, unverified: true",
+            "field: text, unverified: false",
+            0,
+            0,
+            "$.final[0].unverified",
+            "True was expected",
+        ),
+        (
+            "field: text, unverified: true",
+            "feld: text, unverified: true",
+            0,
+            0,
+            "$.final[0].feld",
+            "unknown key 'feld'",
+        ),
+        ("symptom: hang", "symptom: It hangs", 0, 0, "$.deviations[0].symptom", "does not match"),
+        ("auto_flags:\n  - {flag: --auto, unverified: true}", "auto_flags: []", 0, 0, "$.auto_flags", ""),
+        ("pass: [SMALL_KEY]", "pass: [SMALL-KEY]", 0, 0, "$.environment[0].pass[0]", "does not match"),
+        ("pass: [SMALL_KEY]", "pass: [SMALL_KEY, SMALL_KEY]", 0, 0, "$.environment[0].pass", "non-unique"),
+        (
+            '{directory: "{HOME}/small"',
+            '{unsupported: no, directory: "/s"',
+            0,
+            0,
+            "$.resume_probe[0].directory",
+            "does not go with",
+        ),
+    ],
+)
+def test_schema_error_points_at_its_place(old: str, new: str, line: int, column: int, path: str, message: str) -> None:
+    """A value that the schema refuses is told with file, line, column and path (line 0: any)."""
+    assert SMALL.count(old) == 1
+    errors = mistakes_in(SMALL.replace(old, new))
+    at = [error for error in errors if error.path.startswith(path) and message in error.message]
+    assert at, [str(error) for error in errors]
+    assert at[0].file == "small.yaml"
+    assert not line or (at[0].line, at[0].column) == (line, column)
+    assert line or at[0].line >= line_of(old.split("\n", maxsplit=1)[0]) - 1
+
+
+@pytest.mark.parametrize(
+    "section, path",
+    [
+        (
+            "approval_signs:\n  - {pattern: '(?P<value>a))', safe_values: [a], unverified: true}",
+            "approval_signs[0].pattern",
+        ),
+        ("volatile:\n  - {pattern: '(', placeholder: x, unverified: true}", "volatile[0].pattern"),
+    ],
+)
+def test_pattern_that_is_none_is_told(section: str, path: str) -> None:
+    """Wherever a regular expression may stand, one that Python can't read is an error of its place."""
+    (error,) = mistakes_in(f"{SMALL}{section}\n")
+    assert error.path == f"$.{path}"
+    assert "is not a 'regex'" in error.message
+
+
+def test_schema_error_says_what_is_meant() -> None:
+    """The description of the place in the schema is the hint, also in the printed line."""
+    error = only_mistake(SMALL.replace("executable: small", "executable: a/b"))
+    assert str(error).startswith("small.yaml:7:13: $.executable: ")
+    assert str(error).endswith("(The command's name on PATH.)")
+
+
+def test_every_error_is_told_at_once() -> None:
+    """Two mistakes are two errors, in the order of their paths."""
+    broken = SMALL.replace("vendor: Nobody", "vendor: 1").replace("title: Small", "title: 2")
+    assert [error.path for error in mistakes_in(broken)] == ["$.title", "$.vendor"]

@@ -4,11 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.contracts.contract.small import SMALL, line_of, mistakes_in
+from turngate.contract import load
 from turngate.contract.versions import Range, bare, parse, stretches
+from turngate.errors import NotCoveredError
 
 VERSIONS = st.builds("{}.{}.{}".format, *[st.integers(0, 3)] * 3)
+
+
 EDGES = st.none() | VERSIONS
+
+
 RANGES = st.builds(Range, EDGES, EDGES)
+
+
 EVERY = tuple(f"{a}.{b}.{c}" for a, b, c in product(range(5), repeat=3))
 
 
@@ -95,3 +104,61 @@ def test_a_place_is_where_the_key_was_written() -> None:
     assert later.at("a", 7) == ("help", 0, "a", 7)
     assert later.at("c") == ("help", 0, "changes", 0, "set", "c")
     assert later.at("since") == ("help", 0, "changes", 1, "since")
+
+
+LISTED = "  - {transport: none, unverified: true}\n"
+
+
+CHANGED = """\
+  transport: none
+  unverified: true
+  until: 3.0.0
+  changes:
+    - since: 1.0.0
+      set: {transport: acp, argv: [--acp, "{options}"], interactive: {mode: ask}, permission_requests: [x],
+            same_id: true, own_store: true, one_time: {allow: once, deny: never}}
+      evidence: [{clause: resume.accepted}]
+    - {since: 2.0.0, set: {argv: [acp, "{options}"]}, evidence: [{clause: resume.repeated}]}
+"""
+
+
+def test_an_entry_may_say_what_changed() -> None:
+    """Each change replaces keys from its release on, and says what itself rests on."""
+    text = SMALL.replace(LISTED, CHANGED)
+    assert mistakes_in(text) == []
+    contracts = [load.Contract(load.parse(text, "f")).at(version) for version in ("0.9.0", "1.5.0", "2.0.0")]
+    assert [contract.sticky.transport for contract in contracts] == ["none", "acp", "acp"]
+    assert [contract.sticky.argv[:1] for contract in contracts] == [(), ("--acp",), ("acp",)]
+    assert ["sticky" in contract.unverified for contract in contracts] == [True, False, False]
+    with pytest.raises(NotCoveredError, match=r"is known before 1.0.0, 1.0.0 up to but without 2.0.0, 2.0.0 up to"):
+        load.Contract(load.parse(text, "f")).at("3.0.0")
+
+
+@pytest.mark.parametrize(
+    "old, new, path, message",
+    [
+        ("since: 2.0.0", "since: 1.0.0", "changes[1].since", "1.0.0 is not after 1.0.0"),
+        ("until: 3.0.0", "until: 2.0.0", "until", "2.0.0 is not after 2.0.0"),
+        ("argv: [acp", "argv: 3, auto: [acp", "changes[1].set.argv", "3 is not of type 'array'"),
+        ("argv: [acp", "agrv: [acp", "changes[1].set.agrv", "unknown key 'agrv'"),
+        ("argv: [acp", "same_id: null, argv: [acp", "changes[1]", "'same_id' is a required property"),
+        ("argv: [acp", "options: [--x], argv: [acp", "changes[1].set.options[0]", "--x is no declared option"),
+        ("once, deny", "always, deny", "changes[0].set.one_time.allow", "always lasts for more than one action"),
+        ("evidence: [{clause: resume.accepted}]\n", "note: none\n", "changes[0]", "has no evidence"),
+        ("resume.repeated", "resume.repeats", "changes[1].evidence[0]", "there is no clause"),
+        ("    - {since: 2.0.0,", "    - {", "changes[1]", "'since' is a required property"),
+    ],
+)
+def test_what_is_wrong_with_a_change_is_told_where_it_stands(old: str, new: str, path: str, message: str) -> None:
+    """What an entry becomes is held to what an entry is held to, and each mistake is reported once."""
+    assert CHANGED.count(old) == 1
+    error = mistakes_in(SMALL.replace(LISTED, CHANGED.replace(old, new)))[0]
+    assert (error.path, bool(error.hint)) == (f"$.sticky.{path}", True)
+    assert message in error.message
+    assert error.line > line_of(LISTED)
+
+
+def test_a_mistake_in_an_entry_is_not_repeated_for_each_of_its_changes() -> None:
+    """Though it is made at each release."""
+    text = CHANGED.replace("transport: none\n  unver", "transport: acp\n  options: [--x]\n  unver")
+    assert [error.path for error in mistakes_in(SMALL.replace(LISTED, text))].count("$.sticky.options[0]") == 1
