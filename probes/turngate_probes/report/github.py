@@ -13,8 +13,8 @@ from turngate.errors import EnvironmentFailed
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.markdown import MOST_BYTES, markdown
-from turngate_probes.report.remarks import Remark, remarks
 from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.view import Remark, view
 
 MOST_OF_A_KIND = 10  # more are not shown
 LONGEST = 2000
@@ -54,9 +54,9 @@ def announce(report: ProbeReport | GateReport, console: Console) -> None:
 
 def annotations(report: ProbeReport | GateReport) -> list[str]:
     """Write a command for each remark, at most so many of a kind."""
-    lines, listed = [], list(remarks(report))
+    lines, remarks = [], view(report).remarks
     for level, kind in KINDS.items():
-        commands = [_annotation(kind, remark) for remark in listed if remark.level == level]
+        commands = [_annotation(kind, remark) for remark in remarks if remark.level == level]
         if len(commands) > MOST_OF_A_KIND:
             left_out = len(commands) - MOST_OF_A_KIND + 1
             commands[MOST_OF_A_KIND - 1 :] = [

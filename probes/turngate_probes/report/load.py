@@ -9,16 +9,16 @@ from typing import Any, Never
 
 import msgspec
 
-from turngate.contract.clauses import Severity
+from turngate.contract.clauses import Result, Severity
 from turngate.contract.evidence import decode_hook
 from turngate.contract.verdict import Verdict
 from turngate.errors import EnvironmentFailed
 from turngate_probes.journal.journal import read
 from turngate_probes.report.build import build, code_of
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.wording import failures
 
 MOST_BYTES = 256 * 1024 * 1024
+BREAKS = (Severity.BREAKING, Result.FAIL)
 HINT = "give the JSON report or the journal of a probe, made by this version of turngate"
 
 
@@ -92,9 +92,10 @@ def told_otherwise(report: ProbeReport) -> str | None:
     """Find what the structs can't say: a verdict or an exit code that does not follow, a time without its zone."""
     if datetime.fromisoformat(report.started_at).tzinfo is None:
         return "started_at has no time zone"
-    for release, clause in failures(report.releases):
-        if clause.severity is Severity.BREAKING and release.verdict is not Verdict.BROKEN:
-            return f"{release.release} is called {release.verdict} although {clause.id} failed"
+    for release in report.releases:
+        failed = [clause.id for clause in release.clauses if (clause.severity, clause.result) == BREAKS]
+        if failed and release.verdict is not Verdict.BROKEN:
+            return f"{release.release} is called {release.verdict} although {failed[0]} failed"
     code = code_of(report.releases, strict=report.strict, interrupted=report.interrupted)
     if report.exit_code != code:
         return f"its exit code is {report.exit_code}, but its releases make it {code}"

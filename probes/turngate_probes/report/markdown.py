@@ -7,12 +7,10 @@ from collections.abc import Iterable, Iterator
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
-from turngate_probes.journal.tool_access import rows as tool_access_rows
 from turngate_probes.report.evidence import evidence_text
-from turngate_probes.report.gate_structs import Difference, GateReport
-from turngate_probes.report.gate_text import apart, title
+from turngate_probes.report.gate_structs import Difference, GateReport, Impact
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.wording import basis, failures, gist, known, verdicts
+from turngate_probes.report.view import Remark, View, basis, known, view
 
 MOST_BYTES = 1024 * 1024  # a longer summary is not shown at all
 SPARE = 4096
@@ -30,15 +28,16 @@ _OTHERS = (Result.DEVIATES, Result.UNSUPPORTED, Result.NOT_RUN)
 
 def markdown(report: ProbeReport | GateReport) -> str:
     """Render a report in at most 1 MiB; says how much is left out."""
-    if isinstance(report, GateReport):
-        parts = list(_head_of_gate(report))
-        sections = [(_differences(report), "differences"), (_tool_access(report.probe.releases), "lines")]
+    shown = view(report)
+    parts = list(_head_of_gate(shown.gate, shown) if shown.gate else _head(shown.probe, shown))
+    sections = [("lines", list(_tool_access(shown)))]
+    if shown.gate:
+        sections.insert(0, ("differences", list(_differences(shown, shown.gate))))
     else:
-        parts = list(_head(report))
-        failed = (_failure(*failure) for failure in failures(report.releases))
-        sections = [(_table(report), "releases"), (_tool_access(report.releases), "lines"), (failed, "failures")]
+        failed = [_failure(remark, remark.result) for remark in shown.remarks if remark.result]
+        sections = [("releases", list(_releases(shown.probe))), *sections, ("failures", failed)]
     room = MOST_BYTES - SPARE - sum(map(_size, parts))
-    for section, what in ((list(lines), name) for lines, name in sections):
+    for what, section in sections:
         kept, room = _fitting(section, room)
         parts += kept
         if len(kept) < len(section):
@@ -51,18 +50,18 @@ def escaped(text: str) -> str:
     return _SPECIAL.sub(lambda special: f"&#{ord(special[0])};", visible(bounded(text, LONGEST)))
 
 
-def _head(report: ProbeReport) -> Iterator[str]:
-    counts = {verdict: count for verdict, count in verdicts(report).items() if count}
+def _head(report: ProbeReport, shown: View) -> Iterator[str]:
+    counts = {verdict: count for verdict, count in shown.verdicts.items() if count}
     sign = f"{SIGNS[next(iter(counts))]} " if counts else ""
-    yield f"## {sign}{escaped(gist(report))}\n"
+    yield f"## {sign}{escaped(shown.headline)}\n"
     ended = "interrupted: this is what was known by then; " if report.interrupted else ""
     counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no releases"
     how = f"level {report.level}, {report.seconds:.0f} s, exit code {report.exit_code}"
     yield f"{ended}{counted}; {how}, turngate {escaped(report.turngate)}\n"
 
 
-def _head_of_gate(report: GateReport) -> Iterator[str]:
-    yield f"## {SIGNS[report.outcome]} {escaped(title(report))}\n"
+def _head_of_gate(report: GateReport, shown: View) -> Iterator[str]:
+    yield f"## {SIGNS[report.outcome]} {escaped(shown.headline)}\n"
     yield from (f"- {escaped(reason)}" for reason in report.reasons)
     # sentence by sentence, since there may be more of them than one text can be long
     yield "\n" + ". ".join(escaped(sentence) for sentence in report.must.split(". "))
@@ -70,57 +69,66 @@ def _head_of_gate(report: GateReport) -> Iterator[str]:
         yield f"\nExcused by the baseline ({escaped(excuse.why)}): {escaped(excuse.reason.text)}"
 
 
-def _table(report: ProbeReport) -> Iterator[str]:
-    if report.releases:
-        yield "| release | verdict | profile | passed | failed | not passed otherwise |\n|---|---|---|---:|---:|---|"
-    for release in report.releases:
-        results = [clause.result for clause in release.clauses]
-        others = [f"{results.count(r)} {r.replace('_', ' ')}" for r in _OTHERS if r in results]
-        told = escaped(release.failed.what) if release.failed else ", ".join(others)
-        verdict = f"{SIGNS[release.verdict]} {release.verdict}{basis(release)}"
-        yield (
-            f"| {escaped(release.release)} | {verdict} | {release.profile.kind.replace('_', ' ')} "
-            f"| {results.count(Result.PASS)} | {results.count(Result.FAIL)} | {told} |"
-        )
+def _table(head: str, rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
+    """Write a table, unless it has no rows."""
+    for number, cells in enumerate(rows):
+        if not number:
+            yield head
+        yield f"| {' | '.join(map(str, cells))} |"
 
 
-def _differences(report: GateReport) -> Iterator[str]:
-    listed, fallen = apart(row for row in report.differences if row.impact in MARKS)
-    if listed:
-        yield "\n| impact | what | before | after | |\n|---|---|---|---|---|"
-    yield from (_difference(row) for row in listed[:MOST_DIFFERENCES])
+def _releases(report: ProbeReport) -> Iterator[str]:
+    head = "| release | verdict | profile | passed | failed | not passed otherwise |\n|---|---|---|---:|---:|---|"
+    return _table(head, map(_release, report.releases))
+
+
+def _release(release: ReleaseReport) -> tuple[object, ...]:
+    results = [clause.result for clause in release.clauses]
+    others = [f"{results.count(result)} {result.replace('_', ' ')}" for result in _OTHERS if result in results]
+    return (
+        escaped(release.release), f"{SIGNS[release.verdict]} {release.verdict}{basis(release)}",
+        release.profile.kind.replace("_", " "), results.count(Result.PASS), results.count(Result.FAIL),
+        escaped(release.failed.what) if release.failed else ", ".join(others),
+    )  # fmt: skip
+
+
+def _differences(shown: View, gate: GateReport) -> Iterator[str]:
+    listed = shown.differences
+    yield from _table(
+        "\n| impact | what | before | after | |\n|---|---|---|---|---|", map(_difference, listed[:MOST_DIFFERENCES])
+    )
     if len(listed) > MOST_DIFFERENCES:
         yield f"\n{len(listed) - MOST_DIFFERENCES} more differences are left out here."
-    if fallen:
-        yield f"\nNot to be asked any more, since what they need fell: {escaped(', '.join(fallen))}."
-    if unweighed := len(report.differences) - len(listed) - len(fallen):
+    if shown.fallen:
+        fallen = ", ".join(row.subject for row in shown.fallen)
+        yield f"\nNot to be asked any more, since what they need fell: {escaped(fallen)}."
+    if unweighed := gate.counts[Impact.NONE]:
         yield f"\n{unweighed} differences of no consequence are in the JSON report alone."
 
 
-def _difference(row: Difference) -> str:
+def _difference(row: Difference) -> tuple[object, ...]:
     before, after = ("-" if side is None else escaped(side) for side in (row.before, row.after))
     what = f"{row.kind} {escaped(row.subject)}"
-    return f"| {MARKS[row.impact]} {row.impact} | {what} | {before} | {after} | {escaped(row.detail)} |"
+    return f"{MARKS[row.impact]} {row.impact}", what, before, after, escaped(row.detail)
 
 
-def _tool_access(releases: Iterable[ReleaseReport]) -> Iterator[str]:
-    """Write the table of the tools that each mode offers."""
-    listed = [(release.release, row) for release in releases for row in tool_access_rows(release.tool_access)]
-    if listed:
-        yield "\n### Tools available per approval mode\n"
-        yield "| release | mode | tools offered | in this mode alone | a tool call | exit code |"
-        yield "|---|---|---:|---|---|---:|"
-    for name, row in listed:
-        told = f"{row.offered} | {escaped(row.alone)} | {escaped(row.call)} | {row.code}"
-        yield f"| {escaped(name)} | {row.mode} | {told} |"
+def _tool_access(shown: View) -> Iterator[str]:
+    head = (
+        "| release | mode | tools offered | in this mode alone | a tool call | exit code |\n|---|---|---:|---|---|---:|"
+    )
+    rows = (
+        (escaped(release.release), row.mode, row.offered, escaped(row.alone), escaped(row.call), row.code)
+        for release, row in shown.tool_access
+    )
+    return _table(f"\n### Tools available per approval mode\n\n{head}", rows)
 
 
-def _failure(release: ReleaseReport, clause: ClauseResult) -> str:
+def _failure(remark: Remark, clause: ClauseResult) -> str:
     entry = known(clause.id)
     why = f"{escaped(entry.sentence)} {escaped(entry.why)}\n\n" if entry else ""
     # the blank lines make <pre> a block of its own, which ends at </pre> alone
     return (
-        f"\n<details><summary>❌ {escaped(release.release)}: {escaped(clause.id)} ({clause.severity}): "
+        f"\n<details><summary>❌ {escaped(remark.release.release)}: {escaped(clause.id)} ({clause.severity}): "
         f"{escaped(clause.detail)}</summary>\n\n{why}"
         f"<pre>\n{html.escape(evidence_text(clause.evidence))}\n</pre>\n\n</details>"
     )

@@ -16,12 +16,9 @@ from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import command_line, visible
-from turngate_probes.journal.tool_access import rows
-from turngate_probes.report.gate_structs import GateReport, Impact
-from turngate_probes.report.gate_text import apart, title
+from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.text import meaning
-from turngate_probes.report.wording import gist, known, verdicts
+from turngate_probes.report.view import known, state, view
 
 FOLDER = Path(__file__).parent / "html"
 MOST_EVIDENCE = 12_000_000  # characters of JSON, of the whole page
@@ -37,22 +34,23 @@ Json = Mapping[str, Any]
 
 def page(report: ProbeReport | GateReport) -> str:
     """Render a page. Nothing in it but its own script and style can run or load, whatever engines wrote."""
-    probe, gate = (report.probe, report) if isinstance(report, GateReport) else (report, None)
+    shown = view(report)
+    probe = shown.probe
     style, script = (_source(name) for name in ("page.css", "page.js"))
     policy = (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'"
     )
     columns = [_column(number, release) for number, release in enumerate(probe.releases)]
-    families = _families(probe.releases, {e.reason.about: e.text for e in gate.ruling.excused} if gate else {})
+    families = _families(probe.releases, {excuse.reason.about: excuse.text for excuse in shown.ruling.excused})
     cells = [cell["state"] for family in families for row in family["rows"] for cell in row["cells"] if cell]
     return _environment().get_template("page.html.j2").render(
-        report=probe, gate=gate, title=title(gate) if gate else gist(probe), meaning=meaning(probe),
-        policy=policy, style=Markup(style), script=Markup(script),  # noqa: S704 - files of ours
-        verdicts=verdicts(probe), verdict_signs=VERDICT_SIGNS, impact_signs=IMPACT_SIGNS,
-        differences=apart(row for row in gate.differences if row.impact is not Impact.NONE) if gate else (),
+        view=shown, report=probe, gate=shown.gate, policy=policy,
+        style=Markup(style), script=Markup(script),  # noqa: S704 - files of ours
+        verdict_signs=VERDICT_SIGNS, impact_signs=IMPACT_SIGNS,
         started=_started(probe), columns=columns, few=len(columns) <= FEW, engines=_engines(columns),
-        families=families, counts={state: cells.count(state) for state in STATES}, tool_access=_tool_access(columns),
+        families=families, counts={state: cells.count(state) for state in STATES},
+        tool_access=[(columns[probe.releases.index(release)], row) for release, row in shown.tool_access],
     )  # fmt: skip
 
 
@@ -98,11 +96,6 @@ def _engines(columns: Iterable[Json]) -> Sequence[Json]:
     return groups
 
 
-def _tool_access(columns: Iterable[Json]) -> list[Json]:
-    """Return the lines of the table of tool access."""
-    return [{"column": column, **row._asdict()} for column in columns for row in rows(column["tool_access"])]
-
-
 def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> list[Json]:
     """Return the rows by the first word of their clause, in the catalogue's order; unknown clauses come last."""
     results = [{clause.id: clause for clause in release.clauses} for release in releases]
@@ -128,7 +121,7 @@ def _cell(clause: ClauseResult, whole: Container[int]) -> dict[str, Any]:
     evidence = [shown for shown in clause.evidence if not isinstance(shown, str)]
     left_out = bool(evidence) and id(clause) not in whole
     return {
-        "state": "stale" if clause.stale and clause.result is Result.PASS else str(clause.result),
+        "state": str(state(clause)),
         "detail": clause.detail, "level": clause.level, "evidence": [] if left_out else evidence, "left_out": left_out,
         "names": [name for name in clause.evidence if isinstance(name, str)],
     }  # fmt: skip

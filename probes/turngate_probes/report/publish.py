@@ -20,7 +20,6 @@ from turngate.errors import EnvironmentFailed
 from turngate.files import write_atomically
 from turngate_probes.report import github
 from turngate_probes.report.gate_structs import GateReport
-from turngate_probes.report.gate_text import gate_lines
 from turngate_probes.report.structs import ProbeReport
 from turngate_probes.report.text import print_line, report_lines
 
@@ -53,7 +52,7 @@ def publish(
     for path in paths:
         _write(path, renderer(path)(report))
     with github.commands_off(console):
-        for depth, line in gate_lines(report) if isinstance(report, GateReport) else report_lines(report, journal):
+        for depth, line in report_lines(report, journal):
             print_line(console, depth, line)
     github.announce(report, console)
     return report.exit_code

@@ -8,9 +8,8 @@ from typing import Any
 from turngate.contract.load import catalogue
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.gate_structs import GateReport
-from turngate_probes.report.remarks import LEVELS, Remark, remarks
 from turngate_probes.report.structs import ProbeReport
-from turngate_probes.report.wording import known, name_of
+from turngate_probes.report.view import REMARK_LEVELS, Remark, known, name_of, view
 
 MOST_RESULTS = 5000  # more are not shown by GitHub
 LONGEST_MESSAGE = 1000
@@ -20,10 +19,10 @@ Json = dict[str, Any]
 
 def sarif(report: ProbeReport | GateReport) -> str:
     """Render a report; what says nothing of an engine is a notification: releases not asked, what is excused."""
-    probe, what = (report.probe, "gate") if isinstance(report, GateReport) else (report, report.level)
-    listed = list(remarks(report))
-    results = [remark for remark in listed if remark.rule]
-    notes = [_notification(_notified(remark), remark.level) for remark in listed if not remark.rule]
+    shown = view(report)
+    probe, what = shown.probe, "gate" if shown.gate else shown.probe.level
+    results = [remark for remark in shown.remarks if remark.rule]
+    notes = [_notification(_notified(remark), remark.level) for remark in shown.remarks if not remark.rule]
     if left_out := len(results[MOST_RESULTS:]):
         notes.append(_notification(f"{left_out} more failures are left out", "error"))
     results = results[:MOST_RESULTS]
@@ -51,14 +50,14 @@ def _rule(clause_id: str) -> Json:
         "shortDescription": {"text": entry.sentence},
         "fullDescription": {"text": f"{entry.sentence} {entry.why}"},
         "help": {"text": entry.why},
-        "defaultConfiguration": {"level": LEVELS[entry.severity]},
+        "defaultConfiguration": {"level": REMARK_LEVELS[entry.severity]},
     }
 
 
 def _result(remark: Remark) -> Json:
     release, name = remark.release, name_of(remark.release)
     identity = hashlib.sha256(f"{name}\n{remark.about}".encode()).hexdigest()[:16]
-    severity = {"severity": remark.severity} if remark.severity else {}
+    severity = {"severity": remark.result.severity} if remark.result else {}
     return {
         "ruleId": visible(remark.rule or ""),
         "level": remark.level,

@@ -1,4 +1,4 @@
-"""The final text of a probe: a line a release, whatever did not pass with its evidence, and a summary."""
+"""The text of a report: each release in a line, or the outcome of a gate, then what did not pass, and a summary."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -10,34 +10,24 @@ from rich.text import Text
 
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult
-from turngate.sanitize import visible
-from turngate_probes.journal.tool_access import rows
+from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import INDENT, Line, evidence_lines
+from turngate_probes.report.gate_structs import Difference, GateReport, Impact
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.wording import basis, known
+from turngate_probes.report.view import View, basis, known, state, view
 
 MOST_TOOL_LINES = 16
+MOST_OF_A_KIND = 12
+LONGEST = 240
 
-MEANING = {
-    0: "no release is broken and none is left unanswered",
-    1: "a release is broken",
-    2: "a question is left unanswered",
-    3: "turngate itself failed: it can't say why a clause was not run; please report it",
-    130: "interrupted",
-}
-STRICT = "a release is broken, or degraded or stale under --strict"
-NOTHING = "there was nothing to probe"
+STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking"), "bold red")
+STYLES |= dict.fromkeys(("degraded", "deviates", "unsupported"), "yellow") | {"stale": "cyan"}
+STYLES |= dict.fromkeys(("unanswered", "not_run", "skipped", "not asked", "interrupted"), "magenta")
 
 
-def report_lines(report: ProbeReport, journal: Path | None) -> Iterator[Line]:
-    """Return the lines of the whole report with their depth; `journal` is where its events lie."""
-    releases = report.releases
-    yield from ((0, line) for line in _headlines(releases))
-    for release in releases:
-        yield from _release(release)
-    yield 0, Text()
-    yield from tool_access_lines(releases)
-    yield from ((0, line) for line in _summary(report, journal))
+def style_of(word: str) -> str:
+    """Return the style of a verdict, result, outcome or impact; none for other words."""
+    return STYLES.get(word, "")
 
 
 def print_line(console: Console, depth: int, line: Text) -> None:
@@ -51,68 +41,97 @@ def print_line(console: Console, depth: int, line: Text) -> None:
         console.print(Text(INDENT * depth).append_text(line), soft_wrap=True)
 
 
-def _headlines(releases: Iterable[ReleaseReport]) -> list[Text]:
+def report_lines(report: ProbeReport | GateReport, journal: Path | None) -> Iterator[Line]:
+    """Return the lines of a whole report with their depth; `journal` is where its events lie."""
+    shown = view(report)
+    yield from _of_gate(shown.gate, shown) if shown.gate else _of_probe(shown.probe, shown, journal)
+
+
+def _of_probe(report: ProbeReport, shown: View, journal: Path | None) -> Iterator[Line]:
+    yield from _headlines(report.releases)
+    for release in report.releases:
+        yield from _release(release)
+    yield 0, Text()
+    yield from _tool_access(shown)
+    if peak := report.peak_usage:
+        most = f"{peak.cache_bytes / 1e9:.2f} GB of disk for releases, {peak.memory_bytes / 1e9:.2f} GB of memory"
+        yield 0, Text(f"at most at one time: {most} (sum of resident sets)")
+    if report.interrupted:
+        yield 0, Text("interrupted: this is what was known by then", style_of("not_run"))
+    wall, engines, cores = report.seconds, report.engine_seconds, report.cores
+    ratio = f", wall / (CPU / cores) = {wall * cores / engines:.2f}" if engines else ""
+    written = f"; journal: {visible(str(journal))}" if journal else ""
+    took = f"{wall:.1f} s wall, {engines:.1f} s CPU by engines, {cores} cores{ratio}"
+    yield 0, Text(f"{took}; exit code {report.exit_code}: {shown.meaning}{written}")
+
+
+def _of_gate(report: GateReport, shown: View) -> Iterator[Line]:
+    """Return the lines of a gate; only differences that cost or bring something are printed one by one."""
+    yield 0, Text(shown.headline, style_of(report.outcome))
+    yield from ((1, _shortened(reason)) for reason in report.reasons)
+    yield 0, Text()
+    yield 0, Text(visible(report.must))
+    for impact in (Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE):
+        yield from _differences(impact, *(_having(impact, rows) for rows in (shown.differences, shown.fallen)))
+    for clause in report.judged.clauses:
+        if clause.result is Result.FAIL:
+            yield 0, Text()
+            yield 0, _labelled("fail", visible(f"{clause.id}: {clause.detail}"))
+            for evidence in clause.evidence:
+                yield from evidence_lines(evidence)
+    yield 0, Text()
+    yield from _tool_access(shown)
+    for entry in report.baseline.entries:
+        yield 0, Text(visible(f"baseline: {entry.clause} {entry.state.replace('_', ' ')} ({entry.reason})"))
+    counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)
+    yield 0, Text(f"differences: {counts or 'none'}; {report.seconds:.1f} s; exit code {report.exit_code}")
+
+
+def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
     table = [_cells(release) for release in releases]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    verdict_at = 2
-    lines = []
-    for row in table:
-        padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        line = Text(INDENT.join(padded[:verdict_at])).append(INDENT)
-        line.append(padded[verdict_at], style_of(row[verdict_at]))
-        line.append(INDENT + INDENT.join(padded[verdict_at + 1 :]))
+    for cells in table:
+        padded = (Text(cell.ljust(width), style_of(cell)) for cell, width in zip(cells, widths, strict=True))
+        line = Text(INDENT).join(padded)
         line.rstrip()
-        lines.append(line)
-    return lines
+        yield 0, line
 
 
 def _cells(release: ReleaseReport) -> tuple[str, ...]:
-    return (
-        visible(release.engine),
-        visible(release.version or "?"),
-        release.verdict,
-        release.profile.kind,
-        _counted(release),
-        f"{release.turns} turns",
-        f"{release.seconds:.1f} s",
-        f"{release.engine_seconds:.1f} s CPU",
-    )
-
-
-def _counted(release: ReleaseReport) -> str:
     results = Counter(clause.result for clause in release.clauses)
     run = results[Result.PASS] + results[Result.FAIL] + results[Result.DEVIATES]
-    apart = f", {results[Result.DEVIATES]} deviating" if results[Result.DEVIATES] else ""
-    return f"{results[Result.PASS]} of {run} clauses passed{apart}{basis(release)}"
+    deviating = f", {results[Result.DEVIATES]} deviating" if results[Result.DEVIATES] else ""
+    return (
+        visible(release.engine), visible(release.version or "?"), release.verdict, release.profile.kind,
+        f"{results[Result.PASS]} of {run} clauses passed{deviating}{basis(release)}", f"{release.turns} turns",
+        f"{release.seconds:.1f} s", f"{release.engine_seconds:.1f} s CPU",
+    )  # fmt: skip
 
 
 def _release(release: ReleaseReport) -> Iterator[Line]:
-    told = [c for c in release.clauses if c.result != Result.PASS or c.stale]
-    shared = Counter(c.detail for c in told if c.result == Result.NOT_RUN)
-    remarks = list(_remarks(release))
-    if not told and not remarks:
+    listed = [clause for clause in release.clauses if state(clause) != Result.PASS]
+    shared = Counter(clause.detail for clause in listed if clause.result is Result.NOT_RUN)
+    notes = list(_notes(release))
+    if not listed and not notes:
         return
     yield 0, Text()
     where = release.executable or f"from {release.source}"
     title = visible(f"{release.engine} {release.version or '?'}")
     yield 0, Text.assemble((title, "bold"), f" ({visible(where)})")
-    yield from ((1, remark) for remark in remarks)
-    for clause in told:
-        if clause.result != Result.NOT_RUN or shared[clause.detail] == 1:
+    yield from ((1, note) for note in notes)
+    for clause in listed:
+        if clause.result is not Result.NOT_RUN or shared[clause.detail] == 1:
             yield from _clause(clause)
     for detail, times in shared.items():
         if times > 1:
-            same = [c.id for c in told if c.result == Result.NOT_RUN and c.detail == detail]
+            same = [clause.id for clause in listed if clause.result is Result.NOT_RUN and clause.detail == detail]
             named = f": {', '.join(same)}" if times < len(release.clauses) else ""
-            text = f"{times} of {len(release.clauses)} clauses, {detail}{named}"
-            yield 1, _labelled("not_run", visible(text))
+            yield 1, _labelled("not_run", visible(f"{times} of {len(release.clauses)} clauses, {detail}{named}"))
 
 
-def _remarks(release: ReleaseReport) -> Iterator[Text]:
-    failed = release.failed
-    if failed:
-        hint = f" ({visible(failed.hint)})" if failed.hint else ""
-        yield _labelled("not asked", visible(failed.what) + hint)
+def _notes(release: ReleaseReport) -> Iterator[Text]:
+    if failed := release.failed:
+        yield _labelled("not asked", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
     if release.note:
         yield Text(f"note: {visible(release.note)}")
     if release.unverified:
@@ -121,8 +140,7 @@ def _remarks(release: ReleaseReport) -> Iterator[Text]:
 
 def _clause(clause: ClauseResult) -> Iterator[Line]:
     entry = known(clause.id)
-    state = clause.result if clause.result is not Result.PASS else "stale"
-    yield 1, _labelled(state, visible(clause.id) + (f": {entry.sentence}" if entry else ""))
+    yield 1, _labelled(state(clause), visible(clause.id) + (f": {entry.sentence}" if entry else ""))
     yield 2, Text(visible(clause.detail))
     if clause.result is Result.FAIL:
         if entry:
@@ -135,47 +153,39 @@ def _labelled(word: str, rest: str) -> Text:
     return Text.assemble((word.replace("_", " "), style_of(word)), f" {rest}")
 
 
-def tool_access_lines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
+def _shortened(text: str) -> Text:
+    return Text(visible(bounded(text, LONGEST)))
+
+
+def _having(impact: Impact, differences: Iterable[Difference]) -> list[Difference]:
+    return [row for row in differences if row.impact is impact]
+
+
+def _differences(impact: Impact, listed: list[Difference], fallen: list[Difference]) -> Iterator[Line]:
+    if listed or fallen:
+        yield 0, Text()
+        yield 0, Text(impact, style_of(impact))
+    for row in listed[:MOST_OF_A_KIND]:
+        change = f"{row.before or 'nothing'} → {row.after or 'nothing'}"
+        if row.before is None or row.after is None:
+            change = "new" if row.before is None else "gone"
+        yield 1, _shortened(f"{row.kind} {row.subject}: {change}: {row.detail}")
+    if len(listed) > MOST_OF_A_KIND:
+        yield 1, Text(f"and {len(listed) - MOST_OF_A_KIND} more that are {impact}")
+    if fallen:
+        yield 1, Text(f"not to be asked any more: {', '.join(row.subject for row in fallen)}")
+
+
+def _tool_access(shown: View) -> Iterator[Line]:
     """Return what each mode offers the model, and what becomes of a call, with a blank line after it."""
-    listed = [(release.release, row) for release in releases for row in rows(release.tool_access)]
-    if listed:
-        yield 0, Text("tools available per approval mode, and what becomes of a call:")
-    for name, row in listed[:MOST_TOOL_LINES]:
+    listed = shown.tool_access
+    if not listed:
+        return
+    yield 0, Text("tools available per approval mode, and what becomes of a call:")
+    for release, row in listed[:MOST_TOOL_LINES]:
         offered = f"tools offered: {row.offered}{f' ({row.alone})' if row.alone else ''}"
         ended = f", exit code {row.code}" if row.code else ""
-        yield 1, Text(visible(f"{name} {row.mode}: {offered}; {row.call}{ended}"))
+        yield 1, Text(visible(f"{release.release} {row.mode}: {offered}; {row.call}{ended}"))
     if len(listed) > MOST_TOOL_LINES:
         yield 1, Text(f"and {len(listed) - MOST_TOOL_LINES} more in the reports")
-    if listed:
-        yield 0, Text()
-
-
-def _summary(report: ProbeReport, journal: Path | None) -> Iterator[Text]:
-    wall, engines, cores = report.seconds, report.engine_seconds, report.cores
-    ratio = f", wall / (CPU / cores) = {wall * cores / engines:.2f}" if engines else ""
-    if peak := report.peak_usage:
-        most = f"{peak.cache_bytes / 1e9:.2f} GB of disk for releases, {peak.memory_bytes / 1e9:.2f} GB of memory"
-        yield Text(f"at most at one time: {most} (sum of resident sets)")
-    if report.interrupted:
-        yield Text("interrupted: this is what was known by then", style_of("not_run"))
-    yield Text(
-        f"{wall:.1f} s wall, {engines:.1f} s CPU by engines, {cores} cores{ratio}; "
-        f"exit code {report.exit_code}: {meaning(report)}{f'; journal: {visible(str(journal))}' if journal else ''}"
-    )
-
-
-def meaning(report: ProbeReport) -> str:
-    """Return what the exit code means."""
-    if not report.releases and not report.interrupted:
-        return NOTHING
-    return STRICT if report.strict and report.exit_code == 1 else MEANING[report.exit_code]
-
-
-STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking"), "bold red")
-STYLES |= dict.fromkeys(("degraded", "deviates", "unsupported"), "yellow") | {"stale": "cyan"}
-STYLES |= dict.fromkeys(("unanswered", "not_run", "skipped", "not asked", "interrupted"), "magenta")
-
-
-def style_of(word: str) -> str:
-    """Return the style of a verdict, result, outcome or impact; none for other words."""
-    return STYLES.get(word, "")
+    yield 0, Text()

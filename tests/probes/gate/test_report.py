@@ -20,8 +20,8 @@ from turngate_probes.report.junit import junit
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import json_text
-from turngate_probes.report.remarks import remarks
 from turngate_probes.report.sarif import sarif
+from turngate_probes.report.view import view
 
 Make = Callable[[], GateReport]
 EVERY = [views.green_by_baseline, views.red_by_a_tool, views.red_by_all, views.unanswered]
@@ -44,7 +44,7 @@ def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> 
     assert [suite.get("name") for suite in root] == [views.NEW], "the older release is there to be compared with"
     wrong = [each for each in run_of(report)["results"] if each["level"] == "error"]
     assert [each["message"]["text"] for each in wrong] == [f"{views.NEW}: {each}" for each in report.reasons]
-    assert tuple(remark.text for remark in remarks(report) if remark.level == "error") == report.reasons
+    assert tuple(remark.text for remark in view(report).remarks if remark.level == "error") == report.reasons
 
 
 def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
@@ -59,7 +59,7 @@ def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
     assert [(each["ruleId"], each["level"]) for each in run["results"]] == [("stdin.open", "warning")]
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
     assert (note["level"], "mended upstream" in note["message"]["text"]) == ("note", True)
-    assert [remark.level for remark in remarks(report)] == ["warning", "note"]
+    assert [remark.level for remark in view(report).remarks] == ["warning", "note"]
     assert "Excused by the baseline" in markdown(report)
 
 

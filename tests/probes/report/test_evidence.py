@@ -1,0 +1,52 @@
+"""Evidence as lines of text."""
+
+from typing import Any
+
+import pytest
+
+from tests.probes.report import journals as j
+from tests.probes.report import samples
+from turngate.contract.evidence import CallEvidence, Evidence
+from turngate_probes.report.evidence import MOST_REQUESTS, evidence_text
+
+REQUESTED = (
+    "  request: POST /v1/responses (openai.responses, model stub-1); nonces tgn-0011223344556677; "
+    "last user text 'say tgn-0011223344556677'; answered: text"
+)
+
+
+def shown_by(**fields: Any) -> tuple[Evidence, ...]:
+    """Return the evidence of a failure that was seen in such a turn."""
+    events = [j.planned(), j.turn(**fields), j.clause("handle.present", "fail")]
+    return next(c for c in samples.of(events).releases[0].clauses if c.id == "handle.present").evidence
+
+
+def test_a_turn_shows_its_command_its_output_and_its_requests() -> None:
+    """Each on a line below the one that names the turn."""
+    head, *rest = evidence_text(shown_by()).splitlines()
+    assert head == "turn main/first: ended by exit, exit code 0"
+    assert rest == [
+        "  $ codex exec --json 'say '\"'\"'hello'\"'\"''",
+        "  stdout: 26 bytes",
+        '    {"type":"thread.started"}',
+        "  stderr: empty",
+        REQUESTED,
+    ]
+
+
+@pytest.mark.parametrize("requests, last", [
+    (None, "  stderr: empty"),
+    ([], "  the backend saw no request"),
+    ([j.REQUEST] * (MOST_REQUESTS + 3), "  and 3 more requests"),
+])  # fmt: skip
+def test_requests_are_counted(requests: list[Any] | None, last: str) -> None:
+    """None at all is said, unless no backend was watched."""
+    assert evidence_text(shown_by(requests=requests)).splitlines()[-1] == last
+
+
+def test_a_call_shows_what_was_sent_and_answered() -> None:
+    """A name alone points at its turn, and control characters are written out."""
+    call = CallEvidence("loop/asked", "POST", "/v1/runs", 400, '{"a": 1}', "no\x1b")
+    assert evidence_text(["main/first", call]).splitlines() == [
+        "turn main/first", "call loop/asked: POST /v1/runs, answered 400", '  sent: {"a": 1}', r"  answer: no\x1b",
+    ]  # fmt: skip
