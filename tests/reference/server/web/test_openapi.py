@@ -1,13 +1,20 @@
 """The document itself: valid, and at one with the code."""
 
+import importlib
 import json
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 import schemathesis
 
-from tests.reference.caller import OUTSIDE, documented, schema
+from tests.reference import cli_env as d
+from tests.reference.caller import OUTSIDE, Caller, documented, schema
+from tests.reference.server_env import ASK, ServerEnv, final
+from tests.reference.wire import served
 from turngate.contract import load
 from turngate.model import Mode, Outcome, Repair
 from turngate_reference.server.states import TRANSITIONS, RunErrorCode, State
@@ -16,6 +23,7 @@ from turngate_reference.server.web import openapi
 OURS = openapi.document()["x-turngate"]
 SCHEMAS = openapi.document()["components"]["schemas"]
 NEVER = {"INTERNAL_ERROR"}
+DOCUMENT = Path(load.__file__).parents[1] / "openapi.yaml"
 
 
 def enums(value: Any, name: str) -> list[Any]:
@@ -88,3 +96,61 @@ def test_every_operation_has_an_identity() -> None:
     found = [each.definition for each in openapi.operations()]
     assert len({each["operationId"] for each in found}) == len(found)
     assert all(each["summary"] for each in found)
+
+
+def schemas_within(value: Any, path: str = "#") -> list[tuple[str, dict[str, Any]]]:
+    """List every schema of the document that is or holds a reference, with its place."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    inner = [pair for key, member in items for pair in schemas_within(member, f"{path}/{key}")]
+    return [(path, value), *inner] if isinstance(value, dict) and "$ref" in value else inner
+
+
+def test_references_stand_alone() -> None:
+    """Generators ignore what stands next to a reference, so other keys go beside an `allOf`."""
+    listed = schemas_within(openapi.document())
+    assert listed
+    assert [path for path, schema_ in listed if len(schema_) > 1] == []
+
+
+def test_status_codes_are_text() -> None:
+    """Readers of YAML take a bare 200 as a number, which OpenAPI does not allow."""
+    unquoted = [line for line in DOCUMENT.read_text().splitlines() if line.strip()[:3].isdigit()]
+    assert unquoted == []
+
+
+@pytest.mark.long
+def test_a_generated_client_drives_a_run(
+    server_env: ServerEnv, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It creates a run, reads the question, replies, and reads the final data, all with their types."""
+    (tmp_path / "config.yaml").write_text("post_hooks: []")
+    command = ("generate", "--meta", "none", "--path", str(DOCUMENT), "--output-path", "generated", "--config")
+    argv = (sys.executable, "-m", "openapi_python_client", *command, "config.yaml", "--fail-on-warning")
+    ended = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    monkeypatch.syspath_prepend(tmp_path)
+    models, client = (importlib.import_module(f"generated.{name}") for name in ("models", "client"))
+
+    def call(operation: str, *path: str, **arguments: Any) -> Any:
+        module = importlib.import_module(f"generated.api.{operation}")
+        return module.sync(*path, client=connected, **arguments)
+
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="blue")))
+    with (
+        served(Caller(server_env.server)) as port,
+        client.Client(f"http://127.0.0.1:{port}", raise_on_unexpected_status=True) as connected,
+    ):
+        body = models.CreateRun("codex", "paint it", execution_mode=models.CreateRunExecutionMode.INTERACTIVE)
+        run_id = call("runs.create_run", body=body).run_id
+        server_env.question(run_id)
+        pending = call("interaction.get_interaction", run_id).pending
+        assert (pending.kind, pending.options) == (models.QuestionKind.CHOOSE_ONE, ["red", "blue"])
+        accepted = call("interaction.reply_to_interaction", run_id, body=models.Reply(pending.interaction_id, "blue"))
+        assert accepted.turn_index == 1
+        server_env.wait(run_id, State.SUCCEEDED)
+        run = call("runs.get_run", run_id)
+        problem = call("runs.get_run", "20261122T014200Z-codex-k3n9x2ab")
+    assert run.state is models.State.SUCCEEDED
+    assert type(run.final_data).__name__ == "FinalData"
+    assert run.final_data["colour"] == "blue"
+    assert (type(problem), problem.code) == (models.Problem, "RUN_NOT_FOUND")
