@@ -81,7 +81,7 @@ def _members(schema: dict[str, Any]) -> str:
 
 
 def _type(schema: dict[str, Any]) -> str:
-    found = openapi.resolved(schema) | schema
+    found = openapi.resolved(schema.get("allOf", [schema])[0]) | schema
     if "enum" in found:
         text = ", ".join(f"`{each}`" for each in found["enum"])
     elif found["type"] == "array":
