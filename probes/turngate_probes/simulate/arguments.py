@@ -21,14 +21,6 @@ class Asked:
     auto: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StickyArguments:
-    """What the arguments of a process say that is kept over several turns."""
-
-    options: tuple[str, ...]
-    model: str
-
-
 class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of ours
     """The arguments are not among those that the contract knows; the text says where they leave it."""
 
@@ -120,13 +112,13 @@ def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
     return bool(words) and tuple(argv[: len(words)]) == words
 
 
-def read_sticky(contract: EngineContract, argv: Sequence[str]) -> StickyArguments:
-    """Read the arguments of such a process; UsageProblem if it does not take them."""
+def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[list[str], str]:
+    """Return the options of such a process and its model; UsageProblem if it does not take its arguments."""
     valued = dict(_sticky_option_names(contract))
     reader = _Reader(contract, argv, contract.launch.prompt[0], valued)
     if not reader.read(contract.sticky.argv):
         raise _unread(argv, reader.at)
-    return StickyArguments(tuple(reader.options), reader.model())
+    return reader.options, reader.model()
 
 
 def refusal(channel: PromptChannel, prompt: str) -> str | None:

@@ -1,19 +1,23 @@
-"""Where a simulated engine has its answers from: a model backend over HTTP, or without one itself."""
+"""The model of a simulated engine, and where its answers come from: a backend over HTTP, or the simulation itself."""
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, TypeAlias
 from urllib.parse import urlsplit
 
 from turngate.contract.launch import Stream
-from turngate.contract.structs import ToolUse
+from turngate.contract.structs import EngineContract, ToolUse
+from turngate_probes.simulate.printing import simulation
 
 URL_VARIABLE = "TURNGATE_SIMULATE_URL"
 REPLY_VARIABLE = "TURNGATE_SIMULATE_REPLY"
 AWAY, CUT = "away", "cut"
 BAD_REQUEST = 400
+MAX_CALLS = 20
+OFFERED = "read_file"
 Message: TypeAlias = Mapping[str, Any]
 
 _CHOICE = {"kind": "choose_one", "prompt": "Which colour?", "options": ["red", "blue"]}
@@ -43,6 +47,14 @@ class Called:
         except (ValueError, LookupError, TypeError):
             return {}
         return arguments if isinstance(arguments, dict) else {}
+
+    @property
+    def text(self) -> str:
+        """What the call is about, in short: its first argument."""
+        said = next(iter(self.arguments.values()), "")
+        if isinstance(said, list):
+            return shlex.join(map(str, said))
+        return said if isinstance(said, str) else json.dumps(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,3 +176,46 @@ class EngineContext:
     clock: Callable[[], float]
     backend: Backend
     faults: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Acted:
+    """What came of a tool call, in words for the model; `ends` tells that the turn is over with it."""
+
+    result: str
+    ends: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model by its name, and whether the engine acts without asking (`auto`), which its requests show."""
+
+    contract: EngineContract
+    backend: Backend
+    name: str
+    auto: bool
+    tools: tuple[str, ...] = (OFFERED,)
+
+    def ask(self, messages: list[Message], act: Callable[[Called], Acted]) -> Answer:
+        """Return the model's last answer; tool calls and their results are added to `messages`.
+
+        It is a call where the turn ended with that, or where the model never stops to call.
+        """
+        answer = self.backend(self._request(messages))
+        for _ in range(MAX_CALLS):
+            if not isinstance(answer, Called):
+                break
+            acted = act(answer)
+            messages += [answer.message, {"role": "tool", "tool_call_id": answer.call_id, "content": acted.result}]
+            if acted.ends:
+                break
+            answer = self.backend(self._request(messages))
+        return answer
+
+    def _request(self, messages: Sequence[Message]) -> ModelRequest:
+        """Show on the wire what approval is in force, as far as the contract knows signs of it."""
+        widened = [tool for sign in self.contract.approval_signs for tool in sign.tools] if self.auto else []
+        described = simulation(self.contract)
+        said = (described.system_prompt if described else {}).get("auto" if self.auto else "interactive")
+        system = [{"role": "system", "content": said}] if said else []
+        return ModelRequest(self.name, [*system, *messages], [*self.tools, *widened])

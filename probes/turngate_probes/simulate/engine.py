@@ -1,42 +1,35 @@
 """One call of a simulated engine: from its arguments to what it prints and its exit code."""
 
+import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
-from turngate_probes.simulate import arguments, described
+from turngate_probes.simulate import arguments, printing
 from turngate_probes.simulate.arguments import Asked, UsageProblem
-from turngate_probes.simulate.backend import Answer, Called, EngineContext, Failed, Message, ModelText
-from turngate_probes.simulate.model import Acted, Model
+from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model, ModelText
 from turngate_probes.simulate.printing import fill, rendered
-from turngate_probes.simulate.sticky import process as sticky
+from turngate_probes.simulate.sticky.acp import SimulatedAcp
+from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
+from turngate_probes.simulate.sticky.engine import EndedError, StickyEngine
+from turngate_probes.simulate.sticky.stream_json import SimulatedStreamJson
 from turngate_probes.simulate.store import Session, shelf
 
 TOOL_RESULT = "the simulation runs no tools"
 
 # what a session that can't be resumed leads to, and the clause that a deviation from a refusal is declared for
 _NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-handle"}
-PLAYED = frozenset(
-    {("resume.dead-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
-    | {("resume.malformed-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
-    | {("resume.other-cwd", symptom) for symptom in ("fresh-session", "refused", "hang")}
-    | {("resume.same-handle", "new-handle")}
-    | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
-    | {("stdin.open", "hang")}
-    | {
-        ("backend.failure-told", f"{how}-{kind}")
-        for how in ("hang", "success", "exit-0")
-        for kind in ("401", "500", "away", "cut")
-    }
-)
+_TRANSPORTS: Mapping[str, type[StickyEngine]] = {
+    "acp": SimulatedAcp, "app_server": SimulatedAppServer, "stream_json": SimulatedStreamJson,
+}  # fmt: skip
 
 
 def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:
     """Run the simulated release and give its exit code; EnvironmentFailed if the contract does not describe it."""
-    simulation = described.simulation(contract)
+    simulation = printing.simulation(contract)
     if simulation is None:
         hint = f"describe it in simulations/{contract.engine}.yaml"
         raise EnvironmentFailed(f"nobody described how {contract.engine} {contract.version} prints", hint)
@@ -49,7 +42,7 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
             words = "".join(f"  {name}\n" for name in page.names)
             world.write(page.stream, f"{contract.title} (simulated)\n\n{words}".encode())
             return 0
-    if (shown := sticky.configuration(contract, argv, world.env)) is not None:
+    if (shown := _configuration(contract, argv, world.env)) is not None:
         world.write("stdout", shown)
         return 0
     return _Call(contract, simulation, world).run(argv)
@@ -69,13 +62,25 @@ class _Call:
         """Read the arguments and the prompt, then run the turn."""
         try:
             if arguments.is_sticky(self.contract, argv):
-                return sticky.serve(self.contract, self.simulation, argv, self.world)
+                return self._serve(argv)
             asked = arguments.read(self.contract, argv)
             prompt = self._prompt(asked)
         except UsageProblem as problem:
             return self._misused(problem)
         self._begin(asked, prompt)
         return self._open(asked, prompt)
+
+    def _serve(self, argv: tuple[str, ...]) -> int:
+        """Run turns in one process until the client ends it; EnvironmentFailed if the contract names no protocol."""
+        transport = _TRANSPORTS.get(self.contract.sticky.transport)
+        if transport is None:
+            what = f"{self.contract.engine} can't keep a process"
+            raise EnvironmentFailed(what, "its contract names no transport")
+        options, model = arguments.read_sticky(self.contract, argv)
+        try:
+            transport(self.contract, self.simulation, self.world, options, model).serve()
+        except EndedError as ended:
+            return ended.exit_code
 
     def _begin(self, asked: Asked, prompt: str) -> None:
         """Note what the arguments ask for."""
@@ -215,3 +220,16 @@ class _Call:
     def _print(self, lines: Iterable[Line]) -> None:
         for stream, data in rendered(self.contract, lines, self.facts, self.slots):
             self.world.write(stream, data)
+
+
+def _configuration(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str]) -> bytes | None:
+    """Return what the contract's command prints of the configuration in force; None if it is another command.
+
+    That is what the variables hold by which a process is made to ask, or that it acts without asking.
+    """
+    stance = contract.sticky.interactive
+    if stance is None or stance.query is None or argv != stance.query.argv:
+        return None
+    asked = [env[name] for name in stance.env if name in env]
+    in_force = json.loads(asked[0]) if asked else {"*": "allow"}
+    return json.dumps({stance.query.key: in_force}, indent=2).encode() + b"\n"

@@ -1,22 +1,42 @@
-"""Renders what a simulated engine prints: records with slots, each framed as its stream is."""
+"""What a simulated engine prints, by `simulations/<engine>.yaml`: records with slots, framed as their stream is."""
 
 import json
 import random
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from turngate.contract import load
 from turngate.contract.launch import Stream
-from turngate.contract.simulation import Line
+from turngate.contract.simulation import Line, Simulation
 from turngate.contract.structs import EngineContract, Framed
+from turngate.contract.versions import bare
 from turngate.errors import ContractError
+from turngate.files import simulation_files
 
 _SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _ALPHABETS = {"hex": "0123456789abcdef", "alnum": f"0123456789{_LETTERS}{_LETTERS.upper()}"}
 
 Slots = Mapping[str, str | int]
+
+
+def simulation(contract: EngineContract) -> Simulation | None:
+    """Return how the contract's release is simulated; None if no file describes it."""
+    file = simulation_files().get(contract.engine)
+    return _read(file, contract.version) if file else None
+
+
+@cache
+def _read(file: Path, version: str | None) -> Simulation | None:
+    claims = load.parse(file.read_text("utf-8"), str(file), ours=True).claims()
+    claim = next((claim for claim in claims if claim.range.covers(version)), None)
+    return msgspec.convert(bare(claim.data), Simulation) if claim else None
 
 
 def fill(template: str, slots: Slots) -> str | int:

@@ -14,8 +14,8 @@ from turngate.contract.structs import EngineContract, ToolUse
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate_probes.simulate.arguments import is_sticky
 from turngate_probes.simulate.backend import EngineContext, backend
-from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run
+from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.sticky import faults
 
 USAGE = 2

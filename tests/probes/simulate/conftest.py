@@ -7,5 +7,5 @@ from turngate.contract.structs import EngineContract
 @pytest.fixture(params=simulated(), ids=lambda contract: contract.engine)
 def contract(request: pytest.FixtureRequest) -> EngineContract:
     """Return every contract that describes a simulation."""
-    found: EngineContract = request.param
-    return found
+    described: EngineContract = request.param
+    return described

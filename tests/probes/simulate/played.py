@@ -1,7 +1,7 @@
 """Plays the simulator inside the test's own process, with a model, a clock and streams of the test's making."""
 
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
@@ -14,8 +14,8 @@ from turngate.turn.read import TurnReading, read_turn
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.npm import pinned_version
 from turngate_probes.simulate.backend import Answer, EngineContext, Input, ModelRequest, ModelText
-from turngate_probes.simulate.described import simulation
 from turngate_probes.simulate.engine import run
+from turngate_probes.simulate.printing import simulation
 
 
 class HungError(Exception):
@@ -45,9 +45,9 @@ class Played:
 
     def session(self, contract: EngineContract) -> str:
         """Return the session id that the turn reported."""
-        found = self.reading(contract).session
-        assert found is not None, self
-        return found.handle_value
+        session = self.reading(contract).session
+        assert session is not None, self
+        return session.handle_value
 
 
 @dataclass
@@ -58,6 +58,7 @@ class SimulatedMachine:
     now: float = 1_000_000_000.0
     work: str = "work"
     answers: Iterable[Answer | Callable[[], NoReturn]] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
     _requests: list[ModelRequest] = field(default_factory=list)
 
     def start(self, contract: EngineContract, prompt: str = "first", mode: Mode = Mode.INTERACTIVE) -> Played:
@@ -82,7 +83,7 @@ class SimulatedMachine:
 
         read = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
         world = EngineContext(
-            env={"HOME": str(self.root / "home")}, cwd=str(self.root / self.work), stdin=read,
+            env={"HOME": str(self.root / "home"), **self.env}, cwd=str(self.root / self.work), stdin=read,
             write=lambda stream, data: out[stream].extend(data), hang=hang, clock=lambda: self.now, backend=backend,
         )  # fmt: skip
         try:

@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -10,32 +11,44 @@ from turngate.contract.structs import Deviation, EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate_probes.harness.cases import MALFORMED
-from turngate_probes.simulate.backend import Called, Failed, ModelText
-from turngate_probes.simulate.engine import PLAYED
-from turngate_probes.simulate.model import OFFERED
+from turngate_probes.simulate.backend import OFFERED, Called, Failed, ModelText
 
 MINUTE = 60.0
+# the deviations that the simulator shows
+SHOWN = frozenset(
+    {("resume.dead-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
+    | {("resume.malformed-handle", symptom) for symptom in ("fresh-session", "quiet", "hang", "late")}
+    | {("resume.other-cwd", symptom) for symptom in ("fresh-session", "refused", "hang")}
+    | {("resume.same-handle", "new-handle")}
+    | {("resume.later-minute", "lost-after-another"), ("resume.later-minute", "lost-at-once")}
+    | {("stdin.open", "hang")}
+    | {
+        ("backend.failure-told", f"{how}-{kind}")
+        for how in ("hang", "success", "exit-0")
+        for kind in ("401", "500", "away", "cut")
+    }
+)
 
 
 def _deviating(*declared: tuple[str, str]) -> EngineContract:
-    """Give codex's contract with these deviations alone."""
+    """Return codex's contract with these deviations alone."""
     codex = at_known_release("codex")
     return replace(codex, deviations=tuple(Deviation(clause, symptom, "") for clause, symptom in declared))
 
 
 def _said(played: Played) -> list[str]:
     """Return what the model was told in the last request, but for the system."""
-    return [str(each["content"]) for each in played.requests[-1].messages if each["role"] != "system"]
+    return [str(message["content"]) for message in played.requests[-1].messages if message["role"] != "system"]
 
 
-def test_every_declared_deviation_is_played() -> None:
+def test_every_declared_deviation_is_shown() -> None:
     """No contract declares a deviation, of any release, that the simulator would silently leave out."""
     declared = {
-        (each["clause"], each["symptom"])
+        (deviation["clause"], deviation["symptom"])
         for contract in simulated()
-        for each in load.contract(contract.engine).document.data.get("deviations", ())
+        for deviation in load.contract(contract.engine).document.data.get("deviations", ())
     }
-    assert declared <= PLAYED
+    assert declared <= SHOWN
 
 
 def test_a_conversation_is_carried_from_turn_to_turn(contract: EngineContract, tmp_path: Path) -> None:
@@ -168,7 +181,7 @@ def test_a_failing_backend_is_told_or_not_as_declared(contract: EngineContract, 
     """Each kind of failure hangs, passes for a success, or ends with an error that names it: as declared."""
     failed = Failed(kind, "broken as asked", int(kind) if kind.isdigit() else 1)
     played = SimulatedMachine(tmp_path, answers=[failed]).start(contract)
-    declared = {each.symptom for each in contract.deviations if each.clause == "backend.failure-told"}
+    declared = {deviation.symptom for deviation in contract.deviations if deviation.clause == "backend.failure-told"}
     if f"hang-{kind}" in declared:
         assert played.exit_code is None
     elif f"exit-0-{kind}" in declared:
@@ -203,7 +216,7 @@ def test_a_tool_call_is_answered_and_the_turn_goes_on(contract: EngineContract, 
     called = Called("touch", "call_1", {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1"}]})
     played = SimulatedMachine(tmp_path, answers=[called, ModelText("done")]).start(contract)
     assert (played.exit_code, len(played.requests)) == (0, 2)
-    assert [each["role"] for each in played.requests[1].messages][-2:] == ["assistant", "tool"]
+    assert [message["role"] for message in played.requests[1].messages][-2:] == ["assistant", "tool"]
     reading = played.reading(contract)
     assert ((reading.final_text or "").strip(), reading.ended, reading.unknown) == ("done", True, ())
 
@@ -224,3 +237,16 @@ def test_a_release_that_nobody_described_is_no_crash(tmp_path: Path) -> None:
     """An engine that no file describes can't be simulated, and the error says so."""
     with pytest.raises(EnvironmentFailed, match="nobody"):
         SimulatedMachine(tmp_path).call(replace(_deviating(), engine="nobody"), ["--version"])
+
+
+def test_the_configuration_in_force_is_shown(tmp_path: Path) -> None:
+    """The contract's command prints what the variable holds by which a process is made to ask; without it, it acts."""
+    opencode = at_known_release("opencode")
+    stance = opencode.sticky.interactive
+    assert stance
+    assert stance.query
+    machine = SimulatedMachine(tmp_path)
+    for env, decision in (stance.env, "ask"), ({}, "allow"):
+        machine.env = env
+        shown = json.loads(machine.call(opencode, stance.query.argv).stdout)
+        assert set(shown["permission"].values()) == {decision}

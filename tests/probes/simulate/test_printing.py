@@ -6,8 +6,7 @@ import pytest
 from turngate.contract.simulation import Line
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
-from turngate_probes.simulate.described import simulation
-from turngate_probes.simulate.printing import fill, fill_all, rendered
+from turngate_probes.simulate.printing import fill, fill_all, rendered, simulation
 
 
 def test_slots_are_filled_once() -> None:

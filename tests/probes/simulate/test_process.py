@@ -1,7 +1,9 @@
+import json
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from turngate.model import Mode
 from turngate.process.executable import is_simulated
 from turngate.turn.read import read_turn
 from turngate_probes.simulate.process import install
+from turngate_probes.simulate.sticky import faults
 from turngate_probes.stub_model import Hang, Rule, StubBackend
 
 HEAVY = {
@@ -107,3 +110,39 @@ def test_a_release_beyond_the_contract_is_refused() -> None:
     assert ran.returncode == 2
     assert "no contract for engine 'nosuch'" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def _started(folder: Path, *faulty: str) -> "subprocess.Popen[bytes]":
+    """Start an engine whose process is kept over several turns."""
+    executable = install(at_known_release("codex"), folder, faulty)
+    pipe, env = subprocess.PIPE, {"HOME": str(folder)}
+    return subprocess.Popen([executable, "app-server"], stdin=pipe, stdout=pipe, env=env, cwd=folder)
+
+
+def _answer(process: "subprocess.Popen[bytes]", method: str) -> Any:
+    """Send it a request, and return its answer."""
+    assert process.stdin
+    assert process.stdout
+    process.stdin.write(json.dumps({"id": 1, "method": method, "params": {}}).encode() + b"\n")
+    process.stdin.flush()
+    return json.loads(process.stdout.readline())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_process_that_is_kept(number: signal.Signals, tmp_path: Path) -> None:
+    """It ends at once, while it waits for its client."""
+    with _started(tmp_path) as process:
+        _answer(process, "initialize")
+        process.send_signal(number)
+        assert process.wait(30) is not None
+
+
+def test_what_ignores_termination_needs_a_kill(tmp_path: Path) -> None:
+    """With the fault it answers after both signals."""
+    with _started(tmp_path, faults.IGNORES_TERMINATION) as process:
+        _answer(process, "initialize")
+        process.send_signal(signal.SIGTERM)
+        process.send_signal(signal.SIGINT)
+        assert "thread" in _answer(process, "thread/start")["result"]
+        process.kill()
+        assert process.wait(30) == -signal.SIGKILL

@@ -1,70 +1,84 @@
-"""The turns of one simulated process: its session, its model and its tool, whatever protocol it speaks."""
+"""The turns of one simulated process: its session, its model, its tool and its client, whatever protocol it speaks."""
 
 import json
-import shlex
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Never, TypeAlias
 
-from turngate.contract.launch import PermissionMode
+from turngate.contract.launch import OneTime, PermissionMode
 from turngate.contract.simulation import Simulation
 from turngate.contract.structs import EngineContract
-from turngate_probes.simulate.backend import Called, EngineContext, Failed, ModelText
-from turngate_probes.simulate.model import OFFERED, Acted, Model
+from turngate_probes.simulate.backend import OFFERED, Acted, Called, EngineContext, Failed, Model, ModelText
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import faults
-from turngate_probes.simulate.sticky.client import EndedError
 from turngate_probes.simulate.store import Session, shelf
 
 Approval = Literal["ask", "act", "refuse"]
+Message: TypeAlias = dict[str, Any]
 DIED = 1
+_NOISE = b"Loading plugins...\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
-    """What the model wants to do: a tool, its arguments, and `text`, which says it in short."""
+class EndedError(Exception):
+    """The process ends, with an exit code."""
 
-    call_id: str
-    tool: str
-    arguments: Mapping[str, Any]
-    text: str
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
 
 
-@dataclass(frozen=True, slots=True)
-class SimulatedTurn:
-    """How a turn ended: the agent's text, empty where a refused action ended it, or the backend's failure."""
+class StickyEngine(ABC):
+    """One process; `model` and `mode` may change between turns, `fields` are those by which its session was opened.
 
-    text: str = ""
-    failure: Failed | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Talk:
-    """What a protocol offers to a turn.
-
-    `called` tells of an action that the model wants, `acted` of what came of it: whether it was done. `permit` asks
-    the user for it, by so many requests at once, and tells whether all of them were granted.
+    Its client sends and gets JSON messages on lines. A subclass speaks a protocol.
     """
 
-    called: Callable[[Action], None]
-    permit: Callable[[Action, int], bool]
-    acted: Callable[[Action, bool], None]
+    def __init__(
+        self, contract: EngineContract, simulation: Simulation, world: EngineContext, options: Sequence[str], model: str
+    ) -> None:
+        self.contract, self.simulation, self.world = contract, simulation, world
+        self.options, self.model = options, model
+        self.mode: str | None = None
+        self.fields: Mapping[str, Any] = {}
+        self._session: Session | None = None
+        self._turns = 0
+        self._postponed: deque[Message] = deque()
 
+    @abstractmethod
+    def hear(self, message: Message) -> None:
+        """Take a message that the client sent unasked."""
 
-@dataclass
-class StickyEngine:
-    """One process; `model` and `mode` may change between turns, `fields` are those by which its session was opened."""
+    @abstractmethod
+    def called(self, call: Called) -> None:
+        """Tell the client of an action that the model wants."""
 
-    contract: EngineContract
-    simulation: Simulation
-    world: EngineContext
-    options: Sequence[str]
-    model: str
-    mode: str | None = None
-    fields: Mapping[str, Any] = field(default_factory=dict)
-    _session: Session | None = None
-    _turns: int = 0
+    @abstractmethod
+    def acted(self, call: Called, *, done: bool) -> None:
+        """Tell the client whether the action was done."""
+
+    @abstractmethod
+    def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:
+        """Return a request for permission, and the id by which it is answered."""
+
+    @abstractmethod
+    def answered(self, message: Message) -> object:
+        """Return the id of the request that a message answers; None if it is no answer."""
+
+    @abstractmethod
+    def is_granted(self, answer: Message, once: OneTime) -> bool:
+        """Whether an answer grants permission."""
+
+    def serve(self) -> Never:
+        """Answer the client until the process ends, which raises EndedError."""
+        while True:
+            self.hear(self._postponed.popleft() if self._postponed else self._read())
+
+    def write(self, message: Message) -> None:
+        """Send a message."""
+        noise = _NOISE if faults.PRINTS_NOISE in self.world.faults else b""
+        self.world.write("stdout", noise + json.dumps(message, ensure_ascii=False).encode() + b"\n")
 
     def open(self, cwd: object = None) -> Session:
         """Open a session in a directory, the process's own unless it is text."""
@@ -77,8 +91,11 @@ class StickyEngine:
         """The session, opened on first use."""
         return self._session or self.open()
 
-    def turn(self, prompt: str, talk: Talk) -> SimulatedTurn:
-        """Run a turn in the session and keep it where a headless resume finds it."""
+    def turn(self, prompt: str) -> str | Failed:
+        """Run a turn in the session and keep it where a headless resume finds it.
+
+        Return the agent's text, empty where a refused action ended the turn, or the backend's failure.
+        """
         self._turns += 1
         if faults.DIES_IN_TURN in self.world.faults:
             self._die("it died during a turn")
@@ -92,15 +109,15 @@ class StickyEngine:
         tool = self.contract.hermetic.tool_call
         tools = (OFFERED, tool.name) if tool else (OFFERED,)
         model = Model(self.contract, self.world.backend, self.model, self.approval == "act", tools)
-        answer = model.ask(session.messages, lambda call: self._act(call, talk))
+        answer = model.ask(session.messages, self._act)
         if isinstance(answer, Failed):
             if answer.kind in self.simulation.hangs:
                 self.world.hang()
-            return SimulatedTurn(failure=answer)
+            return answer
         text = answer.text if isinstance(answer, ModelText) else ""
         session.messages.append({"role": "assistant", "content": text})
         self._keep(session)
-        return SimulatedTurn(text)
+        return text
 
     def turn_told(self) -> None:
         """Take note that the client was told of the end of a turn."""
@@ -118,7 +135,8 @@ class StickyEngine:
             return "act"
         if not _within(stance.options, self.options):
             return "refuse"
-        return "ask" if self._is_in(stance) else "act"
+        by_env = all(self.world.env.get(name) == value for name, value in stance.env.items())
+        return "ask" if by_env and self.mode == stance.mode and self.stance is stance else "act"
 
     @property
     def stance(self) -> PermissionMode:
@@ -128,26 +146,54 @@ class StickyEngine:
             return kept.auto
         return kept.interactive or PermissionMode()
 
-    def _is_in(self, stance: PermissionMode) -> bool:
-        by_env = all(self.world.env.get(name) == value for name, value in stance.env.items())
-        return by_env and self.mode == stance.mode and self.stance is stance
-
-    def _act(self, call: Called, talk: Talk) -> Acted:
+    def _act(self, call: Called) -> Acted:
         """Do what the contract's tool does, if that is allowed."""
         tool = self.contract.hermetic.tool_call
         if tool is None or call.tool != tool.name:
             return Acted(f"there is no tool {call.tool}")
-        action, approval = action_of(call), self.approval
-        talk.called(action)
-        if approval == "ask" and faults.ACTS_UNASKED not in self.world.faults:
-            allowed = talk.permit(action, 2 if faults.ASKS_TWICE in self.world.faults else 1)
-        else:
-            allowed = approval != "refuse"
+        approval = self.approval
+        self.called(call)
+        asks = approval == "ask" and faults.ACTS_UNASKED not in self.world.faults
+        allowed = self._permitted(call) if asks else approval != "refuse"
         failure = self._touch(tool.creates_file) if allowed else None
-        talk.acted(action, allowed and failure is None)
+        self.acted(call, done=allowed and failure is None)
         if allowed:
             return Acted(failure or "done")
         return Acted("the user refused", ends=self.simulation.sticky.after_refusal == "ends")
+
+    def _permitted(self, call: Called) -> bool:
+        """Ask the user for an action, and return whether all that was asked is granted."""
+        kinds, once = self.contract.sticky.permission_requests, self.contract.sticky.one_time
+        if not kinds or once is None:
+            return False
+        unanswered = []
+        for _ in range(2 if faults.ASKS_TWICE in self.world.faults else 1):
+            number, request = self.permission_request(kinds[0], call, once)
+            unanswered.append(number)
+            self.write(request)
+        granted = True
+        while unanswered:
+            message = self._read()
+            if self.answered(message) in unanswered:
+                unanswered.remove(self.answered(message))
+                granted = self.is_granted(message, once) and granted
+            else:
+                self._postponed.append(message)
+        return granted
+
+    def _read(self) -> Message:
+        """Return the next message; EndedError at the end of the input. What is not a JSON object is passed over."""
+        while line := self.world.stdin.readline():
+            try:
+                message = json.loads(line)
+            except ValueError:
+                message = None
+            if isinstance(message, dict):
+                return message
+            self.world.write("stderr", b"a line of the input is not a JSON object\n")
+        if faults.IGNORES_TERMINATION in self.world.faults:
+            self.world.hang()
+        raise EndedError(0)
 
     def _touch(self, name: str) -> str | None:
         """Write the file that the tool leaves, and return what kept it from that."""
@@ -166,11 +212,17 @@ class StickyEngine:
         raise EndedError(DIED)
 
 
-def action_of(call: Called) -> Action:
-    """Read what a tool call is about."""
-    text = next(iter(call.arguments.values()), "")
-    said = shlex.join(map(str, text)) if isinstance(text, list) else text if isinstance(text, str) else json.dumps(text)
-    return Action(call.call_id, call.tool, call.arguments, said)
+def text_of(content: object) -> str:
+    """Return the text of a message's content: a string, or blocks of which some have a `text`."""
+    if isinstance(content, list):
+        return "\n".join(str(block["text"]) for block in content if isinstance(block, dict) and "text" in block)
+    return str(content or "")
+
+
+def dict_at(message: Message, key: str) -> Message:
+    """Return the object under a key of a message; an empty one if it holds none."""
+    value = message.get(key)
+    return value if isinstance(value, dict) else {}
 
 
 def _within(part: Sequence[str], whole: Sequence[str]) -> bool:

@@ -1,11 +1,12 @@
 """JSON-RPC from the engine's side: requests are answered in order, and some are sent to the client."""
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Never
+from typing import Any, ClassVar
 
-from turngate_probes.simulate.sticky.client import Message, StdioClient
-from turngate_probes.simulate.sticky.engine import StickyEngine
+from turngate.contract.launch import OneTime
+from turngate_probes.simulate.backend import Called
+from turngate_probes.simulate.sticky.engine import Message, StickyEngine, dict_at
 
 NO_METHOD, BAD_PARAMS, INTERNAL = -32601, -32602, -32603
 
@@ -18,31 +19,29 @@ class RpcError(Exception):
         self.code = code
 
 
-class Rpc(ABC):
+class Rpc(StickyEngine):
     """Speaks JSON-RPC; `VERSION` is what each message names, nothing where the protocol leaves that out."""
 
     VERSION: ClassVar[Mapping[str, str]] = {"jsonrpc": "2.0"}
-
-    def __init__(self, engine: StickyEngine, client: StdioClient) -> None:
-        self.engine, self._client = engine, client
-        self._asked = 0
-
-    def serve(self) -> Never:
-        """Answer until the process ends."""
-        while True:
-            message = self._client.read()
-            method, params = message.get("method"), message.get("params")
-            if not isinstance(method, str):
-                continue
-            try:
-                self.hear(method, params if isinstance(params, dict) else {}, message)
-            except RpcError as error:
-                if "id" in message:
-                    self._put(id=message["id"], error={"code": error.code, "message": str(error)})
+    _asked = -1
 
     @abstractmethod
-    def hear(self, method: str, params: Message, message: Message) -> None:
+    def request(self, method: str, params: Message, message: Message) -> None:
         """Take a request or a notification; RpcError answers it with an error."""
+
+    @abstractmethod
+    def permission_params(self, call: Called, once: OneTime) -> Message:
+        """Return the parameters of a request for permission."""
+
+    def hear(self, message: Message) -> None:
+        """Answer a request or take a notification; anything else is passed over."""
+        if not isinstance(method := message.get("method"), str):
+            return
+        try:
+            self.request(method, dict_at(message, "params"), message)
+        except RpcError as error:
+            if "id" in message:
+                self._put(id=message["id"], error={"code": error.code, "message": str(error)})
 
     def reply(self, message: Message, result: Message) -> None:
         """Answer a request."""
@@ -53,18 +52,15 @@ class Rpc(ABC):
         """Send a notification."""
         self._put(method=method, params=params)
 
-    def request_each(self, method: str, params: Message, times: int) -> list[Message]:
-        """Send a request several times at once, and return the answers in the order in which they came."""
-        open_ = {self._asked + i for i in range(times)}
-        self._asked += times
-        for number in sorted(open_):
-            self._put(id=number, method=method, params=params)
-        answers = []
-        while open_:
-            answer = self._client.wait_for(lambda message: "method" not in message and message.get("id") in open_)
-            open_.discard(answer["id"])
-            answers.append(answer)
-        return answers
+    def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:
+        """Return a request with the next number."""
+        self._asked += 1
+        params = self.permission_params(call, once)
+        return self._asked, {**self.VERSION, "id": self._asked, "method": kind, "params": params}
+
+    def answered(self, message: Message) -> object:
+        """Return the number of the request that a message answers."""
+        return None if "method" in message else message.get("id")
 
     def _put(self, **message: Any) -> None:
-        self._client.write({**self.VERSION, **message})
+        self.write({**self.VERSION, **message})

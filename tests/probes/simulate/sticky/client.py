@@ -19,7 +19,7 @@ ENGINES = ("codex", "gemini", "opencode", "claude", "qwen", "iflow")
 
 
 def calls(contract: EngineContract, tool: str | None = None) -> Called:
-    """Let the model call the tool that the contract names, or another one."""
+    """Return a call of the tool that the contract names, or of another one."""
     known = contract.hermetic.tool_call
     assert known
     function = {"name": tool or known.name, "arguments": json.dumps(dict(known.arguments))}
@@ -63,7 +63,7 @@ class RawClient:
     @property
     def requests(self) -> list[list[Any]]:
         """The contents of all messages of each request to the model."""
-        return [[each["content"] for each in request.messages] for request in self.asked]
+        return [[message["content"] for message in request.messages] for request in self.asked]
 
     def run(self, *more: str) -> int | Literal["hangs"]:
         """Run the conversation, and return the engine's exit code."""
@@ -89,25 +89,25 @@ class RawClient:
 
     def kinds(self) -> list[str]:
         """Name each message that the engine sent."""
-        return [str(each.get("method") or each.get("type") or "answer") for each in self.said]
+        return [str(message.get("method") or message.get("type") or "answer") for message in self.said]
 
     def texts(self) -> list[str]:
         """Return what the agent said, one text a turn."""
         if self.contract.sticky.transport == "app_server":
-            items = [e["params"]["item"] for e in self.said if e.get("method") == "item/completed"]
+            items = [message["params"]["item"] for message in self.said if message.get("method") == "item/completed"]
             return [item["text"] for item in items if item["type"] == "agentMessage"]
         if self.contract.sticky.transport == "stream_json":
-            return [each["result"] for each in self.said if each.get("type") == "result"]
-        pieces = [each.get("params", {}).get("update", {}) for each in self.said]
+            return [message["result"] for message in self.said if message.get("type") == "result"]
+        updates = [message.get("params", {}).get("update", {}) for message in self.said]
         said = "".join(
-            each["content"]["text"] if each.get("sessionUpdate") == "agent_message_chunk" else "" for each in pieces
+            update["content"]["text"] for update in updates if update.get("sessionUpdate") == "agent_message_chunk"
         )
         return [said]
 
     def ids(self) -> list[str]:
         """Return the session ids by which the engine went, in order."""
         key = {"acp": "sessionId", "app_server": "threadId"}.get(self.contract.sticky.transport)
-        places = [each.get("params", {}) if key else each for each in self.said]
+        places = [message.get("params", {}) if key else message for message in self.said]
         return list(dict.fromkeys(place[key or "session_id"] for place in places if (key or "session_id") in place))
 
     @property
@@ -149,8 +149,8 @@ class RawClient:
             return {"type": "control_response", "response": response}
         if "options" not in asked["params"]:
             return {"id": asked["id"], "result": {"decision": word}}
-        (option,) = [each["optionId"] for each in asked["params"]["options"] if each["kind"] == word]
-        return {"id": asked["id"], "result": {"outcome": {"outcome": "selected", "optionId": option}}}
+        (chosen,) = [option["optionId"] for option in asked["params"]["options"] if option["kind"] == word]
+        return {"id": asked["id"], "result": {"outcome": {"outcome": "selected", "optionId": chosen}}}
 
     def _acp(self) -> Iterator[Message]:
         yield {"id": 0, "method": "initialize", "params": {"protocolVersion": 1}}
@@ -174,7 +174,9 @@ class RawClient:
         yield {"method": "initialized"}
         yield {"id": 1, "method": "thread/start", "params": {"cwd": str(self.work), **self._stance.session}}
         for number, prompt in enumerate(self.prompts, 2):
-            threads = [each["params"]["threadId"] for each in self.said if "threadId" in each.get("params", {})]
+            threads = [
+                message["params"]["threadId"] for message in self.said if "threadId" in message.get("params", {})
+            ]
             thread = threads[-1] if threads else self.said[-1]["params"]["thread"]["id"]
             text = {"type": "text", "text": prompt}
             yield {"id": number, "method": "turn/start", "params": {"threadId": thread, "input": [text]}}
@@ -194,7 +196,7 @@ class _Input:
 
     def read(self) -> bytes:
         """Read to the end."""
-        return b"".join(each + b"\n" for each in self.script)
+        return b"".join(line + b"\n" for line in self.script)
 
     def readline(self) -> bytes:
         """Read a line."""

@@ -9,14 +9,13 @@ from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, RawClient, calls
 from turngate.contract.launch import PermissionMode
 from turngate_probes.simulate.backend import Failed, ModelText
-from turngate_probes.simulate.described import simulation
-from turngate_probes.simulate.sticky.process import configuration
+from turngate_probes.simulate.printing import simulation
 
 every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
 def client(engine: str, root: Path, stance: PermissionMode | None = None) -> RawClient:
-    """Let the model call its tool in the only turn."""
+    """Return a client of an engine whose model calls its tool in the only turn."""
     contract = at_known_release(engine)
     return RawClient(contract, root, (calls(contract), ModelText("one")), ("first",), stance=stance)
 
@@ -74,7 +73,7 @@ def test_an_action_that_fails_is_told(tmp_path: Path) -> None:
     assert run.texts() == ["one"]
 
 
-@pytest.mark.parametrize("engine", [each for each in ENGINES if at_known_release(each).sticky.same_id])
+@pytest.mark.parametrize("engine", [engine for engine in ENGINES if at_known_release(engine).sticky.same_id])
 def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> None:
     """Once the process has ended, by the same id and with all that was said."""
     run = client(engine, tmp_path)
@@ -83,7 +82,10 @@ def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> Non
     (handle,) = run.ids()
     resumed = machine.resume(run.contract, handle)
     assert resumed.exit_code == 0
-    assert [each["content"] for each in resumed.requests[0].messages if each["role"] == "user"] == ["first", "again"]
+    assert [message["content"] for message in resumed.requests[0].messages if message["role"] == "user"] == [
+        "first",
+        "again",
+    ]
 
 
 @every_engine
@@ -119,27 +121,6 @@ def test_a_model_among_the_options_is_asked(engine: str, option: str, tmp_path: 
     run = client(engine, tmp_path)
     assert run.run(option, "m-1") == 0
     assert "m-1" in {request.model for request in run.asked}
-
-
-@pytest.mark.parametrize("engine", ["codex", "gemini"])
-def test_what_it_does_not_understand_leaves_it_going(engine: str, tmp_path: Path) -> None:
-    """An unknown method is answered with an error; a line that is no message is passed over."""
-    run = client(engine, tmp_path)
-    run.lines = (b"{broken", b"[]", b'{"id": 7, "method": "no/such"}', b'{"id": 8, "result": {}}', b'{"method": 9}')
-    assert run.run() == 0
-    assert run.said[0]["error"]["code"] == -32601
-    assert run.stderr.count(b"not a JSON object") == 2
-    assert run.texts()[-1] == "one"
-
-
-def test_the_configuration_is_shown_that_is_in_force() -> None:
-    """What the variable holds by which it is made to ask; without it, that it acts."""
-    opencode = at_known_release("opencode")
-    stance = opencode.sticky.interactive
-    assert stance
-    assert stance.query
-    shown = [json.loads(configuration(opencode, stance.query.argv, env) or b"") for env in (stance.env, {})]
-    assert [set(each["permission"].values()) for each in shown] == [{"ask"}, {"allow"}]
 
 
 def test_an_engine_that_keeps_sessions_of_its_own_leaves_none(tmp_path: Path) -> None:

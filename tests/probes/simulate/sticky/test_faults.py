@@ -15,7 +15,7 @@ every_engine = pytest.mark.parametrize("engine", ENGINES)
 
 
 def client(engine: str, root: Path, *faulty: str) -> RawClient:
-    """Let the model call its tool in the first turn."""
+    """Return a client of an engine whose model calls its tool in the first turn."""
     contract = at_known_release(engine)
     return RawClient(contract, root, (calls(contract), ModelText("one"), ModelText("two")), faults=faulty)
 
@@ -28,7 +28,7 @@ def test_without_a_fault_all_goes_well(engine: str, tmp_path: Path) -> None:
     assert (run.at_once, run.touched, run.noise, run.stderr) == (1, True, 0, b"")
     assert "".join(run.texts()) == "onetwo"
     assert len(run.ids()) == 1
-    assert [each for each in run.requests[-1] if each in {"first", "again"}] == ["first", "again"]
+    assert [text for text in run.requests[-1] if text in {"first", "again"}] == ["first", "again"]
 
 
 @every_engine
@@ -75,7 +75,7 @@ def test_it_forgets(engine: str, tmp_path: Path) -> None:
     """The request of the second turn holds that turn alone."""
     run = client(engine, tmp_path, faults.FORGETS)
     assert run.run() == 0
-    assert [each for each in run.requests[-1] if each in {"first", "again", "one"}] == ["again"]
+    assert [text for text in run.requests[-1] if text in {"first", "again", "one"}] == ["again"]
 
 
 @every_engine

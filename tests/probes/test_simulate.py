@@ -1,30 +1,38 @@
-"""The simulator is held against every recording: the same turn, simulated, has the same shape."""
+"""The simulator keeps its contract in the probe's own cases, and a simulated turn has the shape of the recorded one."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
 from pathlib import Path
 from signal import Signals
-from typing import NoReturn
+from typing import NoReturn, TypeGuard, cast
+from unittest.mock import patch
 
 import pytest
 from semver import Version
 
-from tests.probes.simulate.played import Played, SimulatedMachine, Unclosed, hang
+from tests.probes.engines import Spectator
+from tests.probes.simulate.played import Played, SimulatedMachine, Unclosed, hang, simulated
 from turngate.contract import load
+from turngate.contract.clauses import Result
 from turngate.contract.launch import Stream
 from turngate.contract.structs import EngineContract
 from turngate.process import Ended
 from turngate.turn.framing import framer
 from turngate.turn.read import STREAMS, TurnReading
 from turngate.turn.records import value_at
-from turngate_probes.harness.cases import MALFORMED
+from turngate_probes.harness import cases, driver
+from turngate_probes.harness.cases import CASES, MALFORMED
+from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import Turn
+from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 from turngate_probes.simulate.backend import Answer, Called, Failed, ModelText
-from turngate_probes.simulate.described import simulation
+from turngate_probes.simulate.printing import simulation
+from turngate_probes.simulate.process import install
 
 MINUTE = 60.0
 # releases (or turns of one) that behave in no way a contract could describe, and why
@@ -34,6 +42,57 @@ EXCUSED = {
     "gemini/0.21.3/backend-429/": "it was ended at its deadline, which the simulation has no data for",
     "opencode/1.15.13/": "it loses its last events at random, with exit code 0; a probe calls it broken",
 }
+Spectators = dict[str, Future[Spectator]]
+
+DEADLINE = 2.0
+STARTUP = 10.0
+# what waits for a later minute is tested with a clock of the test's making instead
+CASES_RUN = tuple(case for case in CASES if case.name != "later-minute")
+NOT_RUN = {"resume.later-minute", "resume.isolation", "executable.unchanged"}
+
+
+@pytest.fixture(scope="module", name="spectators")
+def _spectators(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spectators]:
+    """Run the cases of the engines under test, all at once, since each hangs for a while; two seconds are a hang."""
+    asked: list[EngineContract] = [
+        cast(EngineContract, item.callspec.params["contract"]) for item in request.session.items if _asks_for_play(item)
+    ]
+    with (
+        patch.object(cases, "_deadline", lambda _: DEADLINE),
+        patch.object(driver, "STARTUP_ALLOWANCE", STARTUP),
+        ThreadPoolExecutor(len(asked)) as pool,
+    ):
+        yield {
+            contract.engine: pool.submit(_play, contract, tmp_path_factory.mktemp(contract.engine))
+            for contract in asked
+        }
+
+
+def _asks_for_play(item: pytest.Item) -> TypeGuard[pytest.Function]:
+    return isinstance(item, pytest.Function) and item.function is test_the_simulator_keeps_its_contract
+
+
+def _play(contract: EngineContract, folder: Path) -> Spectator:
+    spectator = Spectator(contract)
+    runner = CaseRunner.of(folder / "sandboxes", 3, Interrupt())
+    runner.play(contract, install(contract, folder / "bin"), CASES_RUN, spectator)
+    return spectator
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("contract", simulated(), ids=lambda contract: contract.engine)
+def test_the_simulator_keeps_its_contract(contract: EngineContract, spectators: Spectators) -> None:
+    """Every clause passes or deviates exactly as declared, and no declared deviation fails to occur."""
+    results = spectators[contract.engine].result().judged("everything")
+    expected = dict.fromkeys(results, Result.PASS)
+    expected |= {deviation.clause: Result.DEVIATES for deviation in contract.deviations}
+    wrong = {
+        name: f"{result.result.value}: {result.detail}"
+        for name, result in results.items()
+        if name not in NOT_RUN and (result.result is not expected[name] or result.stale)
+    }
+    assert wrong == {}
+    assert results.keys() | NOT_RUN == {clause.id for clause in load.catalogue().at_level("static", "hermetic")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +118,14 @@ def _read() -> Iterator[RecordedTurns]:
     assert root is not None
     for engine in load.engines():
         folders = (root / engine).iterdir() if (root / engine).is_dir() else ()
-        for version in sorted(each.name for each in folders if Version.is_valid(each.name)):
+        for version in sorted(folder.name for folder in folders if Version.is_valid(folder.name)):
             contract = load.contract(engine).at(version)
             for turn in replay.replay(contract).turns.values():
                 yield RecordedTurns(contract, turn)
 
 
 def _described() -> list[RecordedTurns]:
-    return [each for each in _recorded() if not each.name.startswith(tuple(EXCUSED))]
+    return [turn for turn in _recorded() if not turn.name.startswith(tuple(EXCUSED))]
 
 
 @pytest.mark.long
@@ -75,7 +134,7 @@ def test_a_simulated_turn_has_the_shape_of_the_recorded_one(
     subtests: pytest.Subtests, engine: str, tmp_path: Path
 ) -> None:
     """Framing, kinds of records, places of id, end and answer, and how it ended are those of the recording."""
-    for i, recorded in enumerate(each for each in _described() if each.contract.engine == engine):
+    for i, recorded in enumerate(turn for turn in _described() if turn.contract.engine == engine):
         with subtests.test(recorded=recorded.name):
             simulated, real = _both_shapes(recorded, tmp_path / str(i))
             assert simulated == real
@@ -97,7 +156,7 @@ def test_there_are_recordings() -> None:
     """The tests above ran on recordings of every engine that has some."""
     root = recorded_releases.folder()
     assert root is not None
-    assert {each.contract.engine for each in _described()} == {each.parent.name for each in root.glob("*/*")}
+    assert {turn.contract.engine for turn in _described()} == {folder.parent.name for folder in root.glob("*/*")}
 
 
 def test_signals_end_it_with_the_recorded_exit_code() -> None:
@@ -131,7 +190,7 @@ def _shape(
         "kinds": {
             stream: _kinds(contract, stream, data) for stream, data in zip(STREAMS, (stdout, stderr), strict=True)
         },
-        "id stands": sorted({(each.stream, min(each.index, 1)) for each in reading.handle.sightings}),
+        "id stands": sorted({(seen.stream, min(seen.index, 1)) for seen in reading.handle.sightings}),
         "id problem": reading.handle.problem,
         "end seen": reading.ended,
         "answer": reading.final_text is not None and bool(reading.final_text.strip()),

@@ -1,0 +1,46 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.probes.simulate.played import at_known_release
+from tests.probes.simulate.sticky.client import RawClient, calls
+
+
+def _updates(client: RawClient) -> list[dict[str, Any]]:
+    return [message["params"]["update"] for message in client.said if message.get("method") == "session/update"]
+
+
+def test_a_text_comes_in_pieces_before_the_end_of_its_turn(tmp_path: Path) -> None:
+    """The text of a turn is two chunks, then the prompt is answered."""
+    client = RawClient(at_known_release("gemini"), tmp_path, prompts=("first",))
+    assert client.run() == 0
+    assert [update["content"]["text"] for update in _updates(client) if "content" in update] == ["o", "k"]
+    assert client.said[-1]["result"] == {"stopReason": "end_turn"}
+
+
+@pytest.mark.parametrize("allow, status", [(True, "completed"), (False, "failed")])
+def test_a_tool_call_is_told_until_it_is_done(allow: bool, status: str, tmp_path: Path) -> None:  # noqa: FBT001 - a case
+    """The client gets the call, is asked with three options, and gets what came of it."""
+    contract = at_known_release("gemini")
+    client = RawClient(contract, tmp_path, (calls(contract),), ("first",), allow=allow)
+    assert client.run() == 0
+    told = [update["status"] for update in _updates(client) if update["sessionUpdate"].startswith("tool_call")]
+    assert told == ["pending", status]
+    (asked,) = [message for message in client.said if message.get("method") == "session/request_permission"]
+    assert len(asked["params"]["options"]) == 3
+
+
+@pytest.mark.parametrize(
+    "method, params", [("session/set_mode", {"modeId": "no-such"}), ("session/set_config_option", {"configId": "x"})]
+)
+def test_a_mode_or_option_that_there_is_none_of_is_refused(method: str, params: object, tmp_path: Path) -> None:
+    """The request is answered with an error, and the mode stays as it was."""
+    client = RawClient(at_known_release("gemini"), tmp_path, lines=(_request(method, params),))
+    assert client.run() == 0
+    assert client.said[0]["error"]["code"] == -32602
+
+
+def _request(method: str, params: object) -> bytes:
+    return json.dumps({"id": 9, "method": method, "params": params}).encode()

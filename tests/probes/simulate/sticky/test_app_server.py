@@ -1,0 +1,56 @@
+import json
+from pathlib import Path
+
+from tests.probes.simulate.played import at_known_release
+from tests.probes.simulate.sticky.client import RawClient, calls
+from turngate_probes.simulate.backend import Failed
+
+
+def test_an_opened_thread_tells_what_is_in_force(tmp_path: Path) -> None:
+    """The answer holds what the contract expects of mode interactive, where it expects it."""
+    codex = at_known_release("codex")
+    client = RawClient(codex, tmp_path, prompts=())
+    assert client.run() == 0
+    (thread,) = [message["result"] for message in client.said if "thread" in message.get("result", {})]
+    assert thread["cwd"] == str(client.work)
+    assert codex.sticky.interactive
+    for path, value in codex.sticky.interactive.expect.items():
+        place = thread
+        for name in path.split("."):
+            place = place[name]
+        assert place == value
+
+
+def test_a_turn_is_told_by_its_items(tmp_path: Path) -> None:
+    """A command and a message start and complete between the start and the completion of their turn."""
+    codex = at_known_release("codex")
+    client = RawClient(codex, tmp_path, (calls(codex),), ("first",))
+    assert client.run() == 0
+    kinds = client.kinds()
+    assert kinds[kinds.index("turn/started") :] == [
+        "turn/started",
+        "item/started",
+        "item/commandExecution/requestApproval",
+        "item/completed",
+        "item/started",
+        "item/agentMessage/delta",
+        "item/completed",
+        "turn/completed",
+    ]
+
+
+def test_a_failed_turn_completes_with_its_error(tmp_path: Path) -> None:
+    """The backend's words stand in the error and in the completed turn."""
+    client = RawClient(at_known_release("codex"), tmp_path, (Failed("401", "key refused", 401),), ("first",))
+    assert client.run() == 0
+    assert client.kinds()[-2:] == ["error", "turn/completed"]
+    turn = client.said[-1]["params"]["turn"]
+    assert (turn["status"], turn["error"]["message"]) == ("failed", "key refused")
+
+
+def test_a_turn_of_another_thread_is_refused(tmp_path: Path) -> None:
+    """The request is answered with an error that names the thread."""
+    line = json.dumps({"id": 9, "method": "turn/start", "params": {"threadId": "other", "input": []}}).encode()
+    client = RawClient(at_known_release("codex"), tmp_path, lines=(line,))
+    assert client.run() == 0
+    assert client.said[0]["error"] == {"code": -32602, "message": "thread not found: other"}
