@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from io import FileIO
 from pathlib import Path
 
 from msgspec import Struct
@@ -90,9 +91,8 @@ def attempt(
             opened = {name: files.enter_context((folder / name).open("wb", 0)) for name in ("stdout", "stderr")}
 
         def on_output(stream: str, chunk: bytes) -> bool:
-            trace = opened[stream]
             with _needs_room(folder):
-                trace.write(chunk[: max(0, MAX_TRACE - trace.tell())])
+                append_trace(opened[stream], chunk, MAX_TRACE)
             reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
             return reader.over
 
@@ -106,6 +106,11 @@ def attempt(
 def traces(run_directory: Path, number: int) -> Path:
     """Return the folder of an attempt's traces: `command.json`, `stdout`, `stderr`."""
     return run_directory / ".turngate" / f"attempt-{number:03}"
+
+
+def append_trace(trace: FileIO, data: bytes, limit: int) -> None:
+    """Append what a trace of `limit` bytes still has room for."""
+    trace.write(data[: max(0, limit - trace.tell())])
 
 
 def write_command(folder: Path, argv: Sequence[str], version: str | None) -> None:

@@ -1,13 +1,14 @@
 """Speaks the Agent Client Protocol; we offer the agent neither files nor terminals."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
-from acp.meta import AGENT_METHODS, CLIENT_METHODS, PROTOCOL_VERSION
+from turngate.contract.launch import OneTime
+from turngate_reference.server.sticky.process import StickyProcess, TransportError
+from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, Texts, confirm, mapping
 
-from turngate_reference.server.sticky.rpc import RpcTransport, Texts
-from turngate_reference.server.sticky.transport import Message, TransportContext, TransportError, TurnEnd, confirm
-
+PROTOCOL_VERSION = 1
 _NOTHING_OFFERED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 _CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
 _WELL = "end_turn"
@@ -19,8 +20,8 @@ CONFIRM_SECONDS = 2.0
 class AcpTransport(RpcTransport):
     """Speaks ACP version 1."""
 
-    def __init__(self, context: TransportContext) -> None:
-        super().__init__(context)
+    def __init__(self, process: StickyProcess, ask: Ask, say: Callable[[str], None]) -> None:
+        super().__init__(process, ask, say)
         self._texts: Texts | None = None
         self._other_session = ""
         # the mode that must hold from now on, and the one that the agent told of last
@@ -31,10 +32,10 @@ class AcpTransport(RpcTransport):
     async def open(self) -> None:
         """Open a session, ask for the model, and set the mode."""
         asked = {"protocolVersion": PROTOCOL_VERSION, "clientCapabilities": _NOTHING_OFFERED}
-        answer = await self.call(AGENT_METHODS["initialize"], asked)
+        answer = await self.call("initialize", asked)
         if answer.get("protocolVersion") != PROTOCOL_VERSION:
             raise TransportError(f"it speaks version {answer.get('protocolVersion')} of the protocol")
-        session = await self.call(AGENT_METHODS["session_new"], {"cwd": str(self.request.cwd), "mcpServers": []})
+        session = await self.call("session/new", {"cwd": str(self.request.cwd), "mcpServers": []})
         if not isinstance(session.get("sessionId"), str):
             raise TransportError("it opened a session without an id")
         self.session_id = session["sessionId"]
@@ -43,46 +44,43 @@ class AcpTransport(RpcTransport):
         if self.permission_mode.mode is not None:
             await self._set_mode(session, self.permission_mode.mode)
 
-    async def turn(self, text: str) -> TurnEnd:
+    async def turn(self, text: str) -> tuple[str | None, str | None]:
         """Prompt; the turn ends with the answer to it."""
         self._texts, self._other_session = (texts := Texts()), ""
         prompt = {"sessionId": self.session_id, "prompt": [{"type": "text", "text": text}]}
         try:
-            ended = await self.call(AGENT_METHODS["session_prompt"], prompt)
+            ended = await self.call("session/prompt", prompt)
         except TransportError as failed:
-            return TurnEnd(texts.final, str(failed))
+            return texts.final, str(failed)
         finally:
             self._texts = None
         if texts.final is None and self._other_session:
-            return TurnEnd(None, self.left_for(self._other_session))
+            return None, self.left_for(self._other_session)
         reason = ended.get("stopReason")
-        return TurnEnd(texts.final, None if reason == _WELL else f"the turn stopped: {reason}")
+        return texts.final, None if reason == _WELL else f"the turn stopped: {reason}"
 
     def on_notification(self, method: str, params: Message) -> None:
         """Hear the agent's words, a change of the mode, and a session that is not ours."""
-        update = params.get("update")
-        if method != CLIENT_METHODS["session_update"] or not isinstance(update, dict):
+        update = mapping(params.get("update"))
+        if method != "session/update":
             return
         if params.get("sessionId") != self.session_id and self.session_id is not None:
             self._other_session = str(params.get("sessionId"))
             return
-        kind, content = update.get("sessionUpdate"), update.get("content")
-        if kind == "agent_message_chunk" and isinstance(content, dict) and isinstance(content.get("text"), str):
-            if self._texts is not None and content["text"]:
-                self._texts.add(content["text"], update.get("messageId"))
-                self.say(content["text"])
+        kind, text = update.get("sessionUpdate"), mapping(update.get("content")).get("text")
+        if kind == "agent_message_chunk":
+            if self._texts is not None and isinstance(text, str) and text:
+                self._texts.add(text, update.get("messageId"))
+                self.say(text)
         elif kind == "current_mode_update":
             self._told_mode = update.get("currentModeId")
             self._mode_told.set()
             if self._mode not in (None, self._told_mode):
-                self.pipes.lose(f"it left mode {self._mode} for {self._told_mode}")
+                self.process.lose(f"it left mode {self._mode} for {self._told_mode}")
 
-    async def on_permission(self, params: Message) -> Message:
+    async def on_permission(self, params: Message, once: OneTime) -> Message:
         """Ask for one of the one-time options, by their names, or by their ids where names repeat."""
-        call = params.get("toolCall")
-        call = call if isinstance(call, dict) else {}
-        once = self.sticky.one_time
-        kinds = (once.allow, once.deny) if once else ()
+        call, kinds = mapping(params.get("toolCall")), (once.allow, once.deny)
         options = [o for o in params.get("options", ()) if isinstance(o, dict) and o.get("kind") in kinds]
         named = {str(option.get("name")): option for option in options}
         if len(named) < len(options):
@@ -91,8 +89,8 @@ class AcpTransport(RpcTransport):
             name: {"outcome": {"outcome": "selected", "optionId": option.get("optionId")}}
             for name, option in named.items()
         }
-        grants = [name for name, option in named.items() if once and option["kind"] == once.allow]
-        return await self.permission(call.get("title") or "", answers, grants, call, _SHOWN) or _CANCELLED
+        grants = [name for name, option in named.items() if option["kind"] == once.allow]
+        return await self.permission(str(call.get("title") or ""), answers, grants, call, _SHOWN) or _CANCELLED
 
     async def _choose(self, session: Message, category: str, value: str) -> bool:
         """Choose by one of the options that the session offers; the answer must confirm it. False: there is none."""
@@ -100,7 +98,7 @@ class AcpTransport(RpcTransport):
         if option is None:
             return False
         chosen = {"sessionId": self.session_id, "configId": option["id"], "value": value}
-        answer = await self.call(AGENT_METHODS["session_set_config_option"], chosen)
+        answer = await self.call("session/set_config_option", chosen)
         confirm(category, value, (_option(answer, category) or {}).get("currentValue"))
         return True
 
@@ -128,7 +126,7 @@ class AcpTransport(RpcTransport):
         """Set a mode for which there is no option: the agent must tell of the change, in its answer or after it."""
         if mode not in [offered.get("id") for offered in modes.get("availableModes", ())]:
             raise TransportError(f"it offers no mode {mode}")
-        answer = await self.call(AGENT_METHODS["session_set_mode"], {"sessionId": self.session_id, "modeId": mode})
+        answer = await self.call("session/set_mode", {"sessionId": self.session_id, "modeId": mode})
         self._told_mode = answer.get("currentModeId", self._told_mode)
         if self._told_mode is None:
             with suppress(TimeoutError):

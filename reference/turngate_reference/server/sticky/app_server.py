@@ -1,10 +1,12 @@
 """Speaks the app server's protocol: threads, turns and items over JSON-RPC."""
 
 import asyncio
+from collections.abc import Callable
 
+from turngate.contract.launch import OneTime
 from turngate.turn.records import value_at
-from turngate_reference.server.sticky.rpc import RpcTransport, Texts
-from turngate_reference.server.sticky.transport import Message, TransportContext, TransportError, TurnEnd, confirm
+from turngate_reference.server.sticky.process import StickyProcess, TransportError
+from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, Texts, confirm, mapping
 
 _CLIENT = {"clientInfo": {"name": "turngate", "title": "turngate", "version": "1"}}
 _WELL = "completed"
@@ -15,8 +17,8 @@ MAX_OTHER_THREADS = 1000
 class AppServerTransport(RpcTransport):
     """Speaks the app server's protocol."""
 
-    def __init__(self, context: TransportContext) -> None:
-        super().__init__(context)
+    def __init__(self, process: StickyProcess, ask: Ask, say: Callable[[str], None]) -> None:
+        super().__init__(process, ask, say)
         self._texts = Texts()
         self._items: dict[object, Message] = {}
         self._turn_id: str | None = None
@@ -27,7 +29,7 @@ class AppServerTransport(RpcTransport):
     async def open(self) -> None:
         """Start a thread under the approval policy of the mode, and see that it is in force."""
         await self.call("initialize", _CLIENT)
-        await self.notify("initialized", {})
+        self.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})
         asked = {"cwd": str(self.request.cwd), **self.permission_mode.session}
         if self.model is not None:
             asked["model"] = self.model
@@ -39,7 +41,7 @@ class AppServerTransport(RpcTransport):
             raise TransportError("it started a thread without an id")
         self.session_id = session_id
 
-    async def turn(self, text: str) -> TurnEnd:
+    async def turn(self, text: str) -> tuple[str | None, str | None]:
         """Start a turn and wait until it is completed."""
         self._texts, self._items = Texts(), {}
         self._turn_id, self._other_threads = None, {}
@@ -48,15 +50,15 @@ class AppServerTransport(RpcTransport):
         try:
             started = await self.call("turn/start", asked)
         except TransportError as failed:
-            return TurnEnd(None, str(failed))
+            return None, str(failed)
         turn_id = value_at(started, "turn.id")
         self._turn_id = turn_id if isinstance(turn_id, str) else None
         self._end_in_other_thread()
         turn = await self._ended
         if turn.get("status") == _WELL:
-            return TurnEnd(self._texts.final, None)
+            return self._texts.final, None
         reason = value_at(turn, "error.message")
-        return TurnEnd(self._texts.final, str(reason or f"the turn ended as {turn.get('status')}"))
+        return self._texts.final, str(reason or f"the turn ended as {turn.get('status')}")
 
     def on_notification(self, method: str, params: Message) -> None:
         """Hear the agent's words, the items that it asks about, and the end of the turn."""
@@ -67,21 +69,17 @@ class AppServerTransport(RpcTransport):
                 self._other_threads[turn_id] = thread
                 self._end_in_other_thread()
             return
-        item = params.get("item")
-        item = item if isinstance(item, dict) else {}
+        item = mapping(params.get("item"))
         if method == "item/started":
             self._items[item.get("id")] = item
         elif method == "item/completed" and item.get("type") == "agentMessage" and isinstance(item.get("text"), str):
             self._texts.add(item["text"], item.get("id"))
             self.say(item["text"])
         elif method == "turn/completed":
-            turn = params.get("turn")
-            self._end(turn if isinstance(turn, dict) else {})
+            self._end(mapping(params.get("turn")))
 
-    async def on_permission(self, params: Message) -> Message | None:
+    async def on_permission(self, params: Message, once: OneTime) -> Message | None:
         """Ask for one of the one-time decisions; what is shown stands in the request, or in the item it is about."""
-        if (once := self.sticky.one_time) is None:
-            return None
         action = {**self._items.get(params.get("itemId"), {}), **params}
         answers = {decision: {"decision": decision} for decision in (once.allow, once.deny)}
         return await self.permission(_subject(action), answers, [once.allow], action, _SHOWN)

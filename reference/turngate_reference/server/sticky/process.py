@@ -1,68 +1,209 @@
-"""Starts a sticky process and ends its whole tree; both block, and belong on a thread of their own."""
+"""One sticky process: its start, the lines to and from it with their traces, the watch for its end, and its end."""
 
+import asyncio
 import logging
 import os
+import re
 import shlex
 import signal
 import subprocess
-from contextlib import suppress
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from io import FileIO
+from typing import IO, cast
 
 import orjson
 
 from turngate.argv import build as argv
-from turngate.contract.launch import ModeQuery
-from turngate.process import ProcessRequest, ProcessTree, run, start_time
-from turngate_reference.engine.attempt import write_command
+from turngate.contract.launch import ModeQuery, PermissionMode
+from turngate.model import Mode
+from turngate.process import ProcessRequest, ProcessTree, is_alive, run, start_time
+from turngate.sanitize import visible
+from turngate.turn.framing import Lines, Problems
+from turngate_reference.engine.attempt import append_trace, write_command
 from turngate_reference.server.sticky.events import StickyRequest
-from turngate_reference.server.sticky.transport import TransportError, permission_mode_of
 
+MAX_TRACE = 16 * 2**20
+TAIL = 2**12
 _QUERY_TIMEOUT = 60.0
+_EXITED = "it has exited"
+_DEAF = "it can't be written to"
+_MUTE = "its output has ended"
+_LOOK = 0.3  # seconds between two looks whether the process is there
+_DRAIN = 0.1  # seconds in which the last output may still be read once the process has ended
+# what moves the cursor, colours or names the window: CSI, OSC and other strings, two-character escapes
+_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]")
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A started process with its tree, its start time in seconds since the epoch, and its arguments."""
+class TransportError(Exception):
+    """The engine did not do what its contract says; the text says what."""
 
-    process: subprocess.Popen[bytes]
-    tree: ProcessTree
+
+class StickyProcess:
+    """A process, made on the loop; `start` and `end` block, and belong on a thread of their own.
+
+    `lost` is done, with the reason, once it can't be talked to any more: when the started process exits, even if
+    others hold its pipes, when a pipe ends, and when it can't be written to. `on_line` gets what it prints; a line
+    of more than 8 MiB is dropped. `started_at` is in seconds since the epoch.
+    """
+
+    pid: int
     started_at: float
     argv: tuple[str, ...]
+    _tree: ProcessTree
+    _process: subprocess.Popen[bytes]
+    _protocol: FileIO
+    _stderr: FileIO
+
+    def __init__(self, request: StickyRequest) -> None:
+        """Take the request; TransportError if nobody knows how asking is switched on."""
+        self.request, self.permission_mode = request, _permission_mode(request)
+        self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.on_line: Callable[[bytes], None] = lambda _line: None
+        self._lines = Lines(Problems())
+        self._tail, self._reason = b"", ""
+        self._files = ExitStack()
+        self._stdin: asyncio.WriteTransport | None = None
+
+    def start(self) -> None:
+        """Start the process, once its configuration has been seen to ask where the contract says how.
+
+        The command is written among the traces.
+
+        Raises:
+            RefusedError: an option can't be passed.
+            EnvironmentFailed: it could not be started.
+            OSError: the command can't be written.
+            TransportError: the configuration in force lets it act without asking.
+        """
+        request = self.request
+        request.traces.mkdir(parents=True, exist_ok=True)
+        self.argv = argv.sticky(request.contract, request.mode, options=request.options, model=request.model)
+        env = {**request.env, **self.permission_mode.env}
+        if self.permission_mode.query:
+            _query(request, self.permission_mode.query, env)
+        self._tree = ProcessTree(request.tag)
+        command = (str(request.executable), *self.argv)
+        write_command(request.traces, command, request.contract.version)
+        _logger.debug("sticky in %s: %s", request.cwd, shlex.join(command))
+        self._process = self._tree.start(command, request.cwd, env, stdin=True)
+        self.pid = self._process.pid
+        self.started_at = start_time(self.pid)
+
+    async def connect(self) -> None:
+        """Begin to read, and to watch for the end."""
+        loop, traces = asyncio.get_running_loop(), self.request.traces
+        self._protocol = self._files.enter_context((traces / "protocol").open("ab", buffering=0))
+        self._stderr = self._files.enter_context((traces / "stderr").open("ab", buffering=0))
+        streams = self._process.stdin, self._process.stdout, self._process.stderr
+        stdin, stdout, stderr = (cast(IO[bytes], stream) for stream in streams)
+        for stream in (stdin, stdout, stderr):
+            os.set_blocking(stream.fileno(), False)
+        self._stdin, _ = await loop.connect_write_pipe(lambda: _Pipe(lambda: self.lose(_DEAF)), stdin)
+        output, _ = await loop.connect_read_pipe(lambda: _Pipe(lambda: self.lose(_MUTE), self._read), stdout)
+        errors, _ = await loop.connect_read_pipe(lambda: _Pipe(lambda: None, self._read_stderr), stderr)
+        self._files.callback(output.close)
+        self._files.callback(errors.close)
+        self._watch()
+
+    def send(self, line: bytes) -> None:
+        """Write a line; one that can't be written makes the process lost."""
+        self._trace_line(">", line)
+        if self._stdin is None or self._stdin.is_closing():
+            self.lose(_DEAF)
+        else:
+            self._stdin.write(line + b"\n")
+
+    def lose(self, why: str) -> None:
+        """Give the process up, once what it printed last has been read."""
+        if not self._reason:
+            self._reason = why
+            asyncio.get_running_loop().call_later(_DRAIN, self._settle)
+
+    def close(self) -> None:
+        """Close the pipes and the traces."""
+        if self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.abort()
+        self._files.close()
+        self.lost.cancel()
 
     def hurry(self) -> None:
         """Ask the group of the process to end, at once: many that end together are then found gone by `end`."""
         with suppress(OSError):
-            os.killpg(self.process.pid, signal.SIGTERM)
+            os.killpg(self.pid, signal.SIGTERM)
 
     def end(self) -> int | None:
-        """End the whole tree and give the exit code of the process."""
-        self.tree.end()
-        return self.tree.reap()[0]
+        """End the whole tree and return the exit code of the process."""
+        self._tree.end()
+        return self._tree.reap()[0]
+
+    def _read(self, chunk: bytes) -> None:
+        for line in self._lines.feed(chunk):
+            self._trace_line("<", line)
+            self.on_line(line)
+
+    def _read_stderr(self, chunk: bytes) -> None:
+        _trace(self._stderr, chunk)
+        self._tail = (self._tail + chunk)[-TAIL:]
+
+    def _trace_line(self, direction: str, line: bytes) -> None:
+        _trace(self._protocol, b"%.3f %s %s\n" % (time.time(), direction.encode(), line))
+
+    def _watch(self) -> None:
+        """Notice the exit of the started process, without reaping it and without a thread."""
+        if self.lost.done():
+            return
+        if _has_exited(self.pid):
+            self.lose(_EXITED)
+        else:
+            asyncio.get_running_loop().call_later(_LOOK, self._watch)
+
+    def _settle(self) -> None:
+        """Set the reason with the last line on standard error; an exit is the reason before all others."""
+        if self.lost.done():
+            return
+        why = _EXITED if _has_exited(self.pid) else self._reason
+        # without control sequences of a terminal
+        text = _SEQUENCE.sub("", self._tail.decode("utf-8", "replace"))
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        self.lost.set_result(f"{why}; it said: {visible(lines[-1])[:300]}" if lines else why)
 
 
-def start(request: StickyRequest) -> Started:
-    """Start the process, once its configuration has been seen to ask where the contract says how.
+class _Pipe(asyncio.Protocol):
+    """Hands on what a pipe holds, and its end."""
 
-    The command is written among the traces.
+    def __init__(self, ended: Callable[[], None], read: Callable[[bytes], None] = lambda _data: None) -> None:
+        self._ended, self._read = ended, read
 
-    Raises:
-        RefusedError: an option can't be passed.
-        EnvironmentFailed: it could not be started.
-        OSError: the command can't be written.
-        TransportError: the configuration in force lets it act without asking.
-    """
-    arguments = argv.sticky(request.contract, request.mode, options=request.options, model=request.model)
-    permission_mode = permission_mode_of(request.contract, request.mode)
-    env = {**request.env, **permission_mode.env}
-    if permission_mode.query:
-        _query(request, permission_mode.query, env)
-    tree = ProcessTree(request.tag)
-    command = (str(request.executable), *arguments)
-    write_command(request.traces, command, request.contract.version)
-    _logger.debug("sticky in %s: %s", request.cwd, shlex.join(command))
-    process = tree.start(command, request.cwd, env, stdin=True)
-    return Started(process, tree, start_time(process.pid), arguments)
+    def data_received(self, data: bytes) -> None:
+        self._read(data)
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        self._ended()
+
+
+def _has_exited(pid: int) -> bool:
+    """Whether a child that is not reaped yet has exited; cheap, since many are looked at."""
+    if not hasattr(os, "waitid"):  # macOS before Python 3.13
+        return not is_alive(pid)
+    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+
+def _trace(trace: FileIO, data: bytes) -> None:
+    # a full disk must not end what the engine does; ValueError: the process was closed
+    with suppress(OSError, ValueError):
+        append_trace(trace, data, MAX_TRACE)
+
+
+def _permission_mode(request: StickyRequest) -> PermissionMode:
+    sticky = request.contract.sticky
+    if request.mode is Mode.AUTO:
+        return sticky.auto or PermissionMode()
+    if sticky.interactive is None:
+        raise TransportError(f"nobody knows how a sticky {request.contract.engine} is made to ask before it acts")
+    return sticky.interactive
 
 
 def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> None:

@@ -1,16 +1,16 @@
-"""One sticky process: opens it, runs its turns, asks for permission, and tells of its end."""
+"""One sticky process: opens it, runs its turns, asks for permission, and reports its end."""
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import closing, contextmanager
 from typing import Any
 
-from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError, TurngateError
 from turngate.model import Mode
+from turngate_reference.server.sticky.acp import AcpTransport
+from turngate_reference.server.sticky.app_server import AppServerTransport
 from turngate_reference.server.sticky.events import (
     AgentText,
     Gone,
@@ -21,28 +21,17 @@ from turngate_reference.server.sticky.events import (
     StickyRequest,
     TurnEnded,
 )
-from turngate_reference.server.sticky.pipes import ProcessPipes
-from turngate_reference.server.sticky.process import Started, start
+from turngate_reference.server.sticky.process import StickyProcess, TransportError
 from turngate_reference.server.sticky.stream_json import StreamJsonTransport
-from turngate_reference.server.sticky.transport import (
-    Message,
-    Permission,
-    Transport,
-    TransportContext,
-    TransportError,
-)
+from turngate_reference.server.sticky.transport import Message, Permission, Transport
 
+_TRANSPORTS: dict[str, type[Transport]] = {
+    "acp": AcpTransport,
+    "app_server": AppServerTransport,
+    "stream_json": StreamJsonTransport,
+}
 _logger = logging.getLogger(__name__)
 Tell = Callable[[StickyEvent], None]
-
-
-@dataclass(frozen=True, slots=True)
-class _OpenRequest:
-    """A request for permission that waits for the user; it is decided with None once it is void."""
-
-    request_id: str
-    options: Collection[str]
-    decided: asyncio.Future[str | None]
 
 
 class StickySession:
@@ -52,13 +41,14 @@ class StickySession:
         self._request, self._tell, self._executor = request, tell, executor
         self._prompts: asyncio.Queue[str] = asyncio.Queue()
         self._ended = asyncio.Event()
-        # the request that the user decides now, while others wait for the lock; the turn that may ask
-        self._open: _OpenRequest | None = None
+        # the request that the user decides now, while others wait for the lock; None decides one that is void
+        self._open: PermissionAsked | None = None
+        self._decided: asyncio.Future[str | None] | None = None
         self._asking = asyncio.Lock()
         self._asked = 0
+        # the turn that may ask
         self._turn: object | None = None
         self._declined = False
-        self._exit_code: int | None = None
 
     def prompt(self, text: str) -> None:
         """Run another turn, after those asked for before."""
@@ -66,9 +56,8 @@ class StickySession:
 
     def decide(self, request_id: str, option: str) -> None:
         """Answer the permission request that is open; anything else is passed over."""
-        current = self._open
-        if current and current.request_id == request_id and option in current.options and not current.decided.done():
-            current.decided.set_result(option)
+        if self._open and self._open.request_id == request_id and option in self._open.options:
+            self._decide(option)
 
     def end(self) -> None:
         """End the process."""
@@ -76,61 +65,71 @@ class StickySession:
 
     async def run(self) -> None:
         """Run the process until it is ended or lost, and leave nothing of it behind."""
-        try:
-            started = await self._off_loop(self._start)
+        exit_code = None
+        with self._telling_losses():
+            process = StickyProcess(self._request)
+            await self._off_loop(process.start)
             try:
-                await self._talk_to(started)
+                with self._telling_losses():
+                    await self._talk_to(process)
             finally:
-                started.hurry()
-                self._exit_code = await self._off_loop(started.end)
+                process.hurry()
+                exit_code = await self._off_loop(process.end)
+        self._tell(Gone(exit_code))
+
+    @contextmanager
+    def _telling_losses(self) -> Iterator[None]:
+        """Tell why a process is lost, and whether the engine is to blame."""
+        try:
+            yield
         except (RefusedError, ContractError, OSError) as ours:
-            self._lose(f"turngate can't run the process: {ours}", ours=True)
+            self._tell(Lost(f"turngate can't run the process: {ours}", ours=True))
         except (TurngateError, TransportError) as failed:
-            self._lose(str(failed))
+            self._tell(Lost(str(failed)))
         except Exception as failed:
             _logger.exception("a sticky process failed in turngate itself")
-            self._lose(f"turngate failed: {failed!r}", ours=True)
-        self._tell(Gone(self._exit_code))
+            self._tell(Lost(f"turngate failed: {failed!r}", ours=True))
 
-    def _start(self) -> Started:
-        self._request.traces.mkdir(parents=True, exist_ok=True)
-        return start(self._request)
-
-    async def _talk_to(self, started: Started) -> None:
+    async def _talk_to(self, process: StickyProcess) -> None:
         """Talk until the process is lost, or is to end; whatever is still being said is dropped then."""
-        pipes = ProcessPipes(started.process, self._request.traces)
-        await pipes.connect()
-        talk = asyncio.create_task(self._talk(pipes, started))
-        ended = asyncio.create_task(self._ended.wait())
-        try:
-            await asyncio.wait((talk, ended, pipes.lost), return_when=asyncio.FIRST_COMPLETED)
-            if not ended.done():
-                self._lose(pipes.lost.result() if pipes.lost.done() else _why(talk))
-        finally:
-            for task in (talk, ended):
-                task.cancel()
-            await asyncio.gather(talk, ended, return_exceptions=True)
-            pipes.close()
+        with closing(process):
+            await process.connect()
+            talk = asyncio.create_task(self._talk(process))
+            ended = asyncio.create_task(self._ended.wait())
+            try:
+                await asyncio.wait((talk, ended, process.lost), return_when=asyncio.FIRST_COMPLETED)
+                if process.lost.done() and not ended.done():
+                    self._tell(Lost(process.lost.result()))
+                elif not ended.done():
+                    await talk
+            finally:
+                for task in (talk, ended):
+                    task.cancel()
+                await asyncio.gather(talk, ended, return_exceptions=True)
 
-    async def _talk(self, pipes: ProcessPipes, started: Started) -> None:
-        make = await self._off_loop(lambda: transport_of(self._request.contract))
-        transport: Transport = make(TransportContext(pipes, self._request, self._ask, self._say))
+    async def _talk(self, process: StickyProcess) -> None:
+        make = _TRANSPORTS.get(self._request.contract.sticky.transport)
+        if make is None:
+            raise TransportError(f"{self._request.contract.engine} can't be sticky: its contract names no transport")
+        transport = make(process, self._ask, lambda text: self._tell(AgentText(text)))
         try:
             await transport.open()
-            self._tell(Opened(started.process.pid, started.started_at, transport.session_id, started.argv))
+            self._tell(Opened(process.pid, process.started_at, transport.session_id, process.argv))
             while True:
                 await self._run_turn(transport, await self._prompts.get())
         finally:
-            with suppress(Exception):
-                await transport.close()
+            transport.close()
 
     async def _run_turn(self, transport: Transport, text: str) -> None:
         self._declined, self._turn = False, object()
-        end = await transport.turn(text)
+        final_text, failure = await transport.turn(text)
         self._turn = None
-        if self._open and not self._open.decided.done():
-            self._open.decided.set_result(None)
-        self._tell(TurnEnded(end.final_text, end.failure, transport.session_id, self._declined))
+        self._decide(None)
+        self._tell(TurnEnded(final_text, failure, transport.session_id, self._declined))
+
+    def _decide(self, option: str | None) -> None:
+        if self._decided and not self._decided.done():
+            self._decided.set_result(option)
 
     async def _ask(self, permission: Permission) -> Message | None:
         """Return what the transport answers to a request; None if there is no one-time choice, or no turn."""
@@ -153,42 +152,15 @@ class StickySession:
         async with self._asking:
             if turn is not self._turn:
                 return None
-            self._open = _OpenRequest(request_id, options, asyncio.get_running_loop().create_future())
+            self._decided = asyncio.get_running_loop().create_future()
+            self._open = PermissionAsked(request_id, permission.prompt, options, permission.context)
             try:
-                self._tell(PermissionAsked(request_id, permission.prompt, options, permission.context))
-                return await self._open.decided
+                self._tell(self._open)
+                return await self._decided
             finally:
                 self._open = None
-
-    def _say(self, text: str) -> None:
-        self._tell(AgentText(text))
-
-    def _lose(self, why: str, *, ours: bool = False) -> None:
-        self._tell(Lost(why, ours))
 
     async def _off_loop(self, work: Callable[[], Any]) -> Any:
         """Run what blocks on a thread, to its end even if this task is cancelled."""
         future = asyncio.get_running_loop().run_in_executor(self._executor, work)
         return await asyncio.shield(future)
-
-
-def transport_of(contract: EngineContract) -> type[Transport]:
-    """Return the transport of a contract, which is slow to import; TransportError if it names none."""
-    match contract.sticky.transport:
-        case "acp":
-            from turngate_reference.server.sticky import acp  # noqa: PLC0415 - the SDK takes a second
-
-            return acp.AcpTransport
-        case "app_server":
-            from turngate_reference.server.sticky import app_server  # noqa: PLC0415 - the SDK takes a second
-
-            return app_server.AppServerTransport
-        case "stream_json":
-            return StreamJsonTransport
-        case _:
-            raise TransportError(f"{contract.engine} can't be sticky: its contract names no transport")
-
-
-def _why(talk: "asyncio.Task[None]") -> str:
-    failed = talk.exception()
-    return str(failed) if isinstance(failed, TransportError) else f"{type(failed).__name__}: {failed}"

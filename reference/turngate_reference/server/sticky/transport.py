@@ -1,21 +1,20 @@
-"""What every transport does, whatever protocol it speaks."""
+"""What transports share, whatever protocol they speak, and what those over JSON-RPC do."""
 
+import asyncio
+import itertools
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from turngate.contract.launch import PermissionMode
-from turngate.contract.structs import EngineContract
-from turngate.model import Mode
-from turngate_reference.server.sticky.events import StickyRequest
-from turngate_reference.server.sticky.pipes import ProcessPipes
+import orjson
+
+from turngate.contract.launch import OneTime
+from turngate_reference.server.sticky.process import StickyProcess, TransportError
 
 Message: TypeAlias = dict[str, Any]
-
-
-class TransportError(Exception):
-    """The engine did not do what its contract says; the text says what."""
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,66 +30,159 @@ class Permission:
     context: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnd:
-    """How a turn ended: the agent's last text (None: none), and what the engine says went wrong."""
-
-    final_text: str | None
-    failure: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class TransportContext:
-    """What a transport is given: the pipes, what was asked for, who decides permissions, who hears the agent."""
-
-    pipes: ProcessPipes
-    request: StickyRequest
-    ask: Callable[[Permission], Awaitable[Message | None]]
-    say: Callable[[str], None]
+Ask: TypeAlias = Callable[[Permission], Awaitable[Message | None]]
 
 
 class Transport(ABC):
-    """Speaks one protocol; all coroutines run on the loop of the pipes and end with it.
+    """Speaks one protocol; `ask` decides permissions, `say` hears the agent.
 
-    They raise TransportError if the engine leaves its contract, and never return once the process is lost.
+    All coroutines run on the loop of the process and end with it. They raise TransportError if the engine leaves its
+    contract, and never return once the process is lost.
     """
 
-    def __init__(self, context: TransportContext) -> None:
+    def __init__(self, process: StickyProcess, ask: Ask, say: Callable[[str], None]) -> None:
         self.session_id: str | None = None
-        self.pipes, self.request, self.say = context.pipes, context.request, context.say
-        self.sticky = context.request.contract.sticky
-        self.permission_mode = permission_mode_of(context.request.contract, context.request.mode)
+        self.process, self.request, self.permission_mode = process, process.request, process.permission_mode
+        self.sticky, self._ask, self.say = process.request.contract.sticky, ask, say
         # where it is asked for of the session
-        self.model = context.request.model if self.sticky.model == "session" else None
-        self._ask = context.ask
+        self.model = self.request.model if self.sticky.model == "session" else None
+        self.numbers = itertools.count(1)
+        self._waiting: dict[object, asyncio.Future[Message]] = {}
+        self._asking: set[asyncio.Task[None]] = set()
+        process.on_line = self._on_line
 
     @abstractmethod
     async def open(self) -> None:
         """Open a session; in mode interactive, switch asking on and see that it is."""
 
     @abstractmethod
-    async def turn(self, text: str) -> TurnEnd:
-        """Run one turn."""
+    async def turn(self, text: str) -> tuple[str | None, str | None]:
+        """Run one turn; return the agent's last text (None: none), and what the engine says went wrong."""
 
     @abstractmethod
-    async def close(self) -> None:
-        """Stop listening."""
+    def on_message(self, message: Message, line: bytes) -> None:
+        """Take a line; a line that is no JSON object is an empty message."""
+
+    @abstractmethod
+    async def on_permission(self, params: Message, once: OneTime) -> Message | None:
+        """Answer a request for permission."""
+
+    def close(self) -> None:
+        """Drop what is being asked."""
+        for task in self._asking:
+            task.cancel()
+
+    def send(self, message: Message) -> None:
+        """Write a message."""
+        self.process.send(orjson.dumps(message))
+
+    async def exchange(self, request_id: object, request: Message) -> Message:
+        """Send a request and return the message that answers it."""
+        answered: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._waiting[request_id] = answered
+        self.send(request)
+        return await answered
+
+    def answered(self, request_id: object, message: Message) -> None:
+        """Take the answer to a request; one that nobody waits for is passed over."""
+        waiting = self._waiting.pop(request_id, None)
+        if waiting and not waiting.done():
+            waiting.set_result(message)
+
+    def answer(self, kind: object, params: Message, reply: Callable[[Message | None], None]) -> None:
+        """Answer a request for permission as the user decides; any other gets None, and so is never granted."""
+        task = asyncio.get_running_loop().create_task(self._answer(kind, params, reply))
+        self._asking.add(task)
+        task.add_done_callback(self._asking.discard)
+
+    async def permission(
+        self, subject: str, answers: Mapping[str, Message], grants: Iterable[str], action: Message, shown: Iterable[str]
+    ) -> Message | None:
+        """Ask whether an action may be done, and show these members of it; None: it is refused without a choice."""
+        context = {key: action[key] for key in shown if action.get(key)}
+        return await self._ask(Permission(f"Allow this action? {subject}".strip(), answers, tuple(grants), context))
 
     def left_for(self, session_id: object) -> str:
         """Return what is wrong with a turn that went on in another session, which lacks what was said before."""
         return f"it left session {self.session_id} for {session_id}"
 
-    async def permission(
-        self,
-        subject: object,
-        answers: Mapping[str, Message],
-        grants: Iterable[str],
-        action: Message,
-        shown: Iterable[str],
-    ) -> Message | None:
-        """Ask whether an action may be done, and show these members of it; None: it is refused without a choice."""
-        context = {key: action[key] for key in shown if action.get(key)}
-        return await self._ask(Permission(f"Allow this action? {subject}".strip(), answers, tuple(grants), context))
+    def _on_line(self, line: bytes) -> None:
+        try:
+            message = orjson.loads(line)
+        except orjson.JSONDecodeError:
+            message = None
+        try:
+            self.on_message(mapping(message), line)
+        except Exception:
+            _logger.exception("a message of the engine could not be read")
+
+    async def _answer(self, kind: object, params: Message, reply: Callable[[Message | None], None]) -> None:
+        answer, once = None, self.sticky.one_time
+        if kind in self.sticky.permission_requests and once:
+            try:
+                answer = await self.on_permission(params, once)
+            except Exception:
+                _logger.exception("a request of the engine could not be read")
+        reply(answer)
+
+
+class RpcTransport(Transport):
+    """Speaks JSON-RPC: calls an engine, answers its requests for permission and hears its notifications, in order."""
+
+    @abstractmethod
+    def on_notification(self, method: str, params: Message) -> None:
+        """Hear what the engine says."""
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> Message:
+        """Return the result; TransportError with the engine's words if it answers with an error."""
+        number = next(self.numbers)
+        answer = await self.exchange(number, {"jsonrpc": "2.0", "id": number, "method": method, "params": params})
+        if "error" in answer and "result" not in answer:
+            error = mapping(answer["error"])
+            details = mapping(error.get("data")).get("details")
+            raise TransportError(f"{method}: {error.get('message', 'Error')}" + (f": {details}" if details else ""))
+        return mapping(answer.get("result"))
+
+    def on_message(self, message: Message, line: bytes) -> None:  # noqa: ARG002 - for transports of events
+        """Take a call, a notification or an answer."""
+        method, params, request_id = message.get("method"), mapping(message.get("params")), message.get("id")
+
+        def reply(answer: Message | None) -> None:
+            error = {"code": -32601, "message": "Method not found", "data": {"method": method}}
+            outcome = {"error": error} if answer is None else {"result": answer}
+            self.send({"jsonrpc": "2.0", "id": request_id, **outcome})
+
+        if method is None:
+            self.answered(request_id, message)
+        elif "id" in message:
+            self.answer(method, params, reply)
+        else:
+            # in turn, since the user is asked in a task: the end of a turn must not overtake a request before it
+            asyncio.get_running_loop().call_soon(self.on_notification, method, params)
+
+
+class Texts:
+    """The agent's texts of one turn: pieces of the same message are joined, a new message replaces the last."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._message: object = None
+
+    def add(self, text: str, message: object = None) -> None:
+        """Take a piece of a message (None: of the only one there is)."""
+        if message != self._message:
+            self._pieces, self._message = [], message
+        self._pieces.append(text)
+
+    @property
+    def final(self) -> str | None:
+        """The last message; None if there was no text."""
+        return "".join(self._pieces) or None
+
+
+def mapping(value: object) -> Message:
+    """Return an object of JSON as it is, and anything else as an empty one."""
+    return value if isinstance(value, dict) else {}
 
 
 def confirm(what: str, wanted: str, in_force: object) -> None:
@@ -99,12 +191,3 @@ def confirm(what: str, wanted: str, in_force: object) -> None:
         raise TransportError(f"asked for {what} {wanted}, it can't be confirmed that it is in force")
     if in_force != wanted:
         raise TransportError(f"asked for {what} {wanted}, {in_force} is in force")
-
-
-def permission_mode_of(contract: EngineContract, mode: Mode) -> PermissionMode:
-    """Return what the contract says of a mode; TransportError if nobody knows how asking is switched on."""
-    if mode is Mode.AUTO:
-        return contract.sticky.auto or PermissionMode()
-    if contract.sticky.interactive is None:
-        raise TransportError(f"nobody knows how a sticky {contract.engine} is made to ask before it acts")
-    return contract.sticky.interactive
