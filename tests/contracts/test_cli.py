@@ -82,10 +82,10 @@ def test_help_of_the_real_commands_stays_light() -> None:
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ran.stderr.split())
-    modules = [each for each in loaded if not each.endswith(".")]
-    loaded = {each.rstrip(".") for each in loaded}
+    modules = [name for name in loaded if not name.endswith(".")]
+    loaded = {name.rstrip(".") for name in loaded}
     assert not {"rich", "yaml", "jsonschema", "flask", "subprocess", "turngate.process"} & loaded
-    assert not [each for each in modules if each.startswith(("turngate_probes.", "turngate_reference."))]
+    assert not [name for name in modules if name.startswith(("turngate_probes.", "turngate_reference."))]
 
 
 def test_commands_are_those_that_the_distribution_registers() -> None:
@@ -97,7 +97,7 @@ def test_commands_are_those_that_the_distribution_registers() -> None:
     assert all(isinstance(entry.load(), click.Command) for entry in registered)
 
 
-@pytest.mark.parametrize("entry", entry_points(group=cli.GROUP), ids=lambda each: each.name)
+@pytest.mark.parametrize("entry", entry_points(group=cli.GROUP), ids=lambda entry: entry.name)
 def test_examples_keep_their_lines(entry: EntryPoint) -> None:
     """The mark that keeps an example's lines apart is read by click, and so never printed."""
     command = entry.load()
@@ -138,13 +138,13 @@ def test_exit_code(args: list[str], code: int) -> None:
 
 
 def test_contract_error_says_what_where_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    """A wrong contract is told in one paragraph, without a traceback."""
+    """A wrong contract is reported in one paragraph, without a traceback."""
     assert cli.run(["ending", "--as", "contract"]) == 2
     assert capsys.readouterr().err == "Error: codex.yaml:3:7: $.launch: no such key (remove it)\n"
 
 
 def test_environment_error_says_what_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
-    """A failed environment is told with its remedy on a line of its own, without a traceback."""
+    """A failed environment is reported with its remedy on a line of its own, without a traceback."""
     assert cli.run(["ending", "--as", "environment"]) == 2
     assert capsys.readouterr().err == "Error: the disk is full\nmake room\n"
 

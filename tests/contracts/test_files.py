@@ -109,7 +109,7 @@ def written(folder: Path, name: str = "codex", title: str = "My Codex") -> Path:
 
 
 def test_a_contract_of_ones_own_goes_first_and_others_stay(tmp_path: Path) -> None:
-    """One of the same name replaces ours, one of another name joins them, and the file is told by its path."""
+    """One of the same name replaces ours, one of another name joins them, and the file is reported by its path."""
     written(tmp_path)
     use_overlay(written(tmp_path, "mine"))
     assert load.contract("codex").at().title == "My Codex"

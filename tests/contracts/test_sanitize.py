@@ -31,8 +31,8 @@ def test_bounded_text_keeps_its_ends_and_counts_the_rest(text: str, limit: int) 
         assert short == text
         return
     mark = f"[… {len(text) - limit} characters left out …]"
-    head, found, tail = short.partition(mark)
-    assert found
+    head, separator, tail = short.partition(mark)
+    assert separator
     assert len(head) + len(tail) == limit
     assert text.startswith(head)
     assert text.endswith(tail)
@@ -106,7 +106,7 @@ def test_plain_text_stays(text: str) -> None:
 @pytest.mark.parametrize("host", [NPM, PYTHON, NPM.upper(), "registry.example.com", "eu.registry.example.co.uk"])
 @pytest.mark.parametrize("form", ["{}", "https://{}", "{}:443", "http://{}:8080"])
 def test_registry_has_one_name(host: str, form: str) -> None:
-    """A package registry is told of by one placeholder, however it is written."""
+    """A package registry is written as one placeholder, however it is written."""
     assert redact(f"asked {form.format(host)}/left-pad twice") == "asked <package-registry>/left-pad twice"
 
 

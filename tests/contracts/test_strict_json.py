@@ -30,7 +30,7 @@ def test_what_json_can_say_comes_back(value: object) -> None:
         ("{'a': 1}", "property name"),
     ],
 )
-def test_the_rest_is_told(text: str, said: str) -> None:
+def test_the_rest_is_reported(text: str, said: str) -> None:
     """What reads in two ways, or could not be written again, is refused with the reason."""
     with pytest.raises(ValueError, match=said):
         strict_json.parse(text)

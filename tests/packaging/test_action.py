@@ -23,7 +23,7 @@ REPORTS = [f"turngate.{suffix}" for suffix in ("json", "xml", "sarif", "md", "ht
 def played(folder: Path, code: int = 0, *, writes: bool = True, **inputs: str) -> tuple[int, list[str], dict[str, str]]:
     """Run the step `run` with a turngate that writes down its arguments; gives exit code, those, and the outputs.
 
-    It writes the SARIF report, unless it is told not to.
+    It writes the SARIF report, unless asked not to.
     """
     program = folder / "turngate/bin/turngate"
     program.parent.mkdir(parents=True)
@@ -32,7 +32,7 @@ def played(folder: Path, code: int = 0, *, writes: bool = True, **inputs: str) -
     noting = f"for each; do printf '%s\\0' \"$each\"; done > {quoted}"
     program.write_text(f"#!/bin/sh\n{noting}\n{report}\nexit {code}\n")
     program.chmod(0o755)
-    (step,) = [each for each in STEPS if each.get("id") == "run"]
+    (step,) = [step for step in STEPS if step.get("id") == "run"]
     usual = {name: str(given["default"]) for name, given in ACTION["inputs"].items()} | inputs
     env = {key: usual[value[len("${{ inputs.") : -len(" }}")]] for key, value in step["env"].items()}
     env |= {"PATH": os.environ["PATH"], "RUNNER_TEMP": str(folder), "GITHUB_OUTPUT": str(folder / "output")}
@@ -40,9 +40,9 @@ def played(folder: Path, code: int = 0, *, writes: bool = True, **inputs: str) -
     (folder / "star.txt").touch()
     argv = ("bash", "--noprofile", "--norc", "-eo", "pipefail", folder / "script")
     ended = subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False)
-    told = (folder / "output").read_text() if (folder / "output").exists() else ""
+    outputs = (folder / "output").read_text() if (folder / "output").exists() else ""
     words = (folder / "argv").read_text().split("\0")[:-1] if (folder / "argv").exists() else []
-    return ended.returncode, words, dict(line.split("=", 1) for line in told.splitlines())
+    return ended.returncode, words, dict(line.split("=", 1) for line in outputs.splitlines())
 
 
 def test_targets_and_options_reach_the_command(tmp_path: Path) -> None:
@@ -66,8 +66,8 @@ def test_an_input_is_never_a_program(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", [0, 1, 2, 3, 130])
 def test_the_exit_code_is_an_output_and_that_of_the_action(tmp_path: Path, code: int) -> None:
     """The step itself goes on, so that reports are uploaded; the last one ends with the code."""
-    ended, _, told = played(tmp_path, code)
-    assert (ended, told) == (0, {"exit-code": str(code), "sarif": "turngate-reports/turngate.sarif"})
+    ended, _, outputs = played(tmp_path, code)
+    assert (ended, outputs) == (0, {"exit-code": str(code), "sarif": "turngate-reports/turngate.sarif"})
     last = subprocess.run(("bash", "-e", "-c", STEPS[-1]["run"]), env={"CODE": str(code)}, check=False)
     assert last.returncode == code
     assert STEPS[-1]["if"] == "inputs.fail == 'true'"

@@ -34,7 +34,9 @@ def blocks(kind: str) -> list[str]:
 
 def test_every_exit_code_is_in_the_table_and_no_other() -> None:
     """Those of verdicts, and those that stand in the code for what is none."""
-    verdicts = {exit_code([each], strict=strict) for each in Verdict for strict in (False, True)} | {exit_code([])}
+    verdicts = {exit_code([verdict], strict=strict) for verdict in Verdict for strict in (False, True)} | {
+        exit_code([])
+    }
     others = {cli.UNANSWERED, cli.CRASHED, cli.INTERRUPTED, cli.READER_GONE, OTHER_SESSION}
     assert set(coded(CODES)) == verdicts | others
     reported = {*load.schema("probe-report")["properties"]["exit_code"]["enum"]}
@@ -78,7 +80,7 @@ def test_every_command_has_its_row() -> None:
 
 def test_the_workflow_compares_with_the_release_of_the_base_branch() -> None:
     """Both versions are read from the pin file, the old one where the base branch has it, and reach the gate."""
-    (workflow,) = [found for text in blocks("yaml") if "jobs" in (found := yaml.safe_load(text))]
+    (workflow,) = [loaded for text in blocks("yaml") if "jobs" in (loaded := yaml.safe_load(text))]
     checkout, pinned, asked, _ = workflow["jobs"]["may-i-upgrade"]["steps"]
     assert checkout["with"]["fetch-depth"] == 0
     assert 'git show "origin/$GITHUB_BASE_REF:engines/codex/package.json"' in pinned["run"]
@@ -87,23 +89,23 @@ def test_the_workflow_compares_with_the_release_of_the_base_branch() -> None:
     assert {"old=$old", "new=$new"} <= set(re.findall(r'"([^"]*)"', pinned["run"]))
 
 
-def test_every_format_of_reports_is_told() -> None:
+def test_every_format_of_reports_is_documented() -> None:
     """By its suffix."""
     assert set(re.findall(r"^\| `(\.[a-z]+)` \|", CI, re.MULTILINE)) == set(FORMATS)
 
 
 def test_the_examples_can_be_read_and_fit() -> None:
     """YAML and JSON parse; the action's inputs and outputs, the hook and the pin file are as they are here."""
-    workflow, _, hooks = (yaml.safe_load(each) for each in blocks("yaml"))
+    workflow, _, hooks = (yaml.safe_load(block) for block in blocks("yaml"))
     action: Any = yaml.safe_load((ROOT / "action.yml").read_text())
     steps = workflow["jobs"]["may-i-upgrade"]["steps"]
-    (ours,) = [each for each in steps if each.get("id") == "turngate"]
+    (ours,) = [step for step in steps if step.get("id") == "turngate"]
     assert set(ours["with"]) <= set(action["inputs"])
     used = {name for step in steps for name in re.findall(r"steps\.turngate\.outputs\.([a-z-]+)", json.dumps(step))}
     assert used <= set(action["outputs"])
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert hooks["repos"][0]["hooks"][0]["id"] == hook["id"]
-    pin, renovate = (json.loads(each) for each in blocks("json"))
+    pin, renovate = (json.loads(block) for block in blocks("json"))
     kept = json.loads((ROOT / "probes/turngate_probes/releases/pins/codex/package.json").read_text())
     assert {**pin, "dependencies": [*pin["dependencies"]]} == {**kept, "dependencies": [*kept["dependencies"]]}
     assert renovate["packageRules"][0]["matchManagers"] == ["npm"]

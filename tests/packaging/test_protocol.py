@@ -19,7 +19,7 @@ ASKED = load.schema("envelope")["allOf"][0]["then"]["properties"]["interaction"]
 
 def blocks(kind: str, text: str = PAGE) -> list[str]:
     """Return the fenced blocks of a language, without their last newline."""
-    return [found[1] for found in re.findall(rf"^(`{{3,}}){kind}\n(.*?)\n\1$", text, re.MULTILINE | re.DOTALL)]
+    return [match[1] for match in re.findall(rf"^(`{{3,}}){kind}\n(.*?)\n\1$", text, re.MULTILINE | re.DOTALL)]
 
 
 def section(title: str) -> str:
@@ -40,8 +40,8 @@ def one_line(text: str) -> str:
 
 def test_the_examples_of_envelopes_are_valid() -> None:
     """Both outcomes are shown, and an agent that copies either ends its turn well."""
-    found = [read_envelope(example) for example in blocks("json", section("The envelope"))]
-    assert [type(each) for each in found] == [Envelope, Envelope]
+    envelopes = [read_envelope(example) for example in blocks("json", section("The envelope"))]
+    assert [type(envelope) for envelope in envelopes] == [Envelope, Envelope]
     assert [json.loads(example)["outcome"] for example in blocks("json", section("The envelope"))] == [
         "final", "ask_user"
     ]  # fmt: skip
@@ -75,12 +75,12 @@ def envelope_of(asked: dict[str, object]) -> object:
 
 def test_each_repair_level_has_an_example_that_needs_it() -> None:
     """All levels are explained, in the order in which they are tried."""
-    told = re.findall(r"^`(\w+)`: ", section("Finding the envelope"), re.MULTILINE)
-    assert told == [*Repair]
-    for level, example in zip(told, blocks("text", section("Finding the envelope")), strict=True):
-        found = read_envelope(example)
-        assert isinstance(found, Envelope)
-        assert found.repair == level
+    levels = re.findall(r"^`(\w+)`: ", section("Finding the envelope"), re.MULTILINE)
+    assert levels == [*Repair]
+    for level, example in zip(levels, blocks("text", section("Finding the envelope")), strict=True):
+        envelope = read_envelope(example)
+        assert isinstance(envelope, Envelope)
+        assert envelope.repair == level
 
 
 def test_the_limits_are_those_of_the_code() -> None:
@@ -105,6 +105,6 @@ def test_the_texts_are_those_that_the_server_adds() -> None:
 
 @pytest.mark.parametrize("code", ["INVALID_REQUEST", "PROMPT_REFUSED", "REPLY_NOT_AN_OPTION"])
 def test_the_refusals_of_a_reply_are_those_of_the_api(code: str) -> None:
-    """Each is told with its status."""
+    """Each is reported with its status."""
     assert f"(422, `{code}`)" in one_line(PAGE)
     assert openapi.problems()[code]["status"] == 422

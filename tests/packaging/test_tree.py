@@ -13,8 +13,8 @@ ADDRESS = re.compile(r'"resolved": *"https?:')
 
 def files() -> list[Path]:
     """List every file of the project that is kept."""
-    found = [each for folder in SHIPPED for each in (ROOT / folder).rglob("*")] + list(ROOT.glob("*"))
-    return [each for each in found if each.is_file() and "__pycache__" not in each.parts]
+    kept = [file for folder in SHIPPED for file in (ROOT / folder).rglob("*")] + list(ROOT.glob("*"))
+    return [file for file in kept if file.is_file() and "__pycache__" not in file.parts]
 
 
 def text(file: Path) -> str:
@@ -24,19 +24,19 @@ def text(file: Path) -> str:
 
 def test_no_file_names_a_package_registry() -> None:
     """Every registry is `<package-registry>`, in locks and in evidence too."""
-    naming = [each for each in files() if HOSTS.search(text(each)) or ADDRESS.search(text(each))]
+    naming = [file for file in files() if HOSTS.search(text(file)) or ADDRESS.search(text(file))]
     assert naming == []
 
 
 def test_no_file_names_a_place_of_this_machine() -> None:
     """Neither the checkout's own path nor the home directory stands in a file."""
     places = [f"{place}/" for place in (ROOT, Path.home()) if place != Path("/")]
-    naming = [each for each in files() if any(place in text(each) for place in places)]
+    naming = [file for file in files() if any(place in text(file) for place in places)]
     assert naming == []
 
 
 def test_readme_names_only_targets_that_make_has() -> None:
-    """Each `make` target that the README tells of is in the Makefile."""
+    """Each `make` target that the README names is in the Makefile."""
     named = set(re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text()))
     assert named
     assert named <= set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))

@@ -36,7 +36,7 @@ def simulation() -> Schema:
 
 
 def _claim(definition: Schema, ref: str) -> str:
-    """Let a mapping be a claim, and return its description."""
+    """Make the schema of a mapping one of a claim, and return its description."""
     basis = {key: {"$ref": f"#/$defs/Basis/properties/{key}"} for key in Basis.__struct_fields__}
     of_change = {key: rule for key, rule in basis.items() if key != "until"}
     changed = {

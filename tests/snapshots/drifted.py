@@ -207,7 +207,7 @@ def _parsed(source: Source, text: str) -> list[Item]:
 def _paths(value: object, at: str) -> set[str]:
     if not isinstance(value, dict):
         return {at}
-    return {path for key, each in value.items() for path in _paths(each, f"{at}.{key}".lstrip("."))}
+    return {path for key, inner in value.items() for path in _paths(inner, f"{at}.{key}".lstrip("."))}
 
 
 def _lines(text: str) -> list[str]:

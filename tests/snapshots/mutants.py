@@ -35,8 +35,10 @@ def _streams(contract: EngineContract) -> Mutants:
     for name in OTHER:
         framed = contract.stream(name)
         # nobody reads a block on a stream that says nothing
-        others = [each for each in FRAMINGS if each != framed.framing and (name == records or each != "tagged_block")]
-        changed = [(f"framing {each}", replace(framed, framing=each, tag="x")) for each in others]
+        others = [
+            other for other in FRAMINGS if other != framed.framing and (name == records or other != "tagged_block")
+        ]
+        changed = [(f"framing {other}", replace(framed, framing=other, tag="x")) for other in others]
         changed += [(f"tag {what}", replace(framed, tag=value or "")) for what, value in _texts(framed.tag or None)]
         changed += [
             (f"noise {pattern} missing", replace(framed, noise=tuple(p for p in framed.noise if p != pattern)))
@@ -54,14 +56,14 @@ def _events(contract: EngineContract, paths: Sequence[str]) -> Mutants:
     for what, value in _texts(events.field, paths) if events.field else [("added", "type")]:
         yield f"events.field {what}", replace(contract, events=replace(events, field=value))
     for name in events.names:
-        names = tuple(each for each in events.names if each != name)
+        names = tuple(other for other in events.names if other != name)
         yield f"events: {name} missing", replace(contract, events=replace(events, names=names))
 
 
 def _handle(contract: EngineContract, paths: Sequence[str]) -> Mutants:
     place = contract.handle
     changed: list[tuple[str, HandlePlace]] = list(_placed(place))
-    changed += [(f"record {each}", replace(place, record=each)) for each in PLACES if each != place.record]
+    changed += [(f"record {other}", replace(place, record=other)) for other in PLACES if other != place.record]
     changed += [(f"field {what}", replace(place, field=value)) for what, value in _texts(place.field, paths) if value]
     changed.append(("handle_type", replace(place, handle_type="opaque")))
     shapes = {"anything": "(?s:.*)", "more behind": f"(?:{place.shape})(?s:.*)", "more before": f".*(?:{place.shape})"}
@@ -94,7 +96,7 @@ def _matches(match: Match | None) -> Iterator[tuple[str, Match | None]]:
         yield "added", {"brand": "new"}
         return
     for key in match:
-        yield f"without {key}", {each: value for each, value in match.items() if each != key} or None
+        yield f"without {key}", {other: value for other, value in match.items() if other != key} or None
         yield f"with another {key}", {**match, key: "brand new"}
 
 
@@ -102,4 +104,4 @@ def _texts(value: str | None, others: Sequence[str] = ()) -> list[tuple[str, str
     """Break a text that is there."""
     if value is None:
         return []
-    return [("missing", None), ("changed", value + "x"), *((each, each) for each in others if each != value)]
+    return [("missing", None), ("changed", value + "x"), *((other, other) for other in others if other != value)]

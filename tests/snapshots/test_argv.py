@@ -29,15 +29,15 @@ def ranges(engine: str) -> list[Range]:
 @pytest.mark.parametrize("engine", load.engines())
 def test_start_and_resume_argv(engine: str, snapshot_json: SnapshotAssertion) -> None:
     """The argv of each range and mode, with a caller's model, changes only where somebody means it to."""
-    found = {}
+    shapes = {}
     for span in ranges(engine):
         contract = load.contract(engine).at(span.since or ("0.0.1" if span.until else None))
         handle = contract.handle.nonexistent_id
-        found[str(span)] = {
+        shapes[str(span)] = {
             mode.value: {
                 "start": shown(build.start(contract, PROMPT, mode, model="MODEL")),
                 "resume": shown(build.resume(contract, PROMPT, mode, handle, model="MODEL")),
             }
             for mode in Mode
         }
-    assert found == snapshot_json
+    assert shapes == snapshot_json

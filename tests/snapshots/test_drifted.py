@@ -22,7 +22,7 @@ def shown(reading: TurnReading) -> Shown:
     return {
         "session": session and f"{session.handle_type} {session.handle_value}",
         "where": reading.handle.detail,
-        "seen": [f"{each.stream} {each.index}: {str(each.value)[:80]}" for each in sightings[:3]],
+        "seen": [f"{sighting.stream} {sighting.index}: {str(sighting.value)[:80]}" for sighting in sightings[:3]],
         "ended": reading.ended,
         "failures": list(reading.failures),
         "final_text": reading.final_text and reading.final_text[:200],
@@ -59,12 +59,12 @@ def test_rules_that_no_contract_states(snapshot_json: SnapshotAssertion) -> None
         "id in the only record": (only, (BASE, "id in the second record", "first and last record alone")),
         "records on both streams": (both, tuple(turns)),
     }
-    found = {
+    drifts = {
         f"{rule}: {name}": changes(turns[name].read(changed), shown(turns[name].read(contract)))
         for rule, (changed, names) in rules.items()
         for name in names
     }
-    assert {name: differs for name, differs in found.items() if differs} == snapshot_json
+    assert {name: differs for name, differs in drifts.items() if differs} == snapshot_json
 
 
 @sources

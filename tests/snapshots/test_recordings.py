@@ -14,14 +14,14 @@ from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 
 FOLDER = recorded_releases.folder()
-ENGINES = sorted(each.name for each in FOLDER.iterdir() if each.is_dir()) if FOLDER else []
+ENGINES = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir()) if FOLDER else []
 
 
 @cache
 def turns(engine: str) -> dict[str, list[Turn]]:
     """Read every recording of an engine, by version."""
     assert FOLDER
-    versions = sorted((each.name for each in (FOLDER / engine).iterdir()), key=Version.parse)
+    versions = sorted((folder.name for folder in (FOLDER / engine).iterdir()), key=Version.parse)
     return {v: list(replay.replay(load.contract(engine).at(v)).turns.values()) for v in versions}
 
 
@@ -41,45 +41,45 @@ def test_there_are_recordings() -> None:
 @pytest.mark.parametrize("engine", ENGINES)
 def test_handles(engine: str, snapshot_json: SnapshotAssertion) -> None:
     """The session id of every recorded turn, and where it was found or why not."""
-    found = {
+    shown = {
         version: {
             turn.name: {"value": turn.reading.handle.value, "where": turn.reading.handle.detail} for turn in recorded
         }
         for version, recorded in turns(engine).items()
     }
-    assert found == snapshot_json
+    assert shown == snapshot_json
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_results(engine: str, snapshot_json: SnapshotAssertion) -> None:
     """What every recorded turn came to."""
-    found = {
+    shown = {
         version: {turn.name: shown_result(turn) for turn in recorded} for version, recorded in turns(engine).items()
     }
-    assert found == snapshot_json
+    assert shown == snapshot_json
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_census(engine: str, snapshot_json: SnapshotAssertion) -> None:
     """The kinds of records and the key paths that were seen in each release."""
-    found, contract = {}, load.contract(engine).at()
+    shown, contract = {}, load.contract(engine).at()
     for version, recorded in turns(engine).items():
         kinds = sorted({kind for turn in recorded for kind in turn.reading.census})
-        found[version] = {"kinds": kinds, "paths": sorted({p for turn in recorded for p in key_paths(turn, contract)})}
-    assert found == snapshot_json
+        shown[version] = {"kinds": kinds, "paths": sorted({p for turn in recorded for p in key_paths(turn, contract)})}
+    assert shown == snapshot_json
 
 
 def key_paths(turn: Turn, contract: EngineContract) -> set[str]:
     """Return the dotted key paths of all records of a turn, on either stream."""
-    found: set[str] = set()
+    paths: set[str] = set()
     for name, data in (("stdout", turn.stdout), ("stderr", turn.stderr)):
         reader = framer(contract.stream("stdout" if name == "stdout" else "stderr"))
         for record in (*reader.feed(data), *reader.finish()):
-            found |= {f"{name}: {path}" for path in _paths(record, "")}
-    return found
+            paths |= {f"{name}: {path}" for path in _paths(record, "")}
+    return paths
 
 
 def _paths(value: object, prefix: str) -> set[str]:
     if not isinstance(value, dict):
         return {prefix}
-    return {path for key, each in value.items() for path in _paths(each, f"{prefix}.{key}".lstrip("."))}
+    return {path for key, inner in value.items() for path in _paths(inner, f"{prefix}.{key}".lstrip("."))}

@@ -55,8 +55,8 @@ def test_letter_that_takes_a_value_ends_a_cluster() -> None:
     assert auto_flags_in(["-ym"], NEWEST["gemini"]) == ("-ym",)
 
 
-def test_each_finding_is_told_once_with_its_value() -> None:
-    """What is found is told as it was written, with the value beside it, without repeats."""
+def test_each_finding_is_reported_once_with_its_value() -> None:
+    """What is found is reported as it was written, with the value beside it, without repeats."""
     tokens = ["--sandbox", "workspace-write", "--yolo", "--sandbox", "workspace-write", "-s=read-only"]
     assert auto_flags_in(tokens, NEWEST["codex"]) == ("--sandbox workspace-write", "--yolo")
 
@@ -88,8 +88,8 @@ def test_vocabulary_serves_any_engine() -> None:
     """A flag of a new engine needs no code: its name, safe values and keys are data."""
     flags = (AutoFlag("--trust-all", ("-T",)), AutoFlag("--set", keys=(AutoKey("ask", ("always",)),)))
     contract = replace(NEWEST["iflow"], auto_flags=flags)
-    found = auto_flags_in(["--trustAll", "-T", "--set", "ask=always", "--set=ask=never", "--yolo"], contract)
-    assert found == ("--trustAll", "-T", "--set=ask=never")
+    widening = auto_flags_in(["--trustAll", "-T", "--set", "ask=always", "--set=ask=never", "--yolo"], contract)
+    assert widening == ("--trustAll", "-T", "--set=ask=never")
 
 
 @pytest.mark.parametrize(

@@ -38,8 +38,8 @@ def test_only_what_is_allowed_is_passed() -> None:
         "PATH": "/bin", "LC_ALL": "C", "LC_X": "y", "no_proxy": "*", "NO_PROXY": "*", "OPENAI_API_KEY": "k",
         "GEMINI_API_KEY": "g", "MINE": "m", "TURNGATE_TOKEN": "t", "PWD": "/", "LD_PRELOAD": "x",
     }  # fmt: skip
-    found = engine_environment(CODEX, server, {}, ["MINE", "ABSENT"])
-    assert found == {
+    built = engine_environment(CODEX, server, {}, ["MINE", "ABSENT"])
+    assert built == {
         "PATH": "/bin", "LC_ALL": "C", "LC_X": "y", "no_proxy": "*", "NO_PROXY": "*",
         "OPENAI_API_KEY": "k", "MINE": "m",
     }  # fmt: skip
@@ -60,6 +60,6 @@ def test_places_never_come_from_a_later_environment(
 ) -> None:
     """Whatever changed between two turns, each place is as the first turn had it."""
     kept = locations_of(CODEX, first)
-    found = engine_environment(CODEX, now, kept, more)
-    assert {name: found.get(name) for name in kept} == kept
-    assert found.keys() <= {*BASE, *CODEX.environment.passed, *kept, *more, "LC_TIME"}
+    built = engine_environment(CODEX, now, kept, more)
+    assert {name: built.get(name) for name in kept} == kept
+    assert built.keys() <= {*BASE, *CODEX.environment.passed, *kept, *more, "LC_TIME"}

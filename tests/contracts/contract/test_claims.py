@@ -61,9 +61,9 @@ MATCH = {"stream": "stdout", "match": {"type": "x"}, "evidence": OBSERVED}
 ])  # fmt: skip
 def test_two_entries_that_speak_of_the_same_are_found(section: str, first: Any, second: Any) -> None:
     """The second is pointed at, and the first named."""
-    (found,) = wrong(**{section: [first, second]})
-    assert found.startswith(f"$.{section}[1]: says of ")
-    assert "what entry 0 says too" in found
+    (message,) = wrong(**{section: [first, second]})
+    assert message.startswith(f"$.{section}[1]: says of ")
+    assert "what entry 0 says too" in message
 
 
 @pytest.mark.parametrize("section, first, second", [
@@ -96,5 +96,5 @@ def test_the_claims_that_a_clause_shows_are_found() -> None:
 def test_recordings_that_are_evidence_are_listed() -> None:
     """With their place."""
     volatile = [{"pattern": "a", "evidence": [*OBSERVED, {"recording": "codex/1.0.0/main-first"}]}]
-    found = {dotted(path): name for path, name in recordings_named(document(volatile=volatile))}
-    assert found["$.volatile[0].evidence[1]"] == "codex/1.0.0/main-first"
+    recordings = {dotted(path): name for path, name in recordings_named(document(volatile=volatile))}
+    assert recordings["$.volatile[0].evidence[1]"] == "codex/1.0.0/main-first"

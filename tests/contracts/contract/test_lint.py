@@ -30,11 +30,11 @@ def launched(engine: str, key: str, template: Sequence[str]) -> load.Contract:
         ("opencode", ["run", "{options}", "--continue", "{prompt}"]),
     ],
 )
-def test_a_resume_without_the_session_id_is_told_and_never_built(engine: str, template: list[str]) -> None:
+def test_a_resume_without_the_session_id_is_reported_and_never_built(engine: str, template: list[str]) -> None:
     """A resume of whatever was last is an error of the contract, by whichever way it is met."""
     wrong = launched(engine, "resume", template)
-    told = {(error.path.rpartition(".")[2], error.message) for error in lint.problems(wrong.document)}
-    assert told == {("resume", "has no place for the session id")}
+    reported = {(error.path.rpartition(".")[2], error.message) for error in lint.problems(wrong.document)}
+    assert reported == {("resume", "has no place for the session id")}
     with pytest.raises(ContractError, match=r"the resume of \w+ has no place for the session id"):
         resume(wrong.at(), "hello", Mode.AUTO, IDS[engine])
 
@@ -66,8 +66,8 @@ AGAIN = 'resume: [old, "{options}", resume, "{handle}", "{prompt}"]'
          "--auto lets the engine act"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_with_a_launch_is_told_with_its_place(old: str, new: str, path: str, message: str) -> None:
-    """A slot that is missing, doubled or out of place, and a flag that widens, are told with line, path and remedy."""
+def test_what_is_wrong_with_a_launch_is_reported_with_its_place(old: str, new: str, path: str, message: str) -> None:
+    """A slot that is missing, doubled or out of place, and a flag that widens, are reported with line and remedy."""
     assert SMALL.count(old) == 1
     (error,) = mistakes_in(SMALL.replace(old, new))
     assert error.path == f"$.launch[0].{path}"
@@ -87,8 +87,8 @@ def test_a_flag_that_widens_at_other_releases_alone_is_none() -> None:
     named = SMALL.replace("new, ", "new, --late, ")
     widening = "auto_flags:\n  - {flag: --late, UNTIL, unverified: true}\n"
     assert mistakes_in(named.replace("auto_flags:\n", widening.replace("UNTIL", "until: 0.140.0"))) == []
-    told = mistakes_in(named.replace("auto_flags:\n", widening.replace("UNTIL", "until: 0.150.0")))
-    assert [error.path for error in told] == ["$.launch[1].start", "$.launch[1].resume"]
+    reported = mistakes_in(named.replace("auto_flags:\n", widening.replace("UNTIL", "until: 0.150.0")))
+    assert [error.path for error in reported] == ["$.launch[1].start", "$.launch[1].resume"]
 
 
 @pytest.mark.parametrize("key", ["start", "resume"])
@@ -129,8 +129,8 @@ def test_a_kept_engine_that_says_all_is_valid() -> None:
         ("mode: default", "query: {argv: [c], key: k}", "$.sticky[0].interactive.query", "'values' is a required"),
     ],
 )
-def test_what_is_wrong_with_a_kept_engine_is_told(old: str, new: str, path: str, message: str) -> None:
-    """Each mistake is told with its place."""
+def test_what_is_wrong_with_a_kept_engine_is_reported(old: str, new: str, path: str, message: str) -> None:
+    """Each mistake is reported with its place."""
     assert KEPT.count(old) == 1
     (error, *_) = mistakes_in(SMALL.replace(NONE, KEPT.replace(old, new)))
     assert error.path == path
@@ -208,8 +208,8 @@ def test_small_contract_is_valid() -> None:
         ),
     ],
 )
-def test_what_a_schema_can_not_say_is_told(old: str, new: str, path: str, message: str) -> None:
-    """Ranges that meet, names that nobody declared and misshapen values are told with place and remedy."""
+def test_what_a_schema_can_not_say_is_reported(old: str, new: str, path: str, message: str) -> None:
+    """Ranges that meet, names that nobody declared and misshapen values are reported with place and remedy."""
     assert SMALL.count(old) == 1
     error = mistakes_in(SMALL.replace(old, new))[0]
     assert error.path == path
@@ -218,7 +218,7 @@ def test_what_a_schema_can_not_say_is_told(old: str, new: str, path: str, messag
     assert error.hint
 
 
-def test_shape_that_admits_a_flag_is_told() -> None:
+def test_shape_that_admits_a_flag_is_reported() -> None:
     """A shape that `--x` has is none."""
     broken = SMALL.replace("shape: 's[0-9]{8}'", "shape: '.*'")
     assert any(
@@ -256,7 +256,7 @@ def test_a_store_and_a_probe_that_agree_are_valid() -> None:
         ("[SMALL_HOME, SMALL_DATA]", "[SMALL_DATA]", "$.environment[0].locations", "SMALL_HOME of `store` is missing"),
     ],
 )
-def test_a_store_that_nothing_else_agrees_with_is_told(old: str, new: str, path: str, message: str) -> None:
+def test_a_store_that_nothing_else_agrees_with_is_reported(old: str, new: str, path: str, message: str) -> None:
     """Unknown slots, wildcards of other kinds and variables that a resume would not keep are errors."""
     assert WITH_STORE.count(old) == 1
     error = only_mistake(WITH_STORE.replace(old, new))
@@ -283,7 +283,7 @@ def _twice(key: str) -> tuple[str, str, int]:
 
 @pytest.mark.parametrize("dead", ["s00000001", "s12345678"])
 def test_dead_session_id_must_have_room_for_a_number(dead: str) -> None:
-    """An id that recordings can't number is told where it stands; one with six zeros in a row can hold a number."""
+    """An id that recordings can't number is reported where it stands; one with six zeros in a row can hold a number."""
     errors = mistakes_in(SMALL.replace("nonexistent_id: s00000000", f"nonexistent_id: {dead}"))
     said = [(error.path, error.message, bool(error.hint)) for error in errors]
     assert said == ([] if "000000" in dead else [("$.handle[0].nonexistent_id", "no number can stand in it", True)])
@@ -324,7 +324,7 @@ def test_shape_leaves_room_for_numbers_and_none_for_flags(shape: str, message: s
         ),
     ],
 )
-def test_what_is_told_of_a_meaning_comes_with_its_remedy(old: str, new: str, hint: str) -> None:
+def test_what_is_reported_of_a_meaning_comes_with_its_remedy(old: str, new: str, hint: str) -> None:
     """Each error that no schema finds says what to write instead."""
     assert SMALL.count(old) == 1
     assert mistakes_in(SMALL.replace(old, new))[0].hint == hint

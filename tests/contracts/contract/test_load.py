@@ -132,8 +132,8 @@ def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
         ("a: \udcff\n", "f", ""),
     ],
 )
-def test_broken_yaml_is_told_with_its_place(text: str, place: str, message: str) -> None:
-    """A syntax error, a key that stands twice and what else is no contract are told by file, line and column."""
+def test_broken_yaml_is_reported_with_its_place(text: str, place: str, message: str) -> None:
+    """A syntax error, a key that stands twice and what else is no contract are reported by file, line and column."""
     with pytest.raises(ContractError) as raised:
         parse(text, "f")
     assert str(raised.value).startswith(f"{place}: ")
@@ -142,7 +142,7 @@ def test_broken_yaml_is_told_with_its_place(text: str, place: str, message: str)
 
 
 def test_file_that_is_no_utf_8_is_a_contract_error(tmp_path: Path) -> None:
-    """A file of other bytes is told as what it is."""
+    """A file of other bytes is reported as what it is."""
     file = tmp_path / "latin.yaml"
     file.write_bytes(b"title: caf\xe9\n")
     with pytest.raises(ContractError, match=r"latin\.yaml"):
@@ -174,7 +174,7 @@ def test_claims_that_nobody_saw_hold_are_listed() -> None:
 
 
 @pytest.mark.parametrize("version", ["9z", "banana", "1.2", "", "v1.2.3", "1.2.3\n"])
-def test_release_that_is_no_version_is_told(version: str) -> None:
+def test_release_that_is_no_version_is_reported(version: str) -> None:
     """What no release can be called is an error of turngate's own, with what to write instead."""
     with pytest.raises(NoVersionError, match=r"is no version of small \(write a release"):
         small().at(version)
@@ -210,13 +210,13 @@ def test_path_is_shown_as_people_write_it(path: tuple[str | int, ...], shown: st
 
 
 def test_error_points_at_the_innermost_part_that_is_there() -> None:
-    """Of the parts of a path the deepest one in the file gives the line; an empty file is told at its start."""
+    """Of the parts of a path the deepest one in the file gives the line; an empty file is reported at its start."""
     assert str(parse("a:\n  b:\n    c: 1\n", "f").error(("a", "b", "d"), "absent")) == "f:3:5: $.a.b.d: absent"
     assert str(parse("", "f").error(("a",), "absent")) == "f:1:1: $.a: absent"
 
 
 def test_errors_name_what_they_are_about() -> None:
-    """An unknown engine and an uncovered release are told by name, the latter with its file and all known ranges."""
+    """An unknown engine and an uncovered release are named, the latter with its file and known ranges."""
     with pytest.raises(ContractError) as unknown:
         load.contract("kodex")
     assert str(unknown.value) == f"no contract for engine 'kodex' (known engines: {', '.join(load.engines())})"

@@ -8,7 +8,7 @@ from turngate.files import simulation_files
 
 
 @pytest.mark.parametrize(
-    "old, new, told",
+    "old, new, reported",
     [
         ("title: Small", "titel: Small", ["$: 'title' is a required property (add `title: ...`)",
                                           "$.titel: unknown key 'titel' (did you mean 'title'?)"]),
@@ -27,12 +27,12 @@ from turngate.files import simulation_files
         ("clause: resume.accepted", "recording: other/1.0.0/main-first", ["names no recording of small (write small/"]),
     ],
 )  # fmt: skip
-def test_a_mistake_is_told_with_place_and_fix(old: str, new: str, told: list[str]) -> None:
+def test_a_mistake_is_reported_with_place_and_fix(old: str, new: str, reported: list[str]) -> None:
     """Every mistake has a line of the file and a hint."""
     assert old in SMALL
     errors = mistakes_in(SMALL.replace(old, new, 1))
     assert all(error.line and error.hint for error in errors), [str(error) for error in errors]
-    for words in told:
+    for words in reported:
         assert any(words in str(error) for error in errors), [str(error) for error in errors]
 
 
@@ -46,19 +46,19 @@ def test_all_mistakes_are_found_at_once() -> None:
         ("title: Small\n", "title: Small\ncolour: red\n"),
     ):
         broken = broken.replace(old, new, 1)
-    told = [f"{error.line}: {error.path}" for error in mistakes_in(broken)]
-    assert [each.partition(" ")[2] for each in told] == [
+    reported = [f"{error.line}: {error.path}" for error in mistakes_in(broken)]
+    assert [line.partition(" ")[2] for line in reported] == [
         "$.colour", "$.handle[0].record", "$.version[0].pattern", "$.launch[0].auto[0]", "$.launch[1].auto[0]",
     ]  # fmt: skip
     lines = broken.splitlines()
-    assert "colour" in lines[int(told[0].partition(":")[0]) - 1]
-    assert "record: last" in lines[int(told[1].partition(":")[0]) - 1]
+    assert "colour" in lines[int(reported[0].partition(":")[0]) - 1]
+    assert "record: last" in lines[int(reported[1].partition(":")[0]) - 1]
 
 
 def test_mistakes_in_a_simulation_are_all_reported() -> None:
     """Wrong keys and values; then wrong evidence and order."""
     text = simulation_files()["codex"].read_text()
-    told = []
+    reported = []
     for old, new in (
         ("since: 0.104.0", "since: 0.98.0"),
         ("    set:\n      hangs: null", "    set:\n      hang: null"),
@@ -69,14 +69,14 @@ def test_mistakes_in_a_simulation_are_all_reported() -> None:
         assert old in text
         errors = list(lint.problems(load.parse(text.replace(old, new, 1), "codex.yaml")))
         assert all(error.line and error.hint for error in errors)
-        told.append([f"{error.path}: {error.message}"[:70] for error in errors])
-    assert [each[0].partition(": ")[0] for each in told] == [
+        reported.append([f"{error.path}: {error.message}"[:70] for error in errors])
+    assert [messages[0].partition(": ")[0] for messages in reported] == [
         "$.changes[1].since", "$.changes[0].set.hang", "$.changes[0].evidence[0]", "$.changes[2]", "$.usage.exit_code",
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "text\n", "- 1\n", "null\n", "1\n"])
-def test_file_that_holds_no_mapping_is_told(text: str) -> None:
+def test_file_that_holds_no_mapping_is_reported(text: str) -> None:
     """An empty file or one that is a list is a schema error at its beginning."""
     error = only_mistake(text)
     assert (error.line, error.path) == (2 if text.startswith("#") and error.line == 2 else 1, "$")
@@ -139,7 +139,7 @@ def test_file_that_holds_no_mapping_is_told(text: str) -> None:
     ],
 )
 def test_schema_error_points_at_its_place(old: str, new: str, line: int, column: int, path: str, message: str) -> None:
-    """A value that the schema refuses is told with file, line, column and path (line 0: any)."""
+    """A value that the schema refuses is reported with file, line, column and path (line 0: any)."""
     assert SMALL.count(old) == 1
     errors = mistakes_in(SMALL.replace(old, new))
     at = [error for error in errors if error.path.startswith(path) and message in error.message]
@@ -159,7 +159,7 @@ def test_schema_error_points_at_its_place(old: str, new: str, line: int, column:
         ("volatile:\n  - {pattern: '(', placeholder: x, unverified: true}", "volatile[0].pattern"),
     ],
 )
-def test_pattern_that_is_none_is_told(section: str, path: str) -> None:
+def test_pattern_that_is_none_is_reported(section: str, path: str) -> None:
     """Wherever a regular expression may stand, one that Python can't read is an error of its place."""
     (error,) = mistakes_in(f"{SMALL}{section}\n")
     assert error.path == f"$.{path}"
@@ -173,7 +173,7 @@ def test_schema_error_says_what_is_meant() -> None:
     assert str(error).endswith("(The command's name on PATH.)")
 
 
-def test_every_error_is_told_at_once() -> None:
+def test_every_error_is_reported_at_once() -> None:
     """Two mistakes are two errors, in the order of their paths."""
     broken = SMALL.replace("vendor: Nobody", "vendor: 1").replace("title: Small", "title: 2")
     assert [error.path for error in mistakes_in(broken)] == ["$.title", "$.vendor"]

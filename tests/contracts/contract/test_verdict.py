@@ -70,11 +70,11 @@ def test_one_result_beside_a_good_one(severity: Severity, came: Result, expected
 @given(st.lists(st.sampled_from(list(product(Severity, Result))), min_size=1))
 def test_worst_result_decides_whatever_the_order(pairs: list[tuple[Severity, Result]]) -> None:
     """A breaking fail outweighs an open question, which outweighs what is merely degraded, in any order."""
-    found = verdict(result(*pair) for pair in pairs)
+    judgement = verdict(result(*pair) for pair in pairs)
     breaking = {came for severity, came in pairs if severity is BREAKING}
-    assert found is verdict(result(*pair) for pair in reversed(pairs))
-    assert (found is Verdict.BROKEN) == (Result.FAIL in breaking)
-    assert (found is Verdict.UNANSWERED) == (Result.NOT_RUN in breaking and Result.FAIL not in breaking)
+    assert judgement is verdict(result(*pair) for pair in reversed(pairs))
+    assert (judgement is Verdict.BROKEN) == (Result.FAIL in breaking)
+    assert (judgement is Verdict.UNANSWERED) == (Result.NOT_RUN in breaking and Result.FAIL not in breaking)
 
 
 def test_nothing_judged_is_no_answer() -> None:
@@ -181,10 +181,10 @@ def test_baseline_takes_no_deviation() -> None:
 def test_clause_whose_need_did_not_hold_is_not_run(came: Result) -> None:
     """A clause is not asked where what it needs failed, did not run, or is not there."""
     dependent = replace(clause(), needs=("handle.present",))
-    found = unmet(dependent, {"handle.present": result(BREAKING, came, "handle.present")})
-    assert found is not None
-    assert (found.result, found.detail) == (Result.NOT_RUN, f"needs handle.present, which is {came}")
-    assert found.needs == ("handle.present",)
+    judgement = unmet(dependent, {"handle.present": result(BREAKING, came, "handle.present")})
+    assert judgement is not None
+    assert (judgement.result, judgement.detail) == (Result.NOT_RUN, f"needs handle.present, which is {came}")
+    assert judgement.needs == ("handle.present",)
 
 
 @given(
@@ -200,22 +200,22 @@ def test_a_clause_that_was_not_run_leads_to_a_reason(made: list[tuple[Result, Re
         for i, (came, reason, needs) in enumerate(made)
     ]
     explained = {
-        each.id
-        for each in results
-        if each.result in (Result.FAIL, Result.DEVIATES, Result.UNSUPPORTED)
-        or (each.result is Result.NOT_RUN and each.reason)
+        row.id
+        for row in results
+        if row.result in (Result.FAIL, Result.DEVIATES, Result.UNSUPPORTED)
+        or (row.result is Result.NOT_RUN and row.reason)
     }
     for _ in results:
-        explained |= {each.id for each in results if each.result is Result.NOT_RUN and explained & set(each.needs)}
-    not_run = {each.id for each in results if each.result is Result.NOT_RUN}
-    assert {each.id for each in unexplained(results)} == not_run - explained
+        explained |= {row.id for row in results if row.result is Result.NOT_RUN and explained & set(row.needs)}
+    not_run = {row.id for row in results if row.result is Result.NOT_RUN}
+    assert {row.id for row in unexplained(results)} == not_run - explained
 
 
 def test_need_that_nobody_judged_is_not_met() -> None:
     """A need without a result counts as absent."""
-    found = unmet(replace(clause(), needs=("handle.present",)), {})
-    assert found is not None
-    assert found.detail == "needs handle.present, which is absent"
+    judgement = unmet(replace(clause(), needs=("handle.present",)), {})
+    assert judgement is not None
+    assert judgement.detail == "needs handle.present, which is absent"
 
 
 @pytest.mark.parametrize("came", [Result.PASS, Result.DEVIATES])
@@ -232,10 +232,10 @@ def test_clause_whose_need_held_is_asked(came: Result) -> None:
 )
 def test_resume_is_supported_when_all_about_it_held(prefix: str, came: Result, supported: bool) -> None:  # noqa: FBT001
     """Capability, and the profile kind that it earns, follow the clauses of handle and resume."""
-    found = capability([result(BREAKING, Result.PASS, "resume.accepted"), result(BREAKING, came, prefix)])
-    assert found.supported is supported
-    assert profile(found).kind == ("resumable" if supported else "sticky_process")
-    assert supported or found.detail.startswith(prefix)
+    judgement = capability([result(BREAKING, Result.PASS, "resume.accepted"), result(BREAKING, came, prefix)])
+    assert judgement.supported is supported
+    assert profile(judgement).kind == ("resumable" if supported else "sticky_process")
+    assert supported or judgement.detail.startswith(prefix)
 
 
 def test_clauses_about_other_things_do_not_decide_on_resume() -> None:
@@ -254,11 +254,11 @@ def test_judgement_keeps_its_clause_and_evidence(finding: Finding, declared: tup
     assert (came.id, came.evidence) == (clause().id, finding.evidence)
 
 
-def test_each_gone_deviation_and_each_symptom_is_told_apart() -> None:
+def test_each_gone_deviation_and_each_symptom_is_reported_apart() -> None:
     """Several of either are listed one after the other, and a failure without a symptom names none."""
     stale = judge(Finding(ok=True, detail="fine"), HANG, QUIET).detail
-    each = [f"; stale: the declared deviation {symptom} did not occur" for symptom in ("hang", "quiet")]
-    assert stale == "fine" + "".join(each)
+    notes = [f"; stale: the declared deviation {symptom} did not occur" for symptom in ("hang", "quiet")]
+    assert stale == "fine" + "".join(notes)
     assert judge(fail("hang", "quiet")).detail == "it hung [hang, quiet]"
     assert judge(fail()).detail == "it hung"
 
@@ -266,9 +266,9 @@ def test_each_gone_deviation_and_each_symptom_is_told_apart() -> None:
 def test_clause_that_is_not_run_is_the_one_that_waits() -> None:
     """The result that says that a need is not met is that of the clause, not of the need."""
     dependent = replace(clause(), needs=("handle.present",))
-    found = unmet(dependent, {})
-    assert found
-    assert found.id == dependent.id
+    judgement = unmet(dependent, {})
+    assert judgement
+    assert judgement.id == dependent.id
 
 
 def test_exit_code_is_lenient_unless_asked() -> None:
@@ -289,5 +289,5 @@ def test_exit_code_is_lenient_unless_asked() -> None:
 )
 def test_capability_says_how_it_was_found_and_why(came: Result | None, said: str) -> None:
     """Resume is probed by running the command; the detail is the profile's reason as well."""
-    found = capability([result(BREAKING, came)] if came else [])
-    assert (found.probe_method, found.detail, profile(found).reason) == ("command", said, said)
+    judgement = capability([result(BREAKING, came)] if came else [])
+    assert (judgement.probe_method, judgement.detail, profile(judgement).reason) == ("command", said, said)

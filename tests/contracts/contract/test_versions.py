@@ -58,7 +58,7 @@ def test_what_is_no_semantic_version_is_refused(text: str) -> None:
 def test_overlap_is_a_shared_version(one: Range, other: Range) -> None:
     """Two ranges overlap exactly where some release lies in both."""
     shared = any(one.covers(v) and other.covers(v) for v in EVERY)
-    empty = any(not any(each.covers(v) for v in EVERY) for each in (one, other))
+    empty = any(not any(held.covers(v) for v in EVERY) for held in (one, other))
     assert empty or one.overlaps(other) == shared
     assert one.overlaps(other) == other.overlaps(one)
 
@@ -72,7 +72,7 @@ def test_overlap_is_a_shared_version(one: Range, other: Range) -> None:
         (Range("1.0.0", "2.0.0"), "1.0.0 up to but without 2.0.0"),
     ],
 )
-def test_range_is_told_in_words(held: Range, said: str) -> None:
+def test_range_is_reported_in_words(held: Range, said: str) -> None:
     """A range reads as a person would say it."""
     assert str(held) == said
 
@@ -149,7 +149,7 @@ def test_an_entry_may_say_what_changed() -> None:
         ("    - {since: 2.0.0,", "    - {", "changes[1]", "'since' is a required property"),
     ],
 )
-def test_what_is_wrong_with_a_change_is_told_where_it_stands(old: str, new: str, path: str, message: str) -> None:
+def test_what_is_wrong_with_a_change_is_reported_where_it_stands(old: str, new: str, path: str, message: str) -> None:
     """What an entry becomes is held to what an entry is held to, and each mistake is reported once."""
     assert CHANGED.count(old) == 1
     error = mistakes_in(SMALL.replace(LISTED, CHANGED.replace(old, new)))[0]

@@ -49,9 +49,9 @@ PROSE = st.text(max_size=30).filter(lambda text: "{" not in text)
 
 def detail(text: str) -> str:
     """Read a text that must hold a bad envelope; give what is wrong with it."""
-    found = read_envelope(text)
-    assert isinstance(found, BadEnvelope), found
-    return found.detail
+    envelope = read_envelope(text)
+    assert isinstance(envelope, BadEnvelope), envelope
+    return envelope.detail
 
 
 def test_question_in_full() -> None:
@@ -69,7 +69,7 @@ def test_final_data_comes_through(data: dict[str, Any], indent: int | None, asci
 
 @pytest.mark.parametrize("fence", ["```json\n{}\n```", "```\n{}```", " \n```JSON  \n{}\n  ```\n "])
 def test_fence_is_stripped(fence: str) -> None:
-    """A fence that is the whole answer is taken off, and told of."""
+    """A fence that is the whole answer is taken off, and that is reported."""
     assert read_envelope(fence.replace("{}", SAID)) == Envelope(None, FINAL["final_data"], Repair.FENCE_STRIPPED)
 
 
@@ -194,10 +194,10 @@ def test_validity_is_that_of_the_schema(data: st.DataObject) -> None:
 def test_each_kind_of_question_is_known(kind: str) -> None:
     """All five kinds pass with options and fields."""
     asked = {**QUESTION["interaction"], "kind": kind, "required_fields": ["name"], "context": {"a": {"b": [1]}}}
-    found = read_envelope(json.dumps({"outcome": "ask_user", "interaction": asked}))
-    assert isinstance(found, Envelope)
-    assert found.interaction
-    assert (found.interaction.kind, found.interaction.context) == (kind, {"a": {"b": [1]}})
+    envelope = read_envelope(json.dumps({"outcome": "ask_user", "interaction": asked}))
+    assert isinstance(envelope, Envelope)
+    assert envelope.interaction
+    assert (envelope.interaction.kind, envelope.interaction.context) == (kind, {"a": {"b": [1]}})
 
 
 def test_form_without_fields_is_an_error() -> None:
@@ -227,7 +227,7 @@ def test_final_data_is_an_object(data: str) -> None:
     ],
 )
 def test_data_that_can_not_be_passed_on_is_an_error(data: str, why: str) -> None:
-    """What no JSON could carry on, or what reads in two ways, is told and never raises."""
+    """What no JSON could carry on, or what reads in two ways, is an error and never raises."""
     envelope = f'{{"outcome": "final", "final_data": {data}}}'
     assert why in detail(envelope)
     assert why in detail(f"So: {envelope}.")
@@ -296,13 +296,13 @@ def test_hostile_text_is_read_in_time(text: str) -> None:
 )
 def test_no_text_makes_the_reader_raise(text: str) -> None:
     """Any text is an envelope, a bad one, or none."""
-    found = read_envelope(text)
-    assert found is None or isinstance(found, Envelope | BadEnvelope)
+    envelope = read_envelope(text)
+    assert envelope is None or isinstance(envelope, Envelope | BadEnvelope)
     assert json_object(text) is None or "{" in text
 
 
 @pytest.mark.parametrize(
-    "text, found",
+    "text, data",
     [
         ('{"a": 1}', {"a": 1}),
         ("{}", {}),
@@ -314,9 +314,9 @@ def test_no_text_makes_the_reader_raise(text: str) -> None:
         ("``````", None),
     ],
 )
-def test_json_object_is_the_whole_answer(text: str, found: dict[str, int] | None) -> None:
+def test_json_object_is_the_whole_answer(text: str, data: dict[str, int] | None) -> None:
     """An answer that is one JSON object, fenced or not, is that object; anything else is text."""
-    assert json_object(text) == found
+    assert json_object(text) == data
 
 
 def test_answer_may_be_as_long_as_the_limit() -> None:
@@ -327,11 +327,11 @@ def test_answer_may_be_as_long_as_the_limit() -> None:
 
 @pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"x":', "}")])
 def test_data_may_be_nested_as_deep_as_the_limit(opening: str, closing: str) -> None:
-    """What stands within as many objects or arrays as are allowed is read, and one level more is told."""
+    """What stands within as many objects or arrays as are allowed is read, and one level more is an error."""
     for levels, deep in ((MAX_DEPTH - 2, False), (MAX_DEPTH - 1, True)):
         data = f'{{"x": {opening * levels}1{closing * levels}}}'
-        found = read_envelope(f'{{"outcome": "final", "final_data": {data}}}')
-        assert isinstance(found, BadEnvelope) is deep
+        envelope = read_envelope(f'{{"outcome": "final", "final_data": {data}}}')
+        assert isinstance(envelope, BadEnvelope) is deep
 
 
 def test_envelope_far_into_a_long_answer_is_found() -> None:

@@ -72,7 +72,7 @@ def test_chunking_never_changes_a_reading(framed: Framed, stream: bytes, cuts: l
 @given(st.lists(OBJECTS, max_size=5), st.booleans())
 def test_ndjson_gives_every_object(objects: list[Record], last: bool) -> None:  # noqa: FBT001
     """Objects written one a line come back as they are, with or without the last newline."""
-    stream = b"\n".join(json.dumps(each, ensure_ascii=False).encode() for each in objects) + b"\n" * last
+    stream = b"\n".join(json.dumps(record, ensure_ascii=False).encode() for record in objects) + b"\n" * last
     assert read(NDJSON, stream) == (objects, [], "")
 
 
@@ -102,10 +102,12 @@ def test_empty_stream_holds_nothing(framed: Framed, stream: bytes) -> None:
         (b"Welcome!\n" + b'{"a":1}\n', [{"a": 1}], "Welcome!"),
     ],
 )
-def test_line_that_is_no_object_is_told_and_hides_nothing(stream: bytes, records: list[Record], problem: str) -> None:
+def test_line_that_is_no_object_is_reported_and_hides_nothing(
+    stream: bytes, records: list[Record], problem: str
+) -> None:
     """A line that left the framing is a problem with an excerpt; the other lines are still read."""
-    found, problems, _ = read(NDJSON, stream)
-    assert found == records
+    taken, problems, _ = read(NDJSON, stream)
+    assert taken == records
     assert problem in problems[0]
 
 
@@ -158,7 +160,7 @@ def test_lines_keep_what_fits(sizes: list[int], limit: int) -> None:
 
 
 def test_problems_are_bounded() -> None:
-    """A stream of a million wrong lines is told of by the first few and their number."""
+    """A stream of a million wrong lines is reported by the first few and their number."""
     made = framer(NDJSON)
     list(made.feed(b"?\n" * 1000))
     assert (len(made.problems.first), made.problems.count) == (20, 1000)
@@ -196,10 +198,10 @@ def test_document_over_one_or_many_lines(record: Record, indent: int | None, end
         (b'{\r\n"a":1}\r\n', [{"a": 1}]),
     ],
 )
-def test_stream_that_is_not_one_document_is_told(stream: bytes, records: list[Record]) -> None:
+def test_stream_that_is_not_one_document_is_reported(stream: bytes, records: list[Record]) -> None:
     """What stands round a document is a problem but hides nothing; of two documents neither is taken."""
-    found, problems, _ = read(DOCUMENT, stream)
-    assert found == records
+    taken, problems, _ = read(DOCUMENT, stream)
+    assert taken == records
     assert len(problems) == 1
 
 
@@ -210,7 +212,7 @@ def test_document_may_stand_among_known_noise() -> None:
 
 @pytest.mark.parametrize("framed", [DOCUMENT, TEXT])
 def test_stream_without_end_is_bounded(framed: Framed, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stream beyond the limit is told of once, however it arrives, and not kept."""
+    """A stream beyond the limit is reported once, however it arrives, and not kept."""
     monkeypatch.setattr(framing, "MAX_DOCUMENT", 100)
     for size in (1, 99, 101, 500):
         _, problems, text = read(framed, *[b"x" * size] * (600 // size))
@@ -245,16 +247,16 @@ FAKE = b'<Info>\n{"id": "fake"}\n</Info>\n'
 )
 def test_block_ends_the_stream(stream: bytes, records: list[Record], problem: str | None) -> None:
     """The block that counts is the last one, at the end, its tags alone on their lines."""
-    found, problems, _ = read(BLOCK, stream)
-    assert found == records
-    assert [problem or "-"] == [problem if problem and problem in told else told for told in problems or ["-"]]
+    taken, problems, _ = read(BLOCK, stream)
+    assert taken == records
+    assert [problem or "-"] == [problem if problem and problem in message else message for message in problems or ["-"]]
 
 
 def test_block_of_any_size_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block that never ends is not kept."""
     monkeypatch.setattr(framing, "MAX_TAIL", 100)
-    found, problems, _ = read(BLOCK, b"<Info>\n" + b'"x",\n' * 1000 + b"</Info>\n")
-    assert found == []
+    taken, problems, _ = read(BLOCK, b"<Info>\n" + b'"x",\n' * 1000 + b"</Info>\n")
+    assert taken == []
     assert "not JSON" in problems[0]
 
 
@@ -284,7 +286,7 @@ LONG = b'{"a":' + b"1" * 300
 
 
 @pytest.mark.parametrize(
-    "framed, stream, told",
+    "framed, stream, message",
     [
         (NDJSON, b' {"a":1}\n', """a line holds more than its JSON object: ' {"a":1}'"""),
         (NDJSON, b"[1]\n", "a line is no JSON object: '[1]'"),
@@ -297,9 +299,9 @@ LONG = b'{"a":' + b"1" * 300
         (BLOCK, b"<Info>\n[1]\n", "no </Info> at the end of the stream"),
     ],
 )
-def test_problem_is_told_with_the_start_of_what_it_is_about(framed: Framed, stream: bytes, told: str) -> None:
+def test_problem_is_reported_with_the_start_of_what_it_is_about(framed: Framed, stream: bytes, message: str) -> None:
     """What is wrong is said in words, with the first bytes of the line, document or block."""
-    assert read(framed, stream)[1] == [told]
+    assert read(framed, stream)[1] == [message]
 
 
 @pytest.mark.parametrize(
@@ -308,8 +310,8 @@ def test_problem_is_told_with_the_start_of_what_it_is_about(framed: Framed, stre
 )
 def test_blanks_and_newlines_alone_may_stand_round_a_document(stream: bytes, records: list[Record]) -> None:
     """Any other character is a problem, however little it is."""
-    found, problems, _ = read(DOCUMENT, stream)
-    assert (found, len(problems)) == (records, 1)
+    taken, problems, _ = read(DOCUMENT, stream)
+    assert (taken, len(problems)) == (records, 1)
 
 
 def test_block_is_kept_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -322,7 +324,7 @@ def test_block_is_kept_up_to_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(blank._inside) == 20  # type: ignore[attr-defined]
 
 
-def test_line_over_the_limit_before_a_block_is_told() -> None:
+def test_line_over_the_limit_before_a_block_is_reported() -> None:
     """A stream that ends with a block is cut into lines within the same bounds."""
     records, problems, _ = read(BLOCK, b"x" * (MAX_LINE + 1) + b"\n" + REAL)
     assert records == [{"id": "real"}]

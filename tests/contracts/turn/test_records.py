@@ -29,8 +29,8 @@ def test_whoever_looks_gets_what_matches_by_its_index(match: Match | None, field
         {"n": 1, "deep": {"type": "a"}},
     ]
     wanted = {path.removeprefix("deep."): value for path, value in (match or {}).items()}
-    kinds = [each["deep"] | each for each in records] if match and "deep.type" in match else records
-    expected = [(i, records[i]) for i, each in enumerate(kinds) if wanted.items() <= each.items()]
+    kinds = [record["deep"] | record for record in records] if match and "deep.type" in match else records
+    expected = [(i, records[i]) for i, record in enumerate(kinds) if wanted.items() <= record.items()]
     seen, made = looked(match, records[:3], [], records[3:], field=field, counted=counted)
     assert (seen, made.seen) == (expected, len(records))
 

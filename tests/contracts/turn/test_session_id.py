@@ -36,7 +36,7 @@ def _said(record: Record) -> Seen:
 
 
 def test_id_in_its_place() -> None:
-    """The id of the first record is taken, with the place told in words."""
+    """The id of the first record is taken, with the place in words."""
     reading = look(FIRST, ("stdout", STARTED), ("stdout", {"type": "text", "id": OTHER}))
     assert (reading.value, reading.problem) == (CODEX_ID, None)
     assert reading.detail == "id of record 1 of stdout"
@@ -70,7 +70,7 @@ def test_id_in_its_place() -> None:
     ],
 )
 def test_id_out_of_place_is_never_given(place: HandlePlace, seen: list[Seen], problem: str) -> None:
-    """An id that is missing, misplaced, contradicted or misshapen is told as such, and not handed out."""
+    """An id that is missing, misplaced, contradicted or misshapen is reported as such, and not handed out."""
     reading = look(place, *seen)
     assert (reading.value, reading.problem) == (None, HandleProblem[problem])
     assert reading.detail
@@ -96,7 +96,7 @@ def test_interleaving_of_the_streams_says_nothing(other: str) -> None:
 
 
 def test_sightings_are_bounded_and_contradiction_is_not_forgotten() -> None:
-    """A thousand different ids are told by the first few."""
+    """A thousand different ids are reported by the first few."""
     reading = look(EVERY, *[_said({"id": str(i)}) for i in range(1000)])
     assert (reading.problem, len(reading.sightings)) == (HandleProblem.PLACE, 50)
 

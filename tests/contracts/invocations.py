@@ -1,0 +1,34 @@
+"""First turns and resumes of the packaged engines."""
+
+import pytest
+from hypothesis import strategies as st
+
+from tests.contracts.releases import NEWEST, name_of, session_of
+from turngate.argv.build import Invocation, resume, start
+from turngate.contract.structs import EngineContract
+from turngate.model import Mode
+
+AUTO, INTERACTIVE = Mode.AUTO, Mode.INTERACTIVE
+
+
+CODEX, GEMINI, IFLOW, OPENCODE = (NEWEST[name] for name in ("codex", "gemini", "iflow", "opencode"))
+
+
+ENGINES = st.sampled_from(list(NEWEST.values()))
+
+
+every_engine = pytest.mark.parametrize("contract", NEWEST.values(), ids=name_of)
+
+
+def both(contract: EngineContract, prompt: str, mode: Mode, **more: object) -> tuple[Invocation, Invocation]:
+    """Build a first turn and a resume."""
+    handle = session_of(contract)
+    return start(contract, prompt, mode, **more), resume(contract, prompt, mode, handle, **more)  # type: ignore[arg-type]
+
+
+def carried(built: Invocation) -> str | None:
+    """Return the prompt that an invocation carries, as the engine will read it."""
+    if built.stdin is not None:
+        return built.stdin.decode()
+    held = [built.arguments[i] for i in built.prompt_at]
+    return held[0].removeprefix("--prompt=") if len(held) == 1 else None
