@@ -79,7 +79,7 @@ class CliEnv:
         return subprocess.Popen([TURNGATE, *words], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
 
     def meet(self) -> int:
-        """Wait for an engine at its step `meet`; gives its pid."""
+        """Wait for an engine at its step `meet`; return its pid."""
         return int((self.path / "meeting").read_text())
 
     def meet_word(self) -> str:
@@ -97,16 +97,16 @@ class CliEnv:
             os.mkfifo(self.path / name)
 
     def begin(self, engine: str = "codex", *words: str) -> str:
-        """Start a conversation that ends well; gives its handle."""
+        """Start a conversation that ends well; return its handle."""
         said = self.type("start", engine, *(words or ("hello",)))
         assert said.code == 0, said.err
         return handle_in(said.err)
 
     def record(self, handle: str) -> dict[str, Any]:
         """Read a record, checked against its schema."""
-        found: dict[str, Any] = json.loads((self.data / "handles" / f"{handle}.json").read_text())
-        jsonschema.validate(found, load.schema("handle-record"), format_checker=jsonschema.FormatChecker())
-        return found
+        record: dict[str, Any] = json.loads((self.data / "handles" / f"{handle}.json").read_text())
+        jsonschema.validate(record, load.schema("handle-record"), format_checker=jsonschema.FormatChecker())
+        return record
 
     def only_record(self) -> dict[str, Any]:
         """Read the only record there is."""

@@ -44,7 +44,7 @@ def test_a_writer_that_is_killed_leaves_the_old_record(cli_env: CliEnv, handle: 
     assert cli_env.record(handle) == before
     assert cli_env.type("handles").out.count("\n") == 1
     assert cli_env.type("resume", handle, "go on").code == 0
-    assert sorted(each.name for each in (cli_env.data / "handles").iterdir()) == [f"{handle}.json", f"{handle}.lock"]
+    assert sorted(path.name for path in (cli_env.data / "handles").iterdir()) == [f"{handle}.json", f"{handle}.lock"]
 
 
 def test_a_record_is_on_disk_before_it_takes_its_place(

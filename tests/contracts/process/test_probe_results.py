@@ -75,9 +75,9 @@ def test_other_executables_have_no_part_in_it(executable: Path, cache: Path) -> 
 def test_a_long_detail_is_cut(executable: Path, cache: Path) -> None:
     """Whatever an engine printed, the file stays small and can be read."""
     save_result(result(executable, detail="é" * 10**6), cache)
-    found = last_result(ProbeResult, "codex", executable, cache)
-    assert found
-    assert len(found.capability.detail) < 1200
+    saved = last_result(ProbeResult, "codex", executable, cache)
+    assert saved
+    assert len(saved.capability.detail) < 1200
 
 
 def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ def test_the_oldest_are_dropped(executable: Path, cache: Path, monkeypatch: pyte
     for i, engine in enumerate(("codex", "gemini", "qwen")):
         save_result(result(executable, engine=engine), cache)
         # files written at once may have one time
-        newest = max((cache / "verdicts").iterdir(), key=lambda each: each.stat().st_mtime_ns)
+        newest = max((cache / "verdicts").iterdir(), key=lambda path: path.stat().st_mtime_ns)
         os.utime(newest, (i, i))
     assert last_result(ProbeResult, "codex", executable, cache) is None
     assert last_result(ProbeResult, "gemini", executable, cache)

@@ -1,9 +1,7 @@
-"""`turngate resume` and `turngate handles` on served runs: one record, and the store decides who is first."""
+"""`turngate resume` on served runs: one record, and the store decides who is first."""
 
-import json
 import signal
 import threading
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -20,6 +18,7 @@ from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 
 AUTO = {"--yolo", "--full-auto", "--dangerously-bypass-approvals-and-sandbox"}
+
 STICKY = {"kind": "sticky_process", "reason": "", "session_timeout_sec": 9}
 
 
@@ -42,8 +41,8 @@ def resumed(cli_env: CliEnv, run_id: str, message: str = "blue") -> CliResult:
 
 def told(server_env: ServerEnv, run_id: str, after: int = 0) -> list[tuple[str, Any]]:
     """List the events of a run, each with what tells it from others of its type."""
-    found = runs.events(server_env.server.store, run_id, after, 1000)
-    return [(each.type, each.data.get("state") or each.data.get("turn_index")) for each in found]
+    events = runs.events(server_env.server.store, run_id, after, 1000)
+    return [(event.type, event.data.get("state") or event.data.get("turn_index")) for event in events]
 
 
 def change(server_env: ServerEnv, run_id: str, **columns: Any) -> None:
@@ -166,31 +165,6 @@ def test_what_can_not_be_continued_is_refused_with_the_reason(
     assert (said.code, len(server_env.cli_env.calls())) == (2, 1)
     assert f"{handle_of(run_id)} can't be continued now: {why}" in said.err
     assert (server_env.run(run_id), server_env.cli_env.record(handle_of(run_id))) == before
-
-
-def test_a_run_without_a_turn_has_a_record_too(server_env: ServerEnv) -> None:
-    """The handle that a creation answers with is known at once, and the list tells how each run stands."""
-    server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]), d.codex(final(x=1)))
-    running = server_env.create(execution_mode="interactive")
-    server_env.cli_env.meet()
-    assert listed(server_env.cli_env) == {handle_of(running): "unfinished"}
-    server_env.cli_env.release()
-    question = server_env.question(running)
-    assert listed(server_env.cli_env) == {handle_of(running): "asked"}
-    server_env.server.dispatcher.close()
-    queued = server_env.create()
-    server_env.reply(running, question)
-    assert listed(server_env.cli_env) == {handle_of(queued): "queued", handle_of(running): "queued"}
-    server_env.server.commands.cancel(running)
-    assert list(listed(server_env.cli_env)) == [handle_of(running), handle_of(queued)]
-    shown = json.loads(server_env.cli_env.type("handles", "show", handle_of(running)).out)
-    assert (shown["state"], shown["turns"], shown["served"]) == ("canceled", 1, True)
-
-
-def listed(cli_env: CliEnv) -> dict[str, str]:
-    """List the handles with their states, as the command does."""
-    lines = cli_env.type("handles").out.splitlines()
-    return {line.split()[0]: line.split()[4] for line in lines}
 
 
 def refused_early(server_env: ServerEnv, run_id: str, why: str, message: str = "blue") -> None:
@@ -386,35 +360,3 @@ def test_a_workspace_is_not_shared_with_a_run_of_the_server(server_env: ServerEn
         busy, _ = server_env.ask(workspace="w")
         said = resumed(server_env.cli_env, ended)
         assert (said.code, f"the unfinished run {busy} works in" in said.err) == (2, True)
-
-
-def test_prune_keeps_runs_that_have_not_ended(server_env: ServerEnv) -> None:
-    """An old run that waits stays whole; one that has ended goes, with its record and directory."""
-    server_env.cli_env.engine("codex", d.codex(ASK))
-    waits, _ = server_env.ask()
-    ended, _ = server_env.ask()
-    server_env.server.commands.cancel(ended)
-    for run_id in (waits, ended):
-        with server_env.server.store.writing() as connection:
-            connection.execute("UPDATE runs SET updated_at = '2026-01-01T00:00:00.000+00:00'")
-        server_env.cli_env.change(handle_of(run_id), {"updatedAt": "2026-01-01T00:00:00+00:00"})
-    said = server_env.cli_env.type("handles", "prune", "--older-than", "30d")
-    assert said.out.split()[:2] == ["removed", handle_of(ended)]
-    assert f"kept: {handle_of(waits)}: its run has not ended" in said.err
-    assert [server_env.run(run_id).run_directory.exists() for run_id in (waits, ended)] == [True, False]
-    assert list(listed(server_env.cli_env)) == [handle_of(waits)]
-
-
-def test_a_record_whose_database_is_gone_is_listed_and_not_continued(server_env: ServerEnv) -> None:
-    """Nobody can tell how such a run stands."""
-    server_env.cli_env.engine("codex", d.codex(ASK))
-    run_id, _ = server_env.ask()
-    server_env.server.close()
-    for file in server_env.cli_env.data.glob("turngate.db*"):
-        file.unlink()
-    said = resumed(server_env.cli_env, run_id)
-    assert (said.code, "turngate.db is gone" in said.err) == (2, True)
-    said = server_env.cli_env.type("handles")
-    assert (said.code, handle_of(run_id) in said.out, "may be old" in said.err) == (0, True, True)
-    assert "kept" in server_env.cli_env.type("handles", "prune", "--older-than", "0h").err
-    assert Path(server_env.cli_env.record(handle_of(run_id))["runDirectory"]).is_dir()

@@ -31,8 +31,8 @@ def test_it_is_asked_for_again_once_the_executable_changed(cli_env: CliEnv) -> N
     executable.rename(executable.with_name("old"))
     executable.write_bytes(executable.with_name("old").read_bytes())
     executable.chmod(0o755)
-    found = find_engine("codex", DataDir(cli_env.data), Stop())
-    assert (found.version, found.contract.version) == ("0.140.0", "0.140.0")
+    engine = find_engine("codex", DataDir(cli_env.data), Stop())
+    assert (engine.version, engine.contract.version) == ("0.140.0", "0.140.0")
 
 
 @pytest.mark.parametrize("said", ["who knows", "codex-cli one"])

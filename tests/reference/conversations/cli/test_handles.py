@@ -1,4 +1,4 @@
-"""`turngate handles`: list, show, prune; and where the data directory is."""
+"""`turngate handles`: list, show, prune."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
-from turngate_reference.data_dir import data_dir, locked
+from turngate_reference.data_dir import locked
 
 
 def test_the_list_is_newest_first(cli_env: CliEnv) -> None:
@@ -53,8 +53,8 @@ def test_prune_removes_what_nobody_touched_for_so_long(cli_env: CliEnv) -> None:
     cli_env.change(old, {"updatedAt": "2026-01-01T00:00:00+00:00"})
     said = cli_env.type("handles", "prune", "--older-than", "30d")
     assert (said.code, said.out) == (0, f"removed {old} (codex, 2026-01-01)\n")
-    assert sorted(each.name for each in (cli_env.data / "handles").iterdir()) == [f"{young}.json", f"{young}.lock"]
-    assert [each.name[-8:] for each in (cli_env.data / "runs").iterdir()] == [young]
+    assert sorted(path.name for path in (cli_env.data / "handles").iterdir()) == [f"{young}.json", f"{young}.lock"]
+    assert [path.name[-8:] for path in (cli_env.data / "runs").iterdir()] == [young]
     assert (cli_env.root / "project").is_dir()
 
 
@@ -100,18 +100,3 @@ def test_prune_knows_its_directories_by_whatever_path(cli_env: CliEnv) -> None:
 def test_prune_refuses_what_is_no_age(cli_env: CliEnv, age: str) -> None:
     """An age is a number and a unit."""
     assert cli_env.type("handles", "prune", "--older-than", age).code == 2
-
-
-def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """The option comes before TURNGATE_DATA_DIR, that before the platform's place; an empty variable is none."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("TURNGATE_DATA_DIR", "~/variable")
-    assert data_dir(Path("/option")).root == Path("/option")
-    (tmp_path / "link").symlink_to("variable")
-    assert data_dir(tmp_path / "link" / "x").root == tmp_path / "variable" / "x"
-    assert data_dir(None).root == tmp_path / "variable"
-    monkeypatch.setattr("platformdirs.user_data_path", lambda name, appauthor: Path(f"/platform/{name}"))
-    monkeypatch.setenv("TURNGATE_DATA_DIR", "")
-    assert data_dir(None).root == Path("/platform/turngate")
-    monkeypatch.delenv("TURNGATE_DATA_DIR")
-    assert data_dir(None).root == Path("/platform/turngate")

@@ -1,16 +1,21 @@
-"""`--prompt-file` and `--message-file`: what no argument can hold, from a file or standard input."""
+"""The command lines of `turngate start` and `resume`, texts from files, and exit codes."""
 
+import json
+import signal
 import subprocess
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
+import jsonschema
 import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
+from turngate.contract import load
 from turngate_reference.conversations.cli.turns import MAX_BYTES
 
 LONGEST = "\N{LATIN SMALL LETTER E WITH ACUTE}" * (MAX_BYTES // 2)
+
 TEXTS = {
     "longest": LONGEST,
     "over one argument": "x" * 2**17,
@@ -117,3 +122,109 @@ def test_closed_standard_input_is_told(cli_env: CliEnv) -> None:
         ["sh", "-c", f"exec {d.TURNGATE} start codex --prompt-file - <&-"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, "it can't be read" in done.stderr) == (2, True), done.stderr
+
+
+def test_a_prompt_may_look_like_an_option(cli_env: CliEnv) -> None:
+    """After `--` a prompt that looks like an option is one; before it, it is refused instead of guessed at."""
+    cli_env.engine("codex", d.codex("hi"))
+    cli_env.begin("codex", "--", "--yolo")
+    assert cli_env.calls()[0]["stdin"] == "--yolo"
+    said = cli_env.type("start", "codex", "--yolo")
+    assert (said.code, "begins with a dash after `--`" in said.err, len(cli_env.calls())) == (2, True, 1)
+
+
+def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv) -> None:
+    """A second `--` begins the engine's options, as the help says."""
+    cli_env.engine("codex", d.codex("hi"))
+    cli_env.begin("codex", "--", "-v or -q?", "--", "--add-dir", "../docs")
+    (call,) = cli_env.calls()
+    assert (call["stdin"], call["argv"][3:5]) == ("-v or -q?", ["--add-dir", "../docs"])
+    assert '-- "-v or -q?" -- --add-dir ../docs' in cli_env.type("start", "--help").out
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("codex",), ("--mode", "auto", "codex", "hi"), ("codex", "two", "words"), ("codex", "hi", "--model", "m")],
+)
+def test_a_command_line_that_is_not_understood_is_refused(cli_env: CliEnv, words: tuple[str, ...]) -> None:
+    """Without engine or prompt, or with unquoted words, nothing is run."""
+    cli_env.engine("codex", d.codex("hi"))
+    assert cli_env.type("start", *words).code == 2
+    assert cli_env.calls() == []
+
+
+def test_mode_interactive_is_the_default_and_passes_no_auto_flag(cli_env: CliEnv) -> None:
+    """Without --mode the engine gets no option that lets it act without asking."""
+    cli_env.engine("codex", d.codex("hi"))
+    cli_env.begin()
+    assert cli_env.calls()[0]["argv"] == ["exec", "--json", "--skip-git-repo-check", "-"]
+    assert cli_env.only_record()["launch"]["mode"] == "interactive"
+
+
+def test_mode_auto_passes_the_auto_flags(cli_env: CliEnv) -> None:
+    """Mode auto passes them on the start and on every resume."""
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin("codex", "--mode", "auto", "hello")
+    assert cli_env.type("resume", handle, "go on").code == 0
+    assert all("--sandbox workspace-write" in " ".join(call["argv"]) for call in cli_env.calls())
+
+
+def test_json_prints_the_record_instead(cli_env: CliEnv) -> None:
+    """With --json stdout is the record, which validates, and stderr holds no more than diagnostics."""
+    cli_env.engine("codex", d.codex("hi"))
+    said = cli_env.type("start", "codex", "--json", "hello")
+    record = json.loads(said.out)
+    jsonschema.validate(record, load.schema("handle-record"))
+    assert record == cli_env.only_record()
+    assert said.err == ""
+
+
+@pytest.mark.parametrize("code", [0, 1, 2, 7, 42, 55])
+def test_the_exit_code_of_the_engine_is_ours(cli_env: CliEnv, code: int) -> None:
+    """Whatever code the engine ends with is what start and resume end with."""
+    cli_env.engine("codex", [*d.codex("hi"), ["exit", code]])
+    said = cli_env.type("start", "codex", "hello")
+    assert said.code == code
+    assert cli_env.type("resume", d.handle_in(said.err), "go on").code == code
+
+
+def test_an_engine_that_a_signal_ended_gives_128_and_its_number(cli_env: CliEnv) -> None:
+    """As in a shell, a signal counts from 128, and it is named."""
+    cli_env.engine("codex", [*d.codex("hi"), ["signal", signal.SIGKILL]])
+    said = cli_env.type("start", "codex", "hello")
+    assert said.code == 128 + signal.SIGKILL
+    assert "codex died of signal 9" in said.err
+
+
+@pytest.mark.parametrize(
+    "words,message",
+    [(("--", "paint", "it"), "paint it"), (("--", "--", "x"), "-- x"), (("--", ""), ""), (("-- x",), "-- x")],
+)
+def test_everything_after_two_dashes_is_the_message(cli_env: CliEnv, words: tuple[str, ...], message: str) -> None:
+    """Words after `--` are joined by spaces; a second `--` is one of them."""
+    cli_env.engine("codex", d.codex("hi"))
+    assert cli_env.type("resume", cli_env.begin(), *words).code == 0
+    assert cli_env.calls()[1]["stdin"] == message
+
+
+@pytest.mark.parametrize("words", [(), ("--",), ("paint", "it"), ("paint", "--", "it")])
+def test_a_message_that_is_missing_or_not_quoted_is_refused(cli_env: CliEnv, words: tuple[str, ...]) -> None:
+    """Without a message, and with two words that are not behind `--`, nothing is run."""
+    cli_env.engine("codex", d.codex("hi"))
+    said = cli_env.type("resume", cli_env.begin(), *words)
+    assert (said.code, "MESSAGE is" in said.err, len(cli_env.calls())) == (2, True, 1)
+
+
+def test_a_message_that_is_no_text_is_refused(cli_env: CliEnv) -> None:
+    """Bytes that are no UTF-8 can't reach an engine unaltered."""
+    cli_env.engine("codex", d.codex("hi"))
+    said = cli_env.type("resume", cli_env.begin(), "\udcff")
+    assert (said.code, "not valid Unicode" in said.err) == (2, True)
+
+
+def test_json_before_the_handle_is_ours_and_after_it_the_message(cli_env: CliEnv) -> None:
+    """Options of turngate stand before the handle."""
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    assert json.loads(cli_env.type("resume", "--json", handle, "--json").out) == cli_env.record(handle)
+    assert cli_env.calls()[1]["stdin"] == "--json"

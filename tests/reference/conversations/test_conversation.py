@@ -1,14 +1,132 @@
-"""`turngate resume`: all else from the record, the engine's own resume, and what is refused."""
+"""Beginning and continuing a conversation: the engine's own start and resume, the record, and what is refused."""
 
 import json
+import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, Play
+from turngate.errors import EnvironmentFailed
+from turngate_reference import handle_record
+from turngate_reference.handle_record import HandleRecord
+
+
+def test_the_prompt_is_passed_unaltered(cli_env: CliEnv) -> None:
+    """What the engine gets is what was typed, blanks and newlines included."""
+    cli_env.engine("codex", d.codex("hi"))
+    prompt = "  two\n\nlines\t💡 \n"
+    cli_env.begin("codex", prompt)
+    assert cli_env.calls()[0]["stdin"] == prompt
+    assert cli_env.only_record()["prompt"] == "two lines 💡"
+
+
+@pytest.mark.parametrize("flag", ["--yolo", "--sandbox=danger-full-access", "-sworkspace-write"])
+def test_an_auto_flag_is_refused_in_mode_interactive(cli_env: CliEnv, flag: str) -> None:
+    """An option that lets the engine act without asking is named and nothing is run, nor kept."""
+    cli_env.engine("codex", d.codex("hi"))
+    said = cli_env.type("start", "codex", "hello", "--", flag)
+    assert said.code == 2
+    assert flag in said.err
+    assert cli_env.calls() == []
+    assert not (cli_env.data / "runs").exists()
+
+
+def test_the_engine_works_in_the_run_directory_or_where_cwd_says(cli_env: CliEnv) -> None:
+    """Without --cwd the engine works in the run directory; a --cwd is made absolute; one that is not there is told."""
+    cli_env.engine("codex", d.codex("hi"))
+    cli_env.begin()
+    assert cli_env.calls()[0]["cwd"] == cli_env.only_record()["runDirectory"]
+    (cli_env.root / "project").mkdir()
+    handle = cli_env.begin("codex", "--cwd", "project", "hello")
+    assert cli_env.calls()[1]["cwd"] == cli_env.calls()[1]["pwd"] == str(cli_env.root / "project")
+    assert cli_env.record(handle)["launch"]["cwd"] == str(cli_env.root / "project")
+    said = cli_env.type("start", "codex", "--cwd", "nowhere", "hello")
+    assert (said.code, "there is no directory nowhere" in said.err) == (2, True)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 alone")
+def test_a_directory_whose_name_is_no_text_is_kept(cli_env: CliEnv) -> None:
+    """A path of bytes that are no UTF-8 survives in the record."""
+    cli_env.engine("codex", d.codex("hi"))
+    odd = os.fsdecode(os.fsencode(cli_env.root) + b"/\xff")
+    Path(odd).mkdir()
+    handle = cli_env.begin("codex", "--cwd", odd, "hello")
+    assert cli_env.type("resume", handle, "go on").code == 0
+    assert [call["cwd"] for call in cli_env.calls()] == [odd, odd]
+
+
+def test_the_engine_gets_the_environment_of_the_person(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The engine runs with the person's login and configuration: their environment, and PWD as a shell sets it."""
+    cli_env.engine("codex", [["env", "MINE"], *d.codex("hi")])
+    monkeypatch.setenv("MINE", "my login")
+    cli_env.begin()
+    (kept,) = cli_env.root.rglob("attempt-001/stderr")
+    assert kept.read_text() == "MINE=my login\n"
+    (call,) = cli_env.calls()
+    assert call["pwd"] == call["cwd"]
+
+
+def test_an_engine_that_can_not_be_started_is_recorded(cli_env: CliEnv) -> None:
+    """An executable that vanished after it was asked for its version leaves a failed record."""
+    executable = cli_env.engine("codex", d.codex("hi"))
+    cli_env.begin("codex", "hello")
+    handle = cli_env.only_record()["handle"]
+    executable.write_text("#!/nowhere/python\n")
+    executable.chmod(0o755)
+    known = cli_env.data / "versions.json"
+    stat = executable.stat()
+    identity = f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
+    known.write_text(json.dumps({str(executable): [identity, "0.169.0"]}))
+    said = cli_env.type("resume", handle, "go on")
+    assert (said.code, "was not started" in said.err) == (2, True)
+    assert f"the handle is {handle}: turngate handles show {handle}" in said.err
+    assert (cli_env.record(handle)["state"], cli_env.record(handle)["session"]["value"]) == ("failed", d.SESSION)
+
+
+def test_a_start_that_fails_says_the_handle_that_there_is_by_then(
+    cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A conversation whose first attempt could not be run or written down is found again."""
+    cli_env.engine("codex", d.codex("hi"))
+    written = handle_record.write
+
+    def full(path: Path, record: HandleRecord) -> None:
+        if record.state == "answered":
+            raise EnvironmentFailed("no room", "make room")
+        written(path, record)
+
+    monkeypatch.setattr(handle_record, "write", full)
+    said = cli_env.type("start", "codex", "hello")
+    handle = cli_env.only_record()["handle"]
+    assert said.code == 2
+    assert f"make room; the handle is {handle}: turngate handles show {handle}" in said.err
+
+
+@pytest.mark.parametrize(
+    "engine,play,field,value",
+    [
+        ("codex", d.codex("hi"), "thread_id", d.SESSION),
+        ("gemini", d.gemini("hi"), "session_id", d.SESSION),
+        ("iflow", d.recorded("main-first"), "session-id", d.IFLOW_SESSION),
+        ("opencode", d.opencode("hi"), "sessionID", d.OPENCODE_SESSION),
+    ],
+)
+def test_the_record_holds_the_session_by_the_engines_own_name(
+    cli_env: CliEnv, engine: str, play: Play, field: str, value: str
+) -> None:
+    """session.field is the name that the engine gives its id."""
+    cli_env.engine(engine, play)
+    handle = cli_env.begin(engine)
+    record = cli_env.record(handle)
+    assert record["session"] == {"field": field, "value": value}
+    assert record["agentName"] == engine
+    assert (record["runId"], record["handle"]) == (Path(record["runDirectory"]).name, handle)
+
 
 PLAYS: dict[str, Play] = {
     "codex": d.codex("hi"),
@@ -16,9 +134,13 @@ PLAYS: dict[str, Play] = {
     "opencode": d.opencode("hi"),
     "iflow": d.recorded("main-first"),
 }
+
 LONG = "All work and no play. " * 9500
+
 FLAGS = ["--yolo", "--json", "--help", "-h", "-"]
+
 MESSAGES = [*FLAGS, "", "💡 ٣ 漢", "two\n\nlines\n", "@file", "/quit", "a b", LONG]
+
 REFUSED = {
     "codex": set[str](),
     "gemini": {"", "@file", "/quit"},
@@ -60,40 +182,6 @@ def _prompt_in(argv: list[str], stdin: str) -> str:
     if "-p" in argv:
         return argv[argv.index("-p") + 1]
     return stdin
-
-
-@pytest.mark.parametrize(
-    "words,message",
-    [(("--", "paint", "it"), "paint it"), (("--", "--", "x"), "-- x"), (("--", ""), ""), (("-- x",), "-- x")],
-)
-def test_everything_after_two_dashes_is_the_message(cli_env: CliEnv, words: tuple[str, ...], message: str) -> None:
-    """Words after `--` are joined by spaces; a second `--` is one of them."""
-    cli_env.engine("codex", d.codex("hi"))
-    assert cli_env.type("resume", cli_env.begin(), *words).code == 0
-    assert cli_env.calls()[1]["stdin"] == message
-
-
-@pytest.mark.parametrize("words", [(), ("--",), ("paint", "it"), ("paint", "--", "it")])
-def test_a_message_that_is_missing_or_not_quoted_is_refused(cli_env: CliEnv, words: tuple[str, ...]) -> None:
-    """Without a message, and with two words that are not behind `--`, nothing is run."""
-    cli_env.engine("codex", d.codex("hi"))
-    said = cli_env.type("resume", cli_env.begin(), *words)
-    assert (said.code, "MESSAGE is" in said.err, len(cli_env.calls())) == (2, True, 1)
-
-
-def test_a_message_that_is_no_text_is_refused(cli_env: CliEnv) -> None:
-    """Bytes that are no UTF-8 can't reach an engine unaltered."""
-    cli_env.engine("codex", d.codex("hi"))
-    said = cli_env.type("resume", cli_env.begin(), "\udcff")
-    assert (said.code, "not valid Unicode" in said.err) == (2, True)
-
-
-def test_json_before_the_handle_is_ours_and_after_it_the_message(cli_env: CliEnv) -> None:
-    """Options of turngate stand before the handle."""
-    cli_env.engine("codex", d.codex("hi"))
-    handle = cli_env.begin()
-    assert json.loads(cli_env.type("resume", "--json", handle, "--json").out) == cli_env.record(handle)
-    assert cli_env.calls()[1]["stdin"] == "--json"
 
 
 @pytest.mark.parametrize(

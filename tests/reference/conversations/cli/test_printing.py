@@ -1,0 +1,114 @@
+"""What `turngate start` shows: the answer, the question, what went wrong, and how to go on."""
+
+import json
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.cli_env import CliEnv
+
+QUESTION = {
+    "outcome": "ask_user",
+    "interaction": {
+        "kind": "choose_one",
+        "prompt": "Which colour?",
+        "options": ["red", "blue"],
+        "required_fields": [],
+        "context": {},
+    },
+}
+
+FINAL = {"outcome": "final", "final_data": {"colour": "blue"}}
+
+
+def test_the_answer_comes_on_stdout_and_the_handle_last_on_stderr(cli_env: CliEnv) -> None:
+    """Texts are printed in their order; the exact command to continue is what stderr ends with."""
+    cli_env.engine("codex", d.codex("First.", "Second."))
+    said = cli_env.type("start", "codex", "hello")
+    assert (said.code, said.out) == (0, "First.\nSecond.\n")
+    handle = cli_env.only_record()["handle"]
+    assert said.err == f"handle {handle}; to continue: turngate resume {handle} MESSAGE\n"
+
+
+def test_the_command_to_continue_names_the_data_directory_where_one_was_asked_for(cli_env: CliEnv) -> None:
+    """With --data-dir the command that is printed works from any directory, however the path must be quoted."""
+    cli_env.engine("codex", d.codex("hi"))
+    said = cli_env.type("start", "codex", "--data-dir", "my data", "hello")
+    assert f"turngate resume --data-dir '{cli_env.root}/my data' " in said.err
+    assert not cli_env.data.exists()
+
+
+def test_a_failed_attempt_is_recorded_and_told(cli_env: CliEnv) -> None:
+    """The record of a failed attempt holds the session that it began; stderr shows the engine's last words."""
+    failed = {"type": "turn.failed", "error": {"message": "no \x1b[31mcredit"}}
+    cli_env.engine(
+        "codex", [*d.codex()[:1], ["stdout", json.dumps(failed)], ["stderr", "please\nlog in\n"], ["exit", 1]]
+    )
+    said = cli_env.type("start", "codex", "hello")
+    record = cli_env.only_record()
+    assert (said.code, record["state"], record["session"]["value"]) == (1, "failed", d.SESSION)
+    assert "codex failed: no \\x1b[31mcredit" in said.err
+    assert "  log in\n" in said.err
+    assert "attempt-001" in said.err
+
+
+def test_without_a_session_id_both_are_null_and_it_is_said_where_it_was_looked_for(cli_env: CliEnv) -> None:
+    """A conversation that can't be continued says so, and why."""
+    cli_env.engine("codex", d.codex("hi", session=None))
+    said = cli_env.type("start", "codex", "hello")
+    assert (said.code, said.out) == (0, "hi\n")
+    assert cli_env.only_record()["session"] == {"field": None, "value": None}
+    assert "no session id was found: no record of stdout has thread_id where type = 'thread.started'" in said.err
+    assert "it can't be resumed" in said.err
+
+
+def test_a_session_id_on_the_wrong_stream_is_none(cli_env: CliEnv) -> None:
+    """An id that moved is not taken, and the diagnostic says where it stands."""
+    (_, started), *rest = d.codex("hi")
+    cli_env.engine("codex", [["stderr", started], *rest])
+    said = cli_env.type("start", "codex", "hello")
+    assert cli_env.only_record()["session"]["value"] is None
+    assert "no session id was found: thread_id stands on stderr, not on stdout" in said.err
+
+
+def test_an_envelope_is_shown_as_a_question(cli_env: CliEnv) -> None:
+    """A question of the agent is printed in words, not as JSON, and the conversation counts as asked."""
+    cli_env.engine("codex", d.codex("Let me see.", json.dumps(QUESTION)))
+    said = cli_env.type("start", "codex", "hello")
+    assert said.out == "Let me see.\n\n? Which colour?\n  - red\n  - blue\n"
+    assert cli_env.only_record()["state"] == "asked"
+
+
+def test_nothing_that_the_agent_says_is_lost(cli_env: CliEnv) -> None:
+    """Prose round an envelope is printed, so is an envelope that is not the end, or no valid one."""
+    asked, invalid = json.dumps(QUESTION), '{"outcome": "perhaps"}'
+    cli_env.engine("codex", d.codex(asked, f"I wonder.\n{asked}"), d.codex(invalid), d.codex(asked, "Done"))
+    in_words = "\n? Which colour?\n  - red\n  - blue\n"
+    assert cli_env.type("start", "codex", "1").out == f"{asked}\nI wonder.\n{asked}\n{in_words}"
+    assert cli_env.type("start", "codex", "2").out == f"{invalid}\n"
+    assert cli_env.type("start", "codex", "3").out == f"{asked}\nDone\n"
+
+
+def test_a_final_envelope_is_shown_as_its_data(cli_env: CliEnv) -> None:
+    """The result is printed without its wrapping, and the conversation counts as answered."""
+    cli_env.engine("codex", d.codex(json.dumps(FINAL)))
+    assert json.loads(cli_env.type("start", "codex", "hello").out) == {"colour": "blue"}
+    assert cli_env.only_record()["state"] == "answered"
+
+
+def test_hostile_text_is_neutral_on_the_screen(cli_env: CliEnv) -> None:
+    """Escape sequences, control characters and changes of direction are shown, not obeyed; emoji stay whole."""
+    question = json.loads(json.dumps(QUESTION))
+    question["interaction"]["prompt"] = "\x1b[2JOK?"
+    cli_env.engine("codex", d.codex("\x1b]0;owned\x07 \x9b31m \u202e 👩\u200d🚀\r", json.dumps(question)))
+    said = cli_env.type("start", "codex", "hello\x1b[2J")
+    assert said.out.startswith("\\x1b]0;owned\\x07 \\x9b31m \\u202e 👩\u200d🚀\\r\n\n? \\x1b[2JOK?")
+    assert "\x1b" not in cli_env.type("handles").out + cli_env.type("handles", "show", d.handle_in(said.err)).out
+
+
+def test_a_screen_that_knows_no_emoji_loses_no_record(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the terminal's encoding can't show is written as its escape."""
+    monkeypatch.setenv("PYTHONIOENCODING", "latin-1")
+    cli_env.engine("codex", d.codex("💡"))
+    out, _ = (process := cli_env.spawn("start", "codex", "hello")).communicate()
+    assert (process.returncode, out) == (0, "\\U0001f4a1\n")

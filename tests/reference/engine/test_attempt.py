@@ -1,0 +1,67 @@
+"""One attempt at a turn: its traces on disk, how it ends, and whether it went well."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.cli_env import CliEnv, Play
+from turngate.process import execution
+from turngate_reference.engine import attempt
+
+
+@pytest.mark.parametrize("more, code", [([], 0), ([["stdout", '{"type": "turn.failed"}\n']], 1)])
+def test_an_engine_that_stays_after_its_turn_is_ended(
+    cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, more: list[d.Step], code: int
+) -> None:
+    """It is told of, and as it has no exit code of its own the turn decides: 0 if it went well, else 1."""
+    monkeypatch.setattr(execution, "EXIT_LIMIT", 0.2)
+    cli_env.engine("codex", [*d.codex("hi"), *more, ["hang"]])
+    said = cli_env.type("start", "codex", "hello")
+    assert (said.code, said.out) == (code, "hi\n")
+    assert "codex was ended: it was still running" in said.err
+    assert cli_env.only_record()["session"]["value"] == d.SESSION
+
+
+@pytest.mark.parametrize(
+    "play,why",
+    [(d.codex("hi")[:-1], "nothing proves that its turn ended"), (d.codex(), "gave no answer")],
+)
+def test_a_turn_that_only_looks_well_is_told(cli_env: CliEnv, play: Play, why: str) -> None:
+    """Exit code 0 without the end of the turn, or without an answer, is said and recorded as failed."""
+    cli_env.engine("codex", play)
+    said = cli_env.type("start", "codex", "hello")
+    assert (said.code, cli_env.only_record()["state"]) == (0, "failed")
+    assert why in said.err
+
+
+def test_the_traces_of_each_attempt_are_kept(cli_env: CliEnv) -> None:
+    """Command, stdout and stderr of each attempt lie in the run directory."""
+    cli_env.engine("codex", [*d.codex("hi"), ["stderr", "a warning\n"]])
+    handle = cli_env.begin()
+    cli_env.type("resume", handle, "go on")
+    folder = Path(cli_env.only_record()["runDirectory"]) / ".turngate"
+    assert sorted(path.name for path in folder.iterdir()) == ["attempt-001", "attempt-002"]
+    first = folder / "attempt-001"
+    assert "thread.started" in (first / "stdout").read_text()
+    assert (first / "stderr").read_text() == "a warning\n"
+    assert json.loads((first / "command.json").read_text())["argv"][1:] == cli_env.calls()[0]["argv"]
+
+
+def test_traces_are_bounded(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each stream the beginning is kept; the turn is read to its end all the same."""
+    monkeypatch.setattr(attempt, "MAX_TRACE", 10)
+    cli_env.engine("codex", d.codex("hi"))
+    assert cli_env.type("start", "codex", "hello").out == "hi\n"
+    (stdout,) = cli_env.root.rglob("attempt-001/stdout")
+    assert stdout.read_text() == '{"type": "'
+
+
+def test_traces_that_can_not_be_written_are_told(cli_env: CliEnv) -> None:
+    """Without room for its traces no engine is run."""
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    (Path(cli_env.only_record()["runDirectory"]) / ".turngate" / "attempt-002").touch()
+    said = cli_env.type("resume", handle, "go on")
+    assert (said.code, "attempt-002 can't be written" in said.err, len(cli_env.calls())) == (2, True, 1)

@@ -1,0 +1,86 @@
+"""Run directories, new handles, their locks, and where the data directory is."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.cli_env import CliEnv
+from turngate.errors import EnvironmentFailed
+from turngate_reference.data_dir import ALPHABET, DataDir, data_dir, locked
+
+HANDLE = "[2-9a-hjkmnp-tv-z]{8}"
+
+
+def test_a_run_directory_is_named_by_time_engine_and_handle(cli_env: CliEnv) -> None:
+    """The run directory is `<UTC timestamp>-<engine>-<handle>` below the data directory, which is its user's alone."""
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    (run,) = (cli_env.data / "runs").iterdir()
+    assert re.fullmatch(rf"\d{{8}}T\d{{6}}Z-codex-{HANDLE}", run.name)
+    assert run.name.endswith(handle)
+    assert cli_env.data.stat().st_mode & 0o077 == 0
+
+
+def test_handles_are_of_characters_that_can_not_be_misread() -> None:
+    """No 0 and o, no 1, i and l, no u and v together; all in lower case."""
+    assert set(ALPHABET) == set("23456789abcdefghjkmnpqrstvwxyz")
+
+
+def test_a_new_handle_is_none_that_exists(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A handle that is taken, by a lock or by a record alone, is not given again."""
+    cli_env.engine("codex", d.codex("hi"))
+    first = cli_env.begin()
+    (cli_env.data / "handles" / f"{first}.lock").unlink()
+    drawn = iter(first + "22222222")
+    monkeypatch.setattr("secrets.choice", lambda _: next(drawn))
+    assert cli_env.begin() == "22222222"
+    drawn = iter("22222222" + "33333333")
+    assert cli_env.begin() == "33333333"
+
+
+def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The option comes before TURNGATE_DATA_DIR, that before the platform's place; an empty variable is none."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("TURNGATE_DATA_DIR", "~/variable")
+    assert data_dir(Path("/option")).root == Path("/option")
+    (tmp_path / "link").symlink_to("variable")
+    assert data_dir(tmp_path / "link" / "x").root == tmp_path / "variable" / "x"
+    assert data_dir(None).root == tmp_path / "variable"
+    monkeypatch.setattr("platformdirs.user_data_path", lambda name, appauthor: Path(f"/platform/{name}"))
+    monkeypatch.setenv("TURNGATE_DATA_DIR", "")
+    assert data_dir(None).root == Path("/platform/turngate")
+    monkeypatch.delenv("TURNGATE_DATA_DIR")
+    assert data_dir(None).root == Path("/platform/turngate")
+
+
+def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> None:
+    """A run directory that can't be made is an error with what to do."""
+    (tmp_path / "file").touch()
+    with pytest.raises(EnvironmentFailed, match=r"file/data can't be written: Not a directory \(give another place"):
+        DataDir(tmp_path / "file" / "data").new_run("codex")
+
+
+@pytest.mark.parametrize("note,holder", [(None, "process {pid}, since 20"), ("torn", "another process")])
+def test_a_lock_names_its_holder(tmp_path: Path, note: str | None, holder: str) -> None:
+    """A second holder is refused and hears of the first, as far as the lock file tells; then the lock is free again."""
+    lock = tmp_path / "abc.lock"
+    with locked(lock, "abc"):
+        if note:
+            lock.write_text(note)
+        with (
+            pytest.raises(EnvironmentFailed, match=f"abc is in use by {holder.format(pid=os.getpid())}"),
+            locked(lock, "abc"),
+        ):
+            raise AssertionError
+    with locked(lock, "abc"):
+        assert str(os.getpid()) in lock.read_text()
+    assert lock.read_text() == ""
+
+
+def test_a_lock_that_can_not_be_had_is_named(tmp_path: Path) -> None:
+    """A lock file below a folder that is not there is an error with what to do."""
+    with pytest.raises(EnvironmentFailed, match="can't be locked: No such file"), locked(tmp_path / "x" / "y", "abc"):
+        raise AssertionError
