@@ -40,7 +40,7 @@ from turngate_probes.journal.journal import Journal
 from turngate_probes.journal.seen import seen_event
 from turngate_probes.record import replay
 from turngate_probes.releases.source import Release, ReleaseSource, Target
-from turngate_probes.server_level.sticky_cases import SERVED
+from turngate_probes.server_level.cases import SERVER_CASES
 
 KEPT_JOURNALS = 20
 
@@ -68,7 +68,7 @@ class ProbeSettings:
         """List the cases to run."""
         if self.level == "live":
             return list(self.more)  # judged as in a hermetic probe, but with a real model
-        cases = [case for case in (*CASES, *SERVED, *self.more) if case.level in LEVELS[self.level]]
+        cases = [case for case in (*CASES, *SERVER_CASES, *self.more) if case.level in LEVELS[self.level]]
         asked = self.asked()
         if asked is None:
             return cases
@@ -183,7 +183,7 @@ class ReleaseProbe:
             self.seen.hosts = set()
             self.probe.runner.play(self.release.contract, executable, cases, self)
             self.seen.changed = difference(before, executable)
-        self._judge({case.name for case in (*CASES, *SERVED, *self.probe.settings.more)} | {EVERYTHING})
+        self._judge({case.name for case in (*CASES, *SERVER_CASES, *self.probe.settings.more)} | {EVERYTHING})
         finished = self._finished(time.monotonic() - started)
         if self._is_whole():
             self._save(finished, known)

@@ -21,7 +21,7 @@ from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import Observations
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.server_level.sticky_cases import STICKY_CASES
+from turngate_probes.server_level.cases import STICKY_CASES
 from turngate_probes.simulate import process
 
 PLAYED_AT_ONCE = 3

@@ -19,7 +19,7 @@ from turngate.turn.read import TurnReader, read_turn
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.mid_turn import Deadline, MidTurnSignal
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
-from turngate_probes.harness.sandbox import Sandbox, inherited
+from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.stub_model import Exchange, Reply, Rule, Text, ToolCall
 
 TURN_TIMEOUT = 120.0
@@ -47,6 +47,11 @@ class Ask:
     check_shape: bool = True
     tool_call: ToolCall | None = None
     signal: Signals | None = None
+
+    @property
+    def scripted(self) -> str:
+        """The text that the model is to reply, if it is one."""
+        return self.reply.text if isinstance(self.reply, Text) else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +129,12 @@ class EngineDriver:
         requests = None if self.sandbox.account is not None else backend.exchanges()[before:]
         turn = Turn(
             name=f"{self.case}/{step}", argv=command, own_arguments=built.own_arguments, cwd=str(cwd),
-            mode=ask.mode, prompt=ask.prompt, nonce=ask.nonce, resumed=resumed,
-            scripted=ask.reply.text if isinstance(ask.reply, Text) else "",
+            mode=ask.mode, prompt=ask.prompt, nonce=ask.nonce, resumed=resumed, scripted=ask.scripted,
             exit_code=done.exit_code, ended=done.ended, finished_at=time.time(), seconds=done.seconds,
             cpu_seconds=done.cpu_seconds, stdout=done.stdout, stderr=done.stderr, leftovers=done.leftovers,
             requests=requests, reading=reading, turn_index=ask.turn_index,
             stdin="prompt" if isinstance(stdin, bytes) else "open" if stdin is Stdin.OPEN else "closed",
-            env=tuple(sorted(set(self.sandbox.env(self.contract.hermetic, cwd)) - inherited())),
+            env=self.sandbox.variables(self.contract.hermetic, cwd),
             signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
             exit_seconds=done.exit_seconds or 0.0,
         )  # fmt: skip

@@ -81,6 +81,10 @@ class Sandbox:
         env["TURNGATE_SIMULATE_URL"] = self.model_url
         return env | {name: self.fill(value) for name, value in hermetic.env.items()}
 
+    def variables(self, hermetic: Hermetic, cwd: Path) -> tuple[str, ...]:
+        """Name the variables of a turn that are not taken over from us."""
+        return tuple(sorted(set(self.env(hermetic, cwd)) - {name for name in _INHERITED if name in os.environ}))
+
     def places(self) -> Mapping[str, str]:
         """Map this sandbox's paths and ports to placeholders, for evidence that others read."""
         known = {str(self.root): "<sandbox>", self.backend.url: "<backend>", self.model_url: "<backend>"}
@@ -98,11 +102,6 @@ class Sandbox:
 def secrets_of(environ: Mapping[str, str]) -> list[str]:
     """Return the values of variables that may hold a secret, by their names."""
     return [value for name, value in environ.items() if _SECRET.search(name) and len(value) >= _SHORTEST_SECRET]
-
-
-def inherited() -> frozenset[str]:
-    """Name the variables that a sandbox takes over from us, as far as they are set."""
-    return frozenset(name for name in _INHERITED if name in os.environ)
 
 
 @contextmanager

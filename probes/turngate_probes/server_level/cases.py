@@ -1,10 +1,17 @@
-"""Cases of an engine behind the reference server: the good way and the bad ones, with one run and server each."""
+"""Cases of an engine behind the reference server: resumed turns, a sticky process, and the ways in which they fail."""
 
-from turngate_probes.harness.cases import ASK, FINAL, Case
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+
+from turngate.contract.clauses import Reason
+from turngate_probes.harness.cases import ASK, FINAL, Case, ask
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.server_level.observed_turn import Prompt
-from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun, server_case
-from turngate_probes.stub_model import Hang, Refuse, Text, new_nonce
+from turngate_probes.server_level.server_run import TURN_LIMIT, ServerRun
+from turngate_probes.server_level.shim import install
+from turngate_probes.stub_model import Hang, Refuse, Reply, Text, new_nonce
 
 SCHEMA = {
     "type": "object",
@@ -19,16 +26,18 @@ HANGS = "hang-401"
 SHORT_LIMIT = 20  # seconds for an engine that never gives up, which a good one takes for a turn at the very most
 RACERS = 10
 REPEATS = 3
+NO_OPTION = "perhaps"
+SPARE, SPARE_TURNS = 8, 3  # seconds, and times what a turn took
 
 
 def _loop(run: ServerRun) -> None:
     run.create(ASK, output_schema=SCHEMA)
     run.settle("asked")
     question = run.question("question")
-    run.kill_and_open()
+    run.restart()
     run.show("restarted")
     run.question("question-again")
-    run.reply("reply", question, Prompt.of("blue", FINAL))
+    run.reply("reply", question, ask(FINAL, turn_index=2))
     run.settle("ended")
 
 
@@ -37,23 +46,21 @@ def _dead_handle(run: ServerRun) -> None:
     run.settle("asked")
     question = run.question("question")
     run.forget_sessions()
-    run.reply("reply", question, Prompt.of("blue", FINAL))
+    run.reply("reply", question, ask(FINAL, turn_index=2))
     run.settle("ended")
 
 
-def _missing_handle(run: ServerRun) -> None:
-    run.create(ASK)
-    run.settle("ended")
+def _one_turn(reply: Reply) -> Callable[[ServerRun], None]:
+    def play(run: ServerRun) -> None:
+        run.create(reply)
+        run.settle("ended")
+
+    return play
 
 
 def _engine_failure(run: ServerRun) -> None:
     declared = {d.symptom for d in run.driver.contract.deviations if d.clause == "backend.failure-told"}
     run.create(Refuse(REFUSED), timeout=SHORT_LIMIT if HANGS in declared else TURN_LIMIT)
-    run.settle("ended")
-
-
-def _bad_envelope(run: ServerRun) -> None:
-    run.create(Text(MALFORMED))
     run.settle("ended")
 
 
@@ -67,23 +74,93 @@ def _cancel(run: ServerRun) -> None:
 def _one_reply(run: ServerRun) -> None:
     run.create(ASK)
     run.settle("asked")
-    run.race("reply", run.question("question"), [Prompt.of("blue", ASK) for _ in range(RACERS)])
-    if run.settle("asked-again").get("state") != "waiting_user":
+    run.race("reply", run.question("question"), [ask(ASK, turn_index=2) for _ in range(RACERS)])
+    run.settle("asked-again")
+    if run.run.get("state") != "waiting_user":
         raise CaseStoppedError("after the first reply the run does not ask again", by_engine=True)
-    again = Prompt.of("red", FINAL)
+    again = ask(FINAL, turn_index=3)
     run.race("repeated", run.question("question-again"), [again] * REPEATS, key=new_nonce())
     run.settle("ended")
 
 
-SERVER_CASES = tuple(
-    Case(name, server_case(play, hide=name == "missing-handle"), steps, level="server")
-    for name, play, steps in (
-        ("loop", _loop, 2),
-        ("one-reply", _one_reply, 3),
-        ("dead-handle", _dead_handle, 1),
-        ("missing-handle", _missing_handle, 1),
-        ("engine-failure", _engine_failure, 1),
-        ("bad-envelope", _bad_envelope, 1),
-        ("cancel", _cancel, 1),
-    )
+def _sticky(run: ServerRun) -> None:
+    run.create(ASK)
+    run.waits("asked")
+    question = run.question("question")
+    run.note_turn("turn-1")
+    call = run.driver.tool_call()
+    run.reply("reply", question, replace(ask(ASK, turn_index=2), tool_call=call))
+    if call is not None:
+        _decline(run)
+    run.waits("asked-again")
+    question = run.question("question-again")
+    run.note_turn("turn-2")
+    run.reply("reply-again", question, ask(FINAL, turn_index=3))
+    run.ends("ended")
+    run.note_turn("turn-3")
+    run.note_further_starts()
+
+
+def _decline(run: ServerRun) -> None:
+    """Answer what the engine asks before it acts, first by no option, then by the one that declines."""
+    run.waits("acting")
+    asked = run.question("permission")
+    if asked["kind"] != "risk_ack":
+        return
+    run.answer("no-option", asked, NO_OPTION)
+    run.show("unmoved")
+    run.answer("declined", asked, asked["options"][-1])
+
+
+def _sticky_ends(run: ServerRun) -> None:
+    """End three waits: by the death of the process, by their time, by the death of the server."""
+    run.create(ASK)
+    began = time.monotonic()
+    run.waits("killed-asked")
+    turn_took = time.monotonic() - began
+    run.kill_process()
+    run.note_turn("killed", run.ends("killed-ended"))
+    # the limit is that of the turn too, which must be over before it, on a busy machine as well
+    run.create(ASK, timeout=min(int(SPARE + SPARE_TURNS * turn_took), TURN_LIMIT))
+    run.waits("late-asked")
+    run.ends("late-ended")
+    run.note_turn("late")
+    run.create(ASK)
+    run.waits("orphan-asked")
+    run.restart()
+    run.ends("orphan-ended")
+    run.note_turn("orphan")
+
+
+def _case(
+    name: str, play: Callable[[ServerRun], None], steps: int, *, sticky: bool = False, hide: bool = False,
+    waits: bool = False,
+) -> Case:  # fmt: skip
+    """Wrap steps on a server as a case; `hide`: the engine's output lacks session ids."""
+
+    def run_case(driver: EngineDriver) -> None:
+        if sticky and driver.contract.sticky.transport == "none":
+            raise CaseStoppedError("its contract has no sticky transport", Reason.CONTRACT)
+        with driver.slot():
+            shim = install(driver.contract, driver.executable, driver.sandbox.root, hide=hide)
+            with closing(ServerRun(driver, shim, sticky)) as run:
+                run.open()
+                play(run)
+
+    return Case(name, run_case, steps, waits, level="server")
+
+
+RESUMED_CASES = (
+    _case("loop", _loop, 2),
+    _case("one-reply", _one_reply, 3),
+    _case("dead-handle", _dead_handle, 1),
+    _case("missing-handle", _one_turn(ASK), 1, hide=True),
+    _case("engine-failure", _engine_failure, 1),
+    _case("bad-envelope", _one_turn(Text(MALFORMED)), 1),
+    _case("cancel", _cancel, 1),
 )
+STICKY_CASES = (
+    _case("sticky", _sticky, 3, sticky=True),
+    _case("sticky-ends", _sticky_ends, 3, sticky=True, waits=True),
+)
+SERVER_CASES = (*RESUMED_CASES, *STICKY_CASES)

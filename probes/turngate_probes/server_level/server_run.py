@@ -1,45 +1,58 @@
-"""A run on a private server, in the sandbox of a case: what a caller does with it, and what is observed."""
+"""Runs on a private server, in the sandbox of a case: what a caller does with them, and what is observed."""
 
+import os
+import signal
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from turngate.model import Mode
-from turngate_probes.harness.driver import EngineDriver
+from msgspec import structs
+
+from turngate.argv.build import read_options
+from turngate.model import AdapterTurnResult, Mode, Outcome
+from turngate.turn.read import read_turn
+from turngate_probes.harness.cases import ask
+from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
-from turngate_probes.harness.observations import Call
+from turngate_probes.harness.observations import Call, Turn
 from turngate_probes.server_level.client import ServerClient
-from turngate_probes.server_level.observed_turn import DATA, Prompt, turn_of
 from turngate_probes.server_level.server import ServerProcess, request
-from turngate_probes.server_level.shim import Shim, install
-from turngate_probes.stub_model import Reply, Rule
+from turngate_probes.server_level.shim import Shim, Start
+from turngate_probes.server_level.traces import alive, how_ended, printed, saved
+from turngate_probes.stub_model import Exchange, Reply, Rule
 
 TURN_LIMIT = 120
 SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must say what became of it
+GONE_WITHIN = 10.0
 _FIRST_LOOK, _LATEST_LOOK = 0.02, 0.5
 _UNSETTLED = ("queued", "running")
+_UNENDED = (*_UNSETTLED, "waiting_user")
 
 
 @dataclass(slots=True)
 class ServerRun:
-    """One run: created, asked about, answered. Each request is noted under the name of its step."""
+    """Runs on one server, one after the other: each is created, asked about, answered.
+
+    Each request is noted under the name of its step. With `sticky` a run keeps its engine process between turns.
+    """
 
     driver: EngineDriver
     shim: Shim
+    sticky: bool = False
     run: dict[str, Any] = field(default_factory=dict)
-    _lives: int = 0
-    _prompts: list[Prompt] = field(default_factory=list)
-    _turns_seen: int = 0
+    _servers: int = 0
+    _asked: list[Ask] = field(default_factory=list)
+    _earlier_starts: int = 0  # those of the runs before
+    _turns_noted: int = 0
     _requests_seen: int = 0
-    _life: ServerProcess = field(init=False)
+    _server: ServerProcess = field(init=False)
     _client: ServerClient = field(init=False)
 
-    def open(self, *, behind: bool = False) -> None:
-        """Start the server, `behind` a launcher that outlives it; CaseStoppedError if it does not serve."""
+    def open(self) -> None:
+        """Start the server, with `sticky` behind a launcher that outlives it; CaseStoppedError if it does not serve."""
         driver, hermetic, root = self.driver, self.driver.contract.hermetic, self.driver.sandbox.root
         env = driver.sandbox.env(hermetic, root)
         env["PATH"] = f"{self.shim.folder}:{env.get('PATH', '')}"
@@ -47,99 +60,130 @@ class ServerRun:
         unlisted = {"TURNGATE_SIMULATE_URL", *hermetic.env} - {
             *driver.contract.environment.passed, *driver.contract.environment.locations
         }  # fmt: skip
-        self._lives += 1
-        name = self._name(f"serve-{self._lives}")
-        self._life = ServerProcess(request(root / DATA, root, env, unlisted, behind=behind), driver.interrupt, name)
-        self._life.__enter__()
-        self._client = ServerClient(self._life.url, driver.note)
+        self._servers += 1
+        asked = request(self._data, root, env, unlisted, behind=self.sticky)
+        self._server = ServerProcess(asked, driver.interrupt, f"{driver.case}/serve-{self._servers}")
+        self._server.__enter__()
+        self._client = ServerClient(self._server.url, driver.note)
 
     def close(self) -> None:
         """End the server."""
-        self._life.__exit__(None, None, None)
-        self.driver.note(self._life.page())
+        self._end(self._server)
 
-    def kill_and_open(self) -> None:
-        """Kill the server without warning, and start it again on the same data."""
-        self._life.kill()
-        self.close()
-        self.open()
+    def restart(self) -> None:
+        """Kill the server without warning, and start it again before anybody else ends what it has left."""
+        killed = self._server
+        killed.kill()
+        try:
+            self.open()
+        finally:
+            self._end(killed)
 
     def create(self, reply: Reply, *, timeout: int = TURN_LIMIT, **more: Any) -> None:
         """Create an interactive run; CaseStoppedError if it is refused."""
-        driver = self.driver
-        prompt = self._says(Prompt.of("Ask me which colour I like.", reply))
+        driver, contract = self.driver, self.driver.contract
+        self._earlier_starts += len(self._starts())
+        self._asked, self._turns_noted = [], 0
+        options = [driver.sandbox.fill(token) for token in contract.hermetic.options]
+        if self.sticky:
+            placed = read_options(contract, options)
+            options = [token for p in placed if p.option.flag in contract.sticky.options for token in p.tokens]
+            more["interactive_profile"] = "sticky_process"
+        asked = ask(reply)
+        self._script(asked)
         body = {
-            "engine": driver.contract.engine, "prompt": prompt.text, "execution_mode": Mode.INTERACTIVE.value,
-            "model": driver.contract.hermetic.model, "session_timeout_sec": timeout, "workspace": str(self._workspace),
-            "engine_options": [driver.sandbox.fill(token) for token in driver.contract.hermetic.options], **more,
+            "engine": contract.engine, "prompt": asked.prompt, "execution_mode": Mode.INTERACTIVE.value,
+            "model": contract.hermetic.model, "session_timeout_sec": timeout, "workspace": str(self._workspace),
+            "engine_options": options, **more,
         }  # fmt: skip
-        call = self._client.post("/v1/runs", body, self._name("create"))
+        call = self._client.post("/v1/runs", body, f"{driver.case}/create")
         if "links" not in call.document:
             raise CaseStoppedError(f"no run was created: {call.said()}", by_engine=True)
         self.run = call.document
 
-    def settle(self, step: str) -> dict[str, Any]:
-        """Wait until the run is neither queued nor running, or for too long; notes it and its new turns."""
-        self._note_turns(self.follow(step))
-        return self.run
+    def settle(self, step: str) -> None:
+        """Wait until the run is neither queued nor running, or for too long; note it and each new turn."""
+        turns = self.follow(step)
+        requests = self._new_requests()
+        for i, start in list(enumerate(self._starts()))[self._turns_noted :]:
+            asked = self._asked[min(i, len(self._asked) - 1)]
+            self._note(f"turn-{i + 1}", i + 1, start, asked, turns[i] if i < len(turns) else {}, requests)
+            self._turns_noted = i + 1
+
+    def waits(self, step: str) -> None:
+        """Wait until the run waits for its user; CaseStoppedError if it does not."""
+        self.follow(step)
+        if self.run.get("state") != "waiting_user":
+            raise CaseStoppedError(f"the run does not wait with its process: {self._standing()}", by_engine=True)
+
+    def ends(self, step: str) -> float:
+        """Wait until the run has ended and nothing of its process is left, or for too long; return the seconds.
+
+        The server knows a little later than the system that a process is gone, and how it ended.
+        """
+        began = time.monotonic()
+        self.follow(step, _UNENDED)
+        seconds = time.monotonic() - began
+        tag, deadline = self.process.tag, time.monotonic() + GONE_WITHIN
+        while alive(tag) or any(turn["exit_code"] is None for turn in self._turns()[-1:]):
+            self.driver.interrupt.wait(_FIRST_LOOK)
+            if time.monotonic() > deadline:
+                break
+        return seconds
 
     def follow(self, step: str, states: tuple[str, ...] = _UNSETTLED) -> list[dict[str, Any]]:
         """Wait while the run is in these states, or for too long; note it, return what the server says of its turns."""
         deadline, pause = time.monotonic() + TURN_LIMIT + SPARE, _FIRST_LOOK
-        path = self.run["links"]["self"]
-        while self._client.get(path).document.get("state") in states and time.monotonic() < deadline:
+        while self._get("self").state in states and time.monotonic() < deadline:
             self.driver.interrupt.wait(pause)
             pause = min(pause * 1.5, _LATEST_LOOK)
         self.run |= self.show(step).document
-        return self._turns(self._name(f"{step}-turns"))
+        return self._turns(f"{step}-turns")
 
     def show(self, step: str) -> Call:
         """Read the run."""
-        return self._client.get(self.run["links"]["self"], self._name(step))
+        return self._get("self", step)
 
-    def question(self, step: str) -> str:
-        """Read the question and return its id; CaseStoppedError if there is none."""
-        call = self._client.get(self.run["links"]["interaction"], self._name(step))
-        pending = call.document.get("pending")
+    def question(self, step: str) -> dict[str, Any]:
+        """Read the question; CaseStoppedError if there is none."""
+        pending = self._get("interaction", step).document.get("pending")
         if not pending:
             raise CaseStoppedError(f"the run asks nothing: {self._standing()}", by_engine=True)
-        return str(pending["interaction_id"])
+        return dict(pending)
 
-    def reply(self, step: str, question: str, prompt: Prompt, key: str | None = None) -> Call:
-        """Answer a question."""
-        self._says(prompt)
-        return self.answer(step, question, prompt.text, key)
+    def reply(self, step: str, question: dict[str, Any], asked: Ask) -> None:
+        """Answer a question; a tool that the model asks for then must be refused before it replies."""
+        self._script(asked)
+        self.answer(step, question, asked.prompt)
 
-    def answer(self, step: str, question: str, text: str, key: str | None = None) -> Call:
-        """Answer by these very words."""
-        body = {"interaction_id": question, "response": text}
-        return self._client.post(self.run["links"]["reply"], body, self._name(step), key=key)
+    def answer(self, step: str, question: dict[str, Any], text: str, key: str | None = None) -> Call:
+        """Answer a question by these very words."""
+        body = {"interaction_id": question["interaction_id"], "response": text}
+        return self._client.post(self.run["links"]["reply"], body, f"{self.driver.case}/{step}", key=key)
 
-    def race(self, step: str, question: str, prompts: list[Prompt], key: str | None = None) -> list[Call]:
-        """Answer a question many times at once, by as many prompts; the one that was taken is the next turn's."""
-        self.driver.sandbox.backend.script(Rule(prompts[0].reply))
-        with ThreadPoolExecutor(len(prompts)) as pool:
-            asked = [
-                pool.submit(self.answer, f"{step}-{i}", question, prompt.text, key)
-                for i, prompt in enumerate(prompts, 1)
+    def race(self, step: str, question: dict[str, Any], replies: list[Ask], key: str | None = None) -> None:
+        """Answer a question many times at once, by as many replies; the one that was taken is the next turn's."""
+        self.driver.sandbox.backend.script(Rule(replies[0].reply))
+        with ThreadPoolExecutor(len(replies)) as pool:
+            calls = [
+                pool.submit(self.answer, f"{step}-{i}", question, asked.prompt, key)
+                for i, asked in enumerate(replies, 1)
             ]
-        calls = [future.result() for future in asked]
-        taken = [prompt for prompt, call in zip(prompts, calls, strict=True) if "links" in call.document]
-        self._prompts += taken[:1] or prompts[:1]
-        return calls
+        taken = [asked for asked, call in zip(replies, calls, strict=True) if "links" in call.result().document]
+        self._asked += taken[:1] or replies[:1]
 
     def until_asked(self) -> None:
         """Wait until the model was sent the prompt; CaseStoppedError if it never is."""
-        deadline, nonce = time.monotonic() + TURN_LIMIT, self._prompts[-1].nonce
+        deadline, nonce = time.monotonic() + TURN_LIMIT, self._asked[-1].nonce
         while not any(nonce in request.nonces for request in self.driver.sandbox.backend.exchanges()):
             self.driver.interrupt.wait(_FIRST_LOOK)
             if time.monotonic() > deadline:
                 what = f"the model was asked nothing in {TURN_LIMIT} s: {self._standing()}"
                 raise CaseStoppedError(what, by_engine=True)
 
-    def cancel(self, step: str) -> Call:
+    def cancel(self, step: str) -> None:
         """Cancel the run."""
-        return self._client.post(self.run["links"]["cancel"], {}, self._name(step))
+        self._client.post(self.run["links"]["cancel"], {}, f"{self.driver.case}/{step}")
 
     def forget_sessions(self) -> None:
         """Make the home directory as it was before the first turn, so that no session is left in it."""
@@ -148,46 +192,95 @@ class ServerRun:
         self.driver.sandbox.furnish(self.driver.contract.hermetic)
 
     @property
+    def process(self) -> Start:
+        """The first start of the engine for this run; CaseStoppedError if there is none."""
+        starts = self._starts()
+        if not starts:
+            raise CaseStoppedError(f"the engine was not started: {self._standing()}", by_engine=True)
+        return starts[0]
+
+    def kill_process(self) -> None:
+        """Kill the started process alone, as the system does that is out of memory."""
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, signal.SIGKILL)
+
+    def note_turn(self, step: str, seconds: float | None = None) -> None:
+        """Note the next turn of a sticky process, with what now runs of it."""
+        turns, number = self._turns(), self._turns_noted + 1
+        said = turns[number - 1] if number <= len(turns) else {}
+        if seconds is not None:
+            said["seconds"] = seconds
+        self._note(step, number, self.process, self._asked[-1], said, self._new_requests())
+        self._turns_noted = number
+
+    def note_further_starts(self) -> None:
+        """Note each start of the engine for this run beyond the first one, as a turn of its own."""
+        for i, start in enumerate(self._starts()[1:], 2):
+            self._note(f"start-{i}", 1, start, self._asked[-1], {}, ())
+
+    @property
     def _workspace(self) -> Path:
         return self.driver.sandbox.work.resolve()
 
-    def _name(self, step: str) -> str:
-        return f"{self.driver.case}/{step}"
+    @property
+    def _data(self) -> Path:
+        return self.driver.sandbox.root / "data"
 
-    def _says(self, prompt: Prompt) -> Prompt:
-        self._prompts.append(prompt)
-        self.driver.sandbox.backend.script(Rule(prompt.reply))
-        return prompt
+    def _end(self, server: ServerProcess) -> None:
+        server.__exit__(None, None, None)
+        self.driver.note(server.page())
 
-    def _turns(self, name: str = "") -> list[dict[str, Any]]:
+    def _get(self, link: str, step: str = "") -> Call:
+        return self._client.get(self.run["links"][link], step and f"{self.driver.case}/{step}")
+
+    def _script(self, asked: Ask) -> None:
+        self._asked.append(asked)
+        called = (Rule(asked.tool_call, contains=asked.nonce, times=1),) if asked.tool_call else ()
+        self.driver.sandbox.backend.script(*called, Rule(asked.reply))
+
+    def _turns(self, step: str = "") -> list[dict[str, Any]]:
         """Read what the server says of the run's turns."""
-        return list(self._client.get(self.run["links"]["turns"], name).document.get("turns", ()))
+        return list(self._get("turns", step).document.get("turns", ()))
 
     def _standing(self) -> str:
         error = self.run.get("error") or {}
         return ": ".join(str(word) for word in (self.run.get("state"), *error.values()) if word)
 
-    def _note_turns(self, told: list[dict[str, Any]]) -> None:
-        """Note the engine's starts since the last time, each with what the server says of that turn."""
+    def _starts(self) -> list[Start]:
+        """List the starts of the engine for this run that are not there to look at its configuration."""
+        stance = self.driver.contract.sticky.interactive
+        query = stance.query.argv if stance and stance.query else None
+        starts = [start for start in self.shim.starts(self._workspace) if start.arguments != query]
+        return starts[self._earlier_starts :]
+
+    def _new_requests(self) -> tuple[Exchange, ...]:
+        """Return what the model was asked since the last time."""
         exchanges = self.driver.sandbox.backend.exchanges()
-        for i, start in list(enumerate(self.shim.starts(self._workspace)))[self._turns_seen :]:
-            prompt = self._prompts[min(i, len(self._prompts) - 1)]
-            said = told[i] if i < len(told) else {}
-            self.driver.note(
-                turn_of(self.driver, i + 1, start, prompt, self.run, said, exchanges[self._requests_seen :])
-            )
-            self._turns_seen = i + 1
-        self._requests_seen = len(exchanges)
+        new, self._requests_seen = exchanges[self._requests_seen :], len(exchanges)
+        return new
 
-
-def server_case(play: Callable[[ServerRun], None], *, hide: bool = False) -> Callable[[EngineDriver], None]:
-    """Wrap server steps as a case; `hide`: the engine's output lacks session ids."""
-
-    def run_case(driver: EngineDriver) -> None:
-        with driver.slot():
-            shim = install(driver.contract, driver.executable, driver.sandbox.root, hide=hide)
-            with closing(ServerRun(driver, shim)) as run:
-                run.open()
-                play(run)
-
-    return run_case
+    def _note(
+        self, step: str, number: int, start: Start, asked: Ask, said: dict[str, Any], requests: tuple[Exchange, ...]
+    ) -> None:
+        """Note a turn of the run, of which the API says `said`."""
+        contract, sandbox, run_id = self.driver.contract, self.driver.sandbox, str(self.run["run_id"])
+        session = (self.run.get("engine_session_handle") or {}).get("handle_value") if number > 1 else None
+        stdout, stderr = (saved(self._data, run_id, number, name) for name in ("stdout", "stderr"))
+        ended, code = how_ended(self.run, said, sticky=self.sticky), said.get("exit_code")
+        reading = read_turn(
+            contract, Mode.INTERACTIVE, stdout, stderr, code, turn_index=number, resumed=session, ended=ended
+        )
+        if self.sticky:  # its streams are those of a protocol, of which only the server can say what it came to
+            result = AdapterTurnResult(Outcome(said.get("outcome") or Outcome.ERROR))
+            reading = structs.replace(reading, result=result, session=None)
+            stdout = printed(saved(self._data, run_id, 1, "protocol"))
+        turn = Turn(
+            name=f"{self.driver.case}/{step}", argv=(contract.executable, *start.arguments),
+            own_arguments=start.arguments if self.sticky else tuple(said.get("argv") or ()), cwd=start.cwd,
+            mode=Mode.INTERACTIVE, prompt=asked.prompt, nonce=asked.nonce, resumed=None if self.sticky else session,
+            scripted=asked.scripted, exit_code=code, ended=ended,
+            finished_at=time.time(), seconds=said.get("seconds") or 0.0, cpu_seconds=0.0, stdout=stdout, stderr=stderr,
+            leftovers=alive(start.tag), requests=requests, reading=reading, turn_index=number,
+            env=sandbox.variables(contract.hermetic, sandbox.work),
+        )  # fmt: skip
+        self.driver.note(turn)

@@ -14,7 +14,7 @@ from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import Observations, Turn
-from turngate_probes.server_level.sticky_cases import SERVED
+from turngate_probes.server_level.cases import SERVER_CASES
 
 LEVELS = ("static", "hermetic")
 RENAMED = t.printed().replace(b"thread_id", b"session_id")
@@ -31,7 +31,7 @@ def judged(seen: Observations, *done: str) -> dict[str, ClauseResult]:
 def test_every_clause_of_a_probe_has_a_check_and_every_check_a_clause() -> None:
     """Catalogue and checks name the same clauses, and checks wait for cases that exist."""
     assert set(CHECKS) == {clause.id for clause in catalogue().clauses}
-    known = {case.name for case in (*CASES, *SERVED)} | {EVERYTHING, CASE}
+    known = {case.name for case in (*CASES, *SERVER_CASES)} | {EVERYTHING, CASE}
     assert {case for check in CHECKS.values() for case in check.cases} <= known
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.drift.judging import recorded
 from tests.probes import turns as t
+from tests.probes.clauses import test_sticky as sticky
 from tests.probes.server_level import server_runs as v
-from tests.probes.server_level import test_sticky_cases as kept
 from turngate.contract import load
 from turngate.contract.clauses import Reason, Result, Severity
 from turngate.contract.verdict import ClauseResult, Verdict, unexplained, verdict
@@ -20,12 +20,12 @@ from turngate_probes.harness.cases import CASES, FAILING
 from turngate_probes.harness.interrupt import Interrupt, Obstacle, ObstacleError, obstacle_of
 from turngate_probes.harness.observations import Observation, Observations
 from turngate_probes.record import replay
-from turngate_probes.server_level.sticky_cases import SERVED
+from turngate_probes.server_level.cases import SERVER_CASES
 
 NO_ID = Obstacle("the turn before reported no session id", by_engine=True)
 LOST = Obstacle("the run does not wait with its process: failed: INTERACTION_PROCESS_LOST", by_engine=True)
 ABSENT = Obstacle("there is no recording of it", Reason.NO_RECORDING)
-FINISHED = {case.name for case in (*CASES, *SERVED)}
+FINISHED = {case.name for case in (*CASES, *SERVER_CASES)}
 BY_ENGINE = st.builds(Obstacle, st.just("the engine did something"), st.none(), st.just(value=True))
 BY_ENVIRONMENT = st.builds(Obstacle, st.just("the machine did something"), st.sampled_from(Reason))
 
@@ -54,7 +54,7 @@ def headless() -> list[Observation]:
 
 SEEN: dict[tuple[str, ...], list[Observation]] = {
     ("static", "hermetic"): headless(),
-    ("server",): [*v.good(), *kept.good()],
+    ("server",): [*v.good(), *sticky.good()],
 }
 
 
@@ -103,7 +103,7 @@ def test_a_kept_process_that_is_lost_fails_the_clause_that_names_it() -> None:
 def test_what_turngate_did_itself_is_a_bug() -> None:
     """A case that our own server stopped, and one that nobody played, leave clauses without a reason."""
     server = Obstacle("the server itself failed")
-    results = judged(t.seen(*kept.good(), stopped={"loop": server}), "server")
+    results = judged(t.seen(*sticky.good(), stopped={"loop": server}), "server")
     assert "server.waits" in told(results.values())
     assert "handle.present" in told(judged(t.seen(), "hermetic").values())
 

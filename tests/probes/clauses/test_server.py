@@ -10,7 +10,7 @@ from turngate_probes.clauses import CHECKS
 from turngate_probes.harness.cases import ANSWER
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotSeenError, Observation
-from turngate_probes.server_level.cases import RACERS, SERVER_CASES
+from turngate_probes.server_level.cases import RACERS, RESUMED_CASES
 
 CLAUSES = [clause.id for clause in catalogue().at_level("server") if clause.id.startswith("server.")]
 CLAUDE = load.contract("claude").at()
@@ -126,7 +126,7 @@ def test_an_engine_that_hangs_is_to_be_ended_by_the_limit() -> None:
 
 def test_no_step_of_a_case_is_missed_in_silence() -> None:
     """Without what a case was to show its clause is left open, with the reason."""
-    for case in SERVER_CASES:
+    for case in RESUMED_CASES:
         seen = [each for each in v.good() if not each.name.startswith(f"{case.name}/")]
         asking = [id_ for id_ in CLAUSES if case.name in CHECKS[id_].cases]
         assert asking

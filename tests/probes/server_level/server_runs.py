@@ -1,4 +1,4 @@
-"""What is seen of good visits to the server, made by hand, to be spoilt by tests."""
+"""Observations of good runs on the server, made by hand, to be spoilt by tests."""
 
 import json
 from typing import Any
@@ -96,5 +96,5 @@ def bad_ways() -> list[Observation]:
 
 def good(*spoilt: Observation) -> list[Observation]:
     """All of it, with some replaced by others of their names."""
-    instead = {each.name: each for each in spoilt}
-    return [instead.get(each.name, each) for each in (*loop(), *one_reply(), *bad_ways())]
+    instead = {item.name: item for item in spoilt}
+    return [instead.get(item.name, item) for item in (*loop(), *one_reply(), *bad_ways())]

@@ -17,8 +17,7 @@ from turngate_probes.harness.interrupt import Interrupt, Obstacle
 from turngate_probes.harness.observations import Observation
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.server_level.cases import RACERS, REPEATS, SERVER_CASES
-from turngate_probes.server_level.sticky_cases import STICKY_CASES
+from turngate_probes.server_level.cases import RACERS, REPEATS, RESUMED_CASES, STICKY_CASES
 from turngate_probes.simulate.process import install
 from turngate_probes.stub_model import Exchange
 
@@ -48,14 +47,14 @@ def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(name="played", scope="module")
 def _played(folder: Path) -> engines.Spectator:
     """Play all cases on a simulated codex."""
-    return engines.play(install(t.CODEX, folder / "engine"), folder, *SERVER_CASES)
+    return engines.play(install(t.CODEX, folder / "engine"), folder, *RESUMED_CASES)
 
 
 def test_every_clause_passes(played: engines.Spectator) -> None:
     """The loop and all bad ways come out as they should, through the real server."""
     assert played.seen.stopped == {}
     results = played.judged()
-    told = {name: (found.result.value, found.detail) for name, found in results.items()}
+    told = {name: (result.result.value, result.detail) for name, result in results.items()}
     assert set(results) == {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("server.")}
     assert {result for result, _ in told.values()} == {Result.PASS.value}, told
 
@@ -63,22 +62,22 @@ def test_every_clause_passes(played: engines.Spectator) -> None:
 @pytest.mark.parametrize(
     "engine, cases", [("codex", STICKY_CASES), ("gemini", STICKY_CASES[:1]), ("claude", STICKY_CASES[:1])]
 )
-def test_every_clause_of_a_kept_process_passes(engine: str, cases: tuple[Case, ...], folder: Path) -> None:
+def test_every_clause_of_a_sticky_process_passes(engine: str, cases: tuple[Case, ...], folder: Path) -> None:
     """On each protocol asked, declined and carried on; on one also ended by time, by a kill and with the server."""
     contract = at_known_release(engine)
-    place = folder / f"kept-{engine}"
+    place = folder / f"sticky-{engine}"
     played = engines.play(install(contract, place / "engine"), place, *cases, contract=contract)
     assert played.seen.stopped == {}
-    told = {name: (found.result.value, found.detail) for name, found in played.judged().items()}
+    told = {name: (result.result.value, result.detail) for name, result in played.judged().items()}
     assert {name: said for name, said in told.items() if said[0] != Result.PASS.value} == {}
     about = {case.name for case in cases}
-    assert set(told) >= {name for name, each in CHECKS.items() if each.cases and about.issuperset(each.cases)}
+    assert set(told) >= {name for name, check in CHECKS.items() if check.cases and about.issuperset(check.cases)}
     assert "sticky.permission-asked" in told
 
 
 def test_as_many_turns_are_seen_as_were_planned(played: engines.Spectator) -> None:
     """Each start of the engine is a turn, with what it printed and what the model was sent."""
-    planned = {f"{case.name}/turn-{i}" for case in SERVER_CASES for i in range(1, case.steps + 1)}
+    planned = {f"{case.name}/turn-{i}" for case in RESUMED_CASES for i in range(1, case.steps + 1)}
     assert {name: turn.argv for name, turn in played.seen.turns.items() if name not in planned} == {}
     assert set(played.seen.turns) == planned
     first, again = played.seen.turn("loop/turn-1"), played.seen.turn("loop/turn-2")
@@ -111,7 +110,7 @@ def test_an_engine_that_forgets_is_caught(folder: Path) -> None:
     launcher = folder / "forgetful" / "codex"
     launcher.write_text(FORGETFUL.format(engine=engine))
     launcher.chmod(0o755)
-    loop = [case for case in SERVER_CASES if case.name == "loop"]
+    loop = [case for case in RESUMED_CASES if case.name == "loop"]
     results = engines.play(launcher, folder / "forgetful", *loop).judged()
     failing = engines.failing(results)
     assert failing == {"server.context-carried", "server.final-data"}
@@ -137,7 +136,7 @@ def test_an_interrupt_in_the_middle_leaves_nothing(folder: Path) -> None:
 
     before = set(psutil.Process(os.getpid()).children(recursive=True))
     spectator = Impatient(t.CODEX)
-    cancel = [case for case in SERVER_CASES if case.name == "cancel"]
+    cancel = [case for case in RESUMED_CASES if case.name == "cancel"]
     executable = install(t.CODEX, folder / "impatient" / "engine")
     CaseRunner.of(folder / "impatient" / "sandboxes", 1, interrupt).play(t.CODEX, executable, cancel, spectator)
     assert began[0]  # the server at least: a walk through a tree that changes may miss the engine below it

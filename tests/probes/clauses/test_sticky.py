@@ -1,4 +1,4 @@
-"""Kept processes: the checks on visits made by hand; the whole way is played by test_server_level and by the drifts."""
+"""Checks of a sticky process, on server runs made by hand."""
 
 import pytest
 from msgspec.structs import replace
@@ -11,19 +11,17 @@ from turngate.process import Leftover
 from turngate_probes.clauses.registry import SkippedError
 from turngate_probes.harness.cases import ANSWER, QUESTION
 from turngate_probes.harness.observations import Observation, Turn
-from turngate_probes.server_level.sticky_cases import STICKY_CASES
 
 CLAUSES = {clause.id for clause in catalogue().at_level("server") if clause.id.startswith("sticky.")}
-KEPT, ENDS = STICKY_CASES
 PROCESS = Leftover(7, ("codex", "app-server"), survived=True)
 STICKY = {"kind": "sticky_process", "reason": "the run asked for it", "session_timeout_sec": 120}
 LOST, LATE = "INTERACTION_PROCESS_LOST", "INTERACTION_WAIT_TIMEOUT"
 
 
 def turn(name: str, *carries: str, runs: bool = True, text: str = QUESTION, **changes: object) -> Turn:
-    """Make a turn of a kept process, which runs then."""
+    """Make a turn of a sticky process, which still runs then."""
     return v.turn(
-        f"sticky/{name}", *(f"sticky/{each}" for each in carries), text=text,
+        f"sticky/{name}", *(f"sticky/{earlier}" for earlier in carries), text=text,
         **{"argv": ("codex", "app-server"), "leftovers": (PROCESS,) if runs else (), "resumed": None} | changes,
     )  # fmt: skip
 
@@ -34,9 +32,9 @@ def permission(**changes: object) -> Observation:
 
 
 def good(*spoilt: Observation) -> list[Observation]:
-    """Return all that is seen of good visits, with some replaced by others of their names."""
+    """Return the observations of good runs, with some replaced by others of their names."""
     ends = ("late", LATE), ("killed", LOST), ("orphan", LOST)
-    sights = [
+    observations = [
         v.asked("sticky/asked", interactive_profile=STICKY), turn("turn-1"),
         v.asked("sticky/acting", turn_index=2), permission(), v.call("sticky/no-option", {}, 422, {"a": 1}),
         v.asked("sticky/unmoved"), v.reply("sticky/declined"), v.asked("sticky/asked-again", turn_index=2),
@@ -46,8 +44,8 @@ def good(*spoilt: Observation) -> list[Observation]:
         *(v.ended(f"sticky-ends/{step}-ended", "failed", code) for step, code in ends),
         *(v.turn(f"sticky-ends/{step}") for step, _ in ends),
     ]  # fmt: skip
-    instead = {each.name: each for each in spoilt}
-    return [instead.pop(each.name, each) for each in sights] + list(instead.values())
+    instead = {item.name: item for item in spoilt}
+    return [instead.pop(item.name, item) for item in observations] + list(instead.values())
 
 
 SPOILT: dict[str, tuple[str, Observation]] = {
@@ -81,7 +79,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
 
 
 @pytest.mark.parametrize("clause", sorted(CLAUSES))
-def test_good_visits_pass(clause: str) -> None:
+def test_good_runs_pass(clause: str) -> None:
     """What went well satisfies every clause, which names what shows it."""
     finding = t.found(clause, *good())
     assert finding.ok, finding.detail
@@ -91,8 +89,8 @@ def test_good_visits_pass(clause: str) -> None:
 @pytest.mark.parametrize("spoilt", SPOILT)
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
     """One thing that is spoilt fails the clause that is there for it, with evidence."""
-    name, sight = SPOILT[spoilt]
-    finding = t.found(f"sticky.{name}", *good(sight))
+    name, observation = SPOILT[spoilt]
+    finding = t.found(f"sticky.{name}", *good(observation))
     assert not finding.ok
     assert finding.evidence
 

@@ -1,0 +1,59 @@
+"""What a turn on a server leaves behind."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from turngate.process import Ended, ProcessRequest, run
+from turngate_probes.server_level import traces
+
+ASKED = {"outcome": "ask_user"}
+
+
+def test_a_saved_stream_is_that_of_its_turn(tmp_path: Path) -> None:
+    """Output is read from the run's folder by the number of the turn; a missing one is empty."""
+    folder = tmp_path / "runs/r1/.turngate/attempt-002"
+    folder.mkdir(parents=True)
+    (folder / "stdout").write_bytes(b"hello")
+    assert traces.saved(tmp_path, "r1", 2, "stdout") == b"hello"
+    assert traces.saved(tmp_path, "r1", 1, "stdout") == b""
+
+
+def test_only_what_the_process_said_is_printed() -> None:
+    """Lines to the process, and lines cut off before their text, are left out."""
+    protocol = b'12.1 > {"ask": 1}\n12.2 < {"answer": 1}\n12.3 <'
+    assert traces.printed(protocol) == b'{"answer": 1}\n'
+
+
+@pytest.mark.parametrize(
+    "state, turn, sticky, ended",
+    [
+        ("failed", {"failure": {"code": "TURN_TIMEOUT"}}, False, Ended.TIMEOUT),
+        ("canceled", {"exit_code": -15}, False, Ended.STOPPED),
+        ("waiting_user", {**ASKED, "exit_code": 0}, False, Ended.EXIT),
+        ("waiting_user", ASKED, False, Ended.LINGERED),
+        ("waiting_user", ASKED, True, Ended.EXIT),
+        ("failed", {"outcome": "error"}, False, Ended.EXIT),
+    ],
+)
+def test_the_end_of_a_turn_is_read_from_the_api(
+    state: str, turn: dict[str, Any], ended: Ended, *, sticky: bool
+) -> None:
+    """A turn that went well without an exit lingered, unless its process is sticky."""
+    assert traces.how_ended({"state": state}, turn, sticky=sticky) is ended
+
+
+def test_what_runs_on_is_found_by_its_tag(tmp_path: Path) -> None:
+    """While the process runs its leftovers are listed, and nothing once it is gone."""
+    listed: list[bool] = []
+    command = ("/bin/sh", "-c", "echo started; sleep 600")
+
+    def heard(_stream: str, _chunk: bytes) -> bool:
+        listed.append(bool(traces.alive("outer/own")))
+        return True
+
+    run(ProcessRequest(command, tmp_path, dict(os.environ), exit_limit=0.1, tag="outer/own"), on_output=heard)
+    assert listed == [True]
+    assert traces.alive("outer/own") == ()
