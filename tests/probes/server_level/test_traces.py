@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from turngate.process import Ended, ProcessRequest, run
+from turngate.process import Ended, ProcessRequest, Stop, run
 from turngate_probes.server_level import traces
 
 ASKED = {"outcome": "ask_user"}
@@ -50,10 +50,13 @@ def test_what_runs_on_is_found_by_its_tag(tmp_path: Path) -> None:
     listed: list[bool] = []
     command = ("/bin/sh", "-c", "echo started; sleep 600")
 
+    stop = Stop()
+
     def heard(_stream: str, _chunk: bytes) -> bool:
         listed.append(bool(traces.alive("outer/own")))
-        return True
+        stop.set()
+        return False
 
-    run(ProcessRequest(command, tmp_path, dict(os.environ), exit_limit=0.1, tag="outer/own"), on_output=heard)
+    run(ProcessRequest(command, tmp_path, dict(os.environ), tag="outer/own"), stop=stop, on_output=heard)
     assert listed == [True]
     assert traces.alive("outer/own") == ()
