@@ -41,18 +41,16 @@ def gate(new: str, **asked: Any) -> int:
     from turngate_probes.gate import command  # noqa: PLC0415 - imported when asked for, so that --help is quick
     from turngate_probes.gate.accept import accept  # noqa: PLC0415
     from turngate_probes.gate.accept.targets import accept_target  # noqa: PLC0415
-    from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
-    from turngate_probes.report.build import INTERRUPTED_CODE  # noqa: PLC0415
+    from turngate_probes.harness.interrupt import interruptible, interrupting  # noqa: PLC0415
     from turngate_probes.report.publish import console_for, publish  # noqa: PLC0415
 
     into = accept_target(asked.pop("contracts"), accept=asked.pop("accept"))
     json_to, reports = asked.pop("json_to"), asked.pop("reports")
     question = command.question(new, asked.pop("old"), **asked)
-    console, interrupt = console_for(json_to), Interrupt()
-    with interrupting(interrupt.set):
+    console = console_for(json_to)
+    with interruptible() as interrupt:
         report = command.answer(question, console, interrupt)
-        if report is None:
-            return INTERRUPTED_CODE
+    with interrupting(interrupt.set):
         code = publish(report, console, json_to, reports)
         if into is not None:
             accept(report, into, question.new, question.settings.probe, interrupt, console)

@@ -10,11 +10,15 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from turngate_probes.gate.cross_resume import cross_resume
+from turngate_probes.clauses.gate import CASE
+from turngate_probes.harness.cases import ASK, FINAL, Case, ask
+from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.harness.observations import Turn
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ProbeFinished, ProbeStarted
 from turngate_probes.journal.journal import Journal, read
+from turngate_probes.matrix.results import ANSWERED
 from turngate_probes.matrix.run import Matrix, MatrixSettings
 from turngate_probes.probe import Probe, ProbeSettings
 from turngate_probes.releases.npm import LATEST, pinned_version
@@ -24,6 +28,8 @@ from turngate_probes.releases.source import Release, ReleaseSource, Target, publ
 from turngate_probes.report.build import build
 from turngate_probes.report.gate_structs import Entry
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
+
+CROSSED = ("upgrade.resume", "rollback.resume", "rollback.touched")
 
 Listener = Callable[[Event], None]
 
@@ -80,7 +86,9 @@ class Collecting:
         self._parts = len(versions) + len(own) + bool(self.question.crossed)
         self._tell(MatrixPlanned(releases=self._parts, kept=0))
         with ThreadPoolExecutor(2, thread_name_prefix="gate") as pool:
-            probing = {str(target): pool.submit(self._probed, name, target) for name, target in own}
+            # nothing tells whether an executable is the one of an earlier answer
+            probe, tell = self.question.settings.probe, self._tell
+            probing = {str(target): pool.submit(self._journalled, name, probe, target, tell) for name, target in own}
             answers = self._kept(self._registry, versions) if self._registry else {}
             answers |= {name: answer.result() for name, answer in probing.items()}
         before, after = answers[str(old)], answers[str(new)]
@@ -94,14 +102,10 @@ class Collecting:
         matrix = Matrix(registry, versions, settings, self._tell, self.interrupt)
         report, answers = matrix.run(), dict[str, ReleaseAnswer]()
         for release in report.releases:
-            path = matrix.plan.answered(settings.folder, str(release.version))
+            path = matrix.plan.journal(settings.folder, str(release.version), ANSWERED)
             events = list(read(path)) if path.exists() else []
             answers[str(Target(release.engine, release.version))] = ReleaseAnswer(report, release, events)
         return answers
-
-    def _probed(self, name: str, target: Target) -> ReleaseAnswer:
-        """Probe the user's own executable; nothing tells whether it is the one of an earlier answer."""
-        return self._journalled(name, self.question.settings.probe, target, self._tell)
 
     def _crossed(self, old: Target, new: Target) -> ProbeReport:
         def told(event: Event) -> None:
@@ -114,8 +118,8 @@ class Collecting:
                 source = ReleaseSource(self._registry)
                 held = (source.held(target, lambda _: None, stop) for target in (old, new))
                 before, after = map(stack.enter_context, held)
-            case, clauses = cross_resume(before), self.question.crossed
-            settings = replace(self.question.settings.probe, level="gate", clauses=clauses, more=(case,))
+            clauses, more = self.question.crossed, (cross_resume(before),)
+            settings = replace(self.question.settings.probe, level="gate", clauses=clauses, more=more)
             return self._journalled("crossing", settings, after, told).report
 
     def _tell(self, event: Event) -> None:
@@ -162,3 +166,33 @@ def located(targets: tuple[Target, ...], interrupt: Interrupt) -> tuple[tuple[Ta
         if target.version and target.version != pinned and not registry.has(target.version):
             raise registry.no_such_version(target.version)
     return targets, registry
+
+
+def cross_resume(old: Release) -> Case:
+    """Make the case in which the release under probe shares a home with `old`.
+
+    A session that begins in the older release goes on in the newer one, and then in the older one again; one that
+    begins in the newer release goes on in the older one.
+    """
+
+    def play(newer: EngineDriver) -> None:
+        assert old.executable is not None  # noqa: S101 - the gate asks for executables alone
+        older = replace(newer, contract=old.contract, executable=old.executable)
+        first = _start(older, "old-first")
+        if first.session is not None:
+            _resume(newer, "new-again", first, 2)
+            _resume(older, "old-third", first, 3)
+        _resume(older, "old-again", _start(newer, "new-first"), 2)
+
+    return Case(CASE, play, 5, level="gate")
+
+
+def _start(engine: EngineDriver, step: str) -> Turn:
+    engine.sandbox.furnish(engine.contract.hermetic)
+    return engine.start(step, ask(ASK))
+
+
+def _resume(engine: EngineDriver, step: str, first: Turn, turn_index: int) -> Turn:
+    engine.sandbox.furnish(engine.contract.hermetic)
+    # each release is asked, even if its contract does not know the shape of the id
+    return engine.resume(step, first.session, replace(ask(FINAL, turn_index=turn_index), check_shape=False))

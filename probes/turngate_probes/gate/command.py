@@ -10,10 +10,9 @@ from semver import Version
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate_probes.gate import baseline as baselines
-from turngate_probes.gate.collect import Collecting, ReleaseQuestion
-from turngate_probes.gate.cross_resume import CLAUSES
+from turngate_probes.gate.collect import CROSSED, Collecting, ReleaseQuestion
 from turngate_probes.gate.report import gate_report
-from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.matrix.run import matrix_settings
 from turngate_probes.releases.npm import LATEST, pinned_version
 from turngate_probes.releases.selection import known_clauses
@@ -31,29 +30,24 @@ def question(
     older = _target(old or _pinned(newer.engine))
     if older.engine != newer.engine:
         raise EnvironmentFailed(f"{older} is another engine than {newer}", "compare two releases of one engine")
-    crossed = tuple(clause for clause in clauses if clause in CLAUSES)
-    asked = known_clauses([clause for clause in clauses if clause not in CLAUSES], "hermetic")
+    crossed = tuple(clause for clause in clauses if clause in CROSSED)
+    asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
     settings = matrix_settings(
         "hermetic", asked or (("version.readable",) if crossed else ()), results=results, cache_limit=cache_limit,
         jobs=jobs,
     )  # fmt: skip
     return ReleaseQuestion(
-        older, newer, settings, crossed if clauses else CLAUSES,
+        older, newer, settings, crossed if clauses else CROSSED,
         baselines.read(baseline, newer.engine) if baseline else (), str(baseline) if baseline else None,
     )  # fmt: skip
 
 
-def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) -> GateReport | None:
-    """Have a question answered; None if it was interrupted before anything was known."""
+def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) -> GateReport:
+    """Collect what is asked for and compare it."""
     started = time.monotonic()
     load.prepare()
     with live(console) as listener:
-        try:
-            collected = Collecting(question, listener, interrupt).run()
-        except (CaseStoppedError, EnvironmentFailed):
-            if interrupt.is_set():
-                return None
-            raise
+        collected = Collecting(question, listener, interrupt).run()
     return gate_report(
         collected, question.expected, seconds=time.monotonic() - started, interrupted=interrupt.is_set(),
         baseline=question.baseline,

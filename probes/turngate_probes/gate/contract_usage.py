@@ -29,22 +29,21 @@ def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
 
     The kind is `*` where it may be any; the path is empty for the record itself.
     """
-    return {(kind, path): clause for clause, kind, path in _used(contract)}
+    handle, end, final = contract.handle, contract.end, contract.final
+    used = [
+        *_of(contract, "handle.present", handle.stream, handle.match, handle.field),
+        *_of(contract, "turn.terminal-event", end.stream, end.match),
+        *_of(contract, "text.imitation", final.stream, final.match, final.field, final.group),
+    ]
+    for sign in contract.failures:
+        used += _of(contract, "backend.failure-told", sign.stream, sign.match, sign.has, sign.message)
+    return {(kind, path): clause for clause, kind, path in used}
 
 
 def use_of(used: Mapping[tuple[str, str], str], kind: str, path: str) -> tuple[Use, str]:
     """Whether a record, or a key in it, is read, and which clause shows it."""
     clause = used.get((kind, path)) or (used.get((ANY, path)) if path else None)
     return (Use.RELIES, clause) if clause else (Use.NONE, "stream.known-events")
-
-
-def _used(contract: EngineContract) -> Iterator[tuple[str, str, str]]:
-    handle, end, final = contract.handle, contract.end, contract.final
-    yield from _of(contract, "handle.present", handle.stream, handle.match, handle.field)
-    yield from _of(contract, "turn.terminal-event", end.stream, end.match)
-    yield from _of(contract, "text.imitation", final.stream, final.match, final.field, final.group)
-    for sign in contract.failures:
-        yield from _of(contract, "backend.failure-told", sign.stream, sign.match, sign.has, sign.message)
 
 
 def _of(

@@ -91,6 +91,19 @@ class Interrupt:
                 self._stops.discard(stop)
 
 
+@contextmanager
+def interruptible() -> Iterator[Interrupt]:
+    """Return an interrupt that the first SIGINT or SIGTERM sets; KeyboardInterrupt if the block fails after that."""
+    interrupt = Interrupt()
+    with interrupting(interrupt.set):
+        try:
+            yield interrupt
+        except (CaseStoppedError, EnvironmentFailed):
+            if interrupt.is_set():
+                raise KeyboardInterrupt from None
+            raise
+
+
 SIGNALLED = 128  # and the number of the signal: the exit code of what died of one
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate.process import Stop
-from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError, interrupting
+from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
 from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection
 from turngate_probes.matrix.results import joined, plans
@@ -14,7 +14,6 @@ from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.selection import chosen, parse_shard
 from turngate_probes.releases.source import parse_target, published
-from turngate_probes.report.build import INTERRUPTED_CODE
 from turngate_probes.report.progress import live
 from turngate_probes.report.publish import console_for, publish, write_json
 from turngate_probes.report.structs import ProbeReport
@@ -39,16 +38,10 @@ def run_matrix(
     engine: str, settings: MatrixSettings, spec: str, shard: str, json_to: str | None, reports: Sequence[Path] = ()
 ) -> int:
     """Probe what `spec` chooses and report on it; return the exit code."""
-    part = parse_shard(shard)
-    console, interrupt = console_for(json_to), Interrupt()
-    with interrupting(interrupt.set):
-        try:
-            with interrupt.covering() as stop:
-                registry, versions = choose(engine, spec, stop)
-        except (CaseStoppedError, EnvironmentFailed):
-            if interrupt.is_set():
-                return INTERRUPTED_CODE
-            raise
+    part, console = parse_shard(shard), console_for(json_to)
+    with interruptible() as interrupt:
+        with interrupt.covering() as stop:
+            registry, versions = choose(engine, spec, stop)
         if len(versions) < part[0]:
             raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "ask for fewer shards")
         with live(console) as listener:
@@ -65,8 +58,8 @@ def run_bisection(
     engine: str, settings: MatrixSettings, clause: str, good: str | None, bad: str | None, json_to: str | None
 ) -> int:
     """Find where the newest result of a clause began and print it; return the exit code."""
-    console, interrupt = console_for(json_to), Interrupt()
-    with interrupting(interrupt.set), live(console) as listener:
+    console = console_for(json_to)
+    with interruptible() as interrupt, live(console) as listener:
 
         def ask(version: str) -> ClauseAnswer:
             answers = Matrix(registry, (version,), settings, _unplanned(listener), interrupt).run()
@@ -74,18 +67,13 @@ def run_bisection(
                 raise InterruptedCaseError
             return answer_of(answers.releases[0], clause)
 
-        try:
-            with interrupt.covering() as stop:
-                registry = published(engine, stop)
-            covered = [version for version in chosen("all", registry.versions) if _covers(engine, version)]
-            # the newest release, leaps back, then halves
-            listener(MatrixPlanned(releases=2 * len(covered).bit_length(), kept=0))
-            search = Bisection(covered, ask)
-            change = search.search(good, bad)
-        except (CaseStoppedError, EnvironmentFailed):
-            if interrupt.is_set():
-                return INTERRUPTED_CODE
-            raise
+        with interrupt.covering() as stop:
+            registry = published(engine, stop)
+        covered = [version for version in chosen("all", registry.versions) if _covers(engine, version)]
+        # the newest release, leaps back, then halves
+        listener(MatrixPlanned(releases=2 * len(covered).bit_length(), kept=0))
+        search = Bisection(covered, ask)
+        change = search.search(good, bad)
     outcome = describe(engine, clause, search, change)
     if json_to is not None:
         write_json(outcome, json_to)

@@ -34,6 +34,7 @@ SCHEMA = "turngate.matrix-plan/1"
 KEY_LENGTH = 12
 NOT_PROBED = "it was not probed: the run of its shard ended before its turn"
 INTERRUPTED = "interrupted"
+ANSWERED, FAILED, PART = ".ndjson", ".failed.ndjson", ".part"
 
 
 class Totals(Struct, frozen=True):
@@ -88,17 +89,9 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
         except OSError as error:
             raise _unwritable(folder, error) from error
 
-    def answered(self, folder: Path, version: str) -> Path:
-        """Name the journal of a release that was answered."""
-        return folder / f"{self.files[version]}.ndjson"
-
-    def failed(self, folder: Path, version: str) -> Path:
-        """Name the journal of a release that could not be."""
-        return folder / f"{self.files[version]}.failed.ndjson"
-
-    def part(self, folder: Path, version: str) -> Path:
-        """Name the journal of a release that is being asked."""
-        return folder / f"{self.files[version]}.part"
+    def journal(self, folder: Path, version: str, suffix: str) -> Path:
+        """Name the journal of a release that is ANSWERED, FAILED or a PART."""
+        return folder / f"{self.files[version]}{suffix}"
 
 
 @contextmanager
@@ -195,9 +188,9 @@ def _check(plans: Sequence[Plan]) -> None:
 
 
 def _release(plan: Plan, folders: Sequence[Path], version: str, why: str) -> ReleaseReport:
-    for place in (plan.answered, plan.failed):
+    for suffix in (ANSWERED, FAILED):
         for folder in folders:
-            path = place(folder, version)
+            path = plan.journal(folder, version, suffix)
             if path.exists() and (listed := build(read(path)).releases):
                 return listed[0]
     return _absent(plan, version, why)

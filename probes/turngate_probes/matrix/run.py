@@ -21,7 +21,7 @@ from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory,
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ReleaseFailed
 from turngate_probes.journal.journal import Journal, read
-from turngate_probes.matrix.results import Plan, Totals, alone, joined
+from turngate_probes.matrix.results import ANSWERED, FAILED, PART, Plan, Totals, alone, joined
 from turngate_probes.probe import Probe, ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, parse_size
 from turngate_probes.releases.registry import Registry
@@ -109,7 +109,7 @@ class Matrix:
     def _run(self) -> Plan:
         started = time.monotonic()
         self.plan.write(self._folder)
-        todo = [v for v in self.plan.mine if not self.plan.answered(self._folder, v).exists()]
+        todo = [v for v in self.plan.mine if not self.plan.journal(self._folder, v, ANSWERED).exists()]
         kept = len(self.plan.mine) - len(todo)
         self._tell(MatrixPlanned(releases=len(self.plan.mine), kept=kept))
         # what is there already first: later on it might have to make room
@@ -126,7 +126,7 @@ class Matrix:
     def _one(self, version: str) -> float:
         if self._interrupt.is_set():
             return 0.0
-        part = self.plan.part(self._folder, version)
+        part = self.plan.journal(self._folder, version, PART)
         try:
             with closing(Journal(part, [self._tell])) as journal:
                 Probe(self._settings, journal, self._runner, self._source).run([Target(self.plan.engine, version)])
@@ -146,9 +146,9 @@ class Matrix:
         release = report.releases[0]
         if report.interrupted:
             return release.engine_seconds
-        answered, failed = self.plan.answered(self._folder, version), self.plan.failed(self._folder, version)
-        failed.unlink(missing_ok=True)
-        part.replace(failed if release.verdict is Verdict.UNANSWERED or bugs(release) else answered)
+        self.plan.journal(self._folder, version, FAILED).unlink(missing_ok=True)
+        suffix = FAILED if release.verdict is Verdict.UNANSWERED or bugs(release) else ANSWERED
+        part.replace(self.plan.journal(self._folder, version, suffix))
         return release.engine_seconds
 
     def _lost(self, version: str, what: str, hint: str) -> None:

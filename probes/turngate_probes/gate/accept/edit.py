@@ -68,15 +68,11 @@ def change(contract: Claim, entry: Claim, version: str, values: Mapping[str, Any
 def added(text: str, section: str, claims: list[dict[str, Any]]) -> str:
     """Return the text with claims at the end of a section, or with a section of them at the end."""
     contract = read(text)
-    lines, names = text.rstrip("\n").splitlines(), list(contract)
     if not contract.get(section):
-        kept = [line for line in lines if section not in contract or not line.startswith(f"{section}:")]
-        return "\n".join([*kept, "", written({section: claims})])
-    following = names[names.index(section) + 1 :]
-    at = contract.lc.key(following[0])[0] if following else len(lines)
-    while not lines[at - 1].strip() or lines[at - 1].startswith("#"):
-        at -= 1
-    return "\n".join([*lines[:at], *written({section: claims}).splitlines()[1:], *lines[at:], ""])
+        contract.pop(section, None)
+        return "\n".join([written(contract).rstrip("\n"), "", written({section: claims})])
+    contract[section].extend(claims)
+    return _lifted(text, written(contract))
 
 
 def _lifted(before: str, after: str) -> str:

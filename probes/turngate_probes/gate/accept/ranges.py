@@ -41,8 +41,9 @@ def rewrite(
     upgrade.end_deviations()
     upgrade.end_options()
     upgrade.add_events()
-    upgrade.add_deviations(compensations)
-    changed = upgrade.text() if upgrade.done else text
+    deviations = upgrade.new_deviations(compensations)
+    changed = edit.written(upgrade.contract) if upgrade.done else text
+    changed = edit.added(changed, "deviations", deviations) if deviations else changed
     for error in lint.problems(load.parse(changed, "the edited contract", ours=True)):
         raise ContractError(f"the change would not be valid: {error}", hint="change the contract by hand")
     return Rewritten(changed, tuple(upgrade.done), tuple(upgrade.left))
@@ -55,13 +56,8 @@ class _Upgrade:
         self._older, self._newer = str(old.version), str(new.version)
         self._was = {clause.id: clause for clause in old.clauses}
         self._now, self._differences = new.clauses, list(differences)
-        self._contract, self._new = edit.read(text), list[dict[str, Any]]()
+        self.contract = edit.read(text)
         self.done, self.left = list[str](), list[str]()
-
-    def text(self) -> str:
-        """Return the contract as it is now."""
-        text = edit.written(self._contract)
-        return edit.added(text, "deviations", self._new) if self._new else text
 
     def end_deviations(self) -> None:
         """End deviations that the older release shows and the newer one does not."""
@@ -72,8 +68,9 @@ class _Upgrade:
                 observed = f"{self._older} deviates, {self._newer} does not"
                 self._close(claim, observed, f"deviations: {clause.id} {symptom} ends before {self._newer}")
 
-    def add_deviations(self, compensations: Mapping[tuple[str, str], str]) -> None:
-        """Add a deviation for each symptom that only the newer release shows."""
+    def new_deviations(self, compensations: Mapping[tuple[str, str], str]) -> list[dict[str, Any]]:
+        """Return a deviation for each symptom that only the newer release shows."""
+        deviations = list[dict[str, Any]]()
         sayable = {clause.id for clause in load.catalogue().clauses if not clause.baseline}
         failed = {clause.id for clause in self._was.values() if clause.result is Result.FAIL}
         for clause in self._now:
@@ -88,11 +85,12 @@ class _Upgrade:
                 observed = f"{self._older} and {self._newer} on one home"
             for symptom in symptoms[1].split(", "):
                 compensation = compensations.get((clause.id, symptom), TO_BE_WRITTEN)
-                self._new.append({
+                deviations.append({
                     "clause": clause.id, "since": self._newer, "symptom": symptom, "compensation": compensation,
                     "evidence": [edit.observation(observed)],
                 })  # fmt: skip
                 self.done.append(f"deviations: {clause.id} {symptom} begins with {self._newer}")
+        return deviations
 
     def end_options(self) -> None:
         """End options, and names on help pages, that no page names any more."""
@@ -108,7 +106,7 @@ class _Upgrade:
             for page in left:
                 page["names"][:] = [name for name in page["names"] if name not in missing]
             shown = observed.format(", ".join(missing))
-            self._contract = edit.change(self._contract, pages, self._newer, {"pages": left}, shown)
+            self.contract = edit.change(self.contract, pages, self._newer, {"pages": left}, shown)
             self.done.append(f"help: {', '.join(missing)} not looked for from {self._newer} on")
 
     def add_events(self) -> None:
@@ -121,7 +119,7 @@ class _Upgrade:
                     self.done.append(f"events: {row.after} is known")
 
     def _claim(self, section: str, **wanted: str) -> Claim | None:
-        for claim in edit.entries(self._contract, section):
+        for claim in edit.entries(self.contract, section):
             last = stretches(claim)[-1]
             if last.range.covers(self._newer) and all(last.data.get(key) == wanted[key] for key in wanted):
                 return claim
