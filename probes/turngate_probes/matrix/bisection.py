@@ -159,13 +159,11 @@ class Bisection:
         for place in range(newest, oldest - 1, -1):
             if self.answer(place).result is not None:
                 return place
-        raise EnvironmentFailed(self._silence(), "see the reason with `turngate probe`, or name --bad")
-
-    def _silence(self) -> str:
-        if not self.asked:
-            return "no published release is covered by the contract"
-        first = next(iter(self.asked.values()))
-        return f"none of {len(self.asked)} releases answers; {first.version}: {first.detail}"
+        first = next(iter(self.asked.values()), None)
+        what = "no published release is covered by the contract"
+        if first:
+            what = f"none of {len(self.asked)} releases answers; {first.version}: {first.detail}"
+        raise EnvironmentFailed(what, "see the reason with `turngate probe`, or name --bad")
 
 
 def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:

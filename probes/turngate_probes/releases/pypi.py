@@ -6,9 +6,8 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
-from turngate.contract.versions import parse
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate_probes.releases.cache import MAKE_ROOM
@@ -45,7 +44,8 @@ class PypiRegistry(Registry):
         """Ask for the versions that have a wheel for this platform."""
         printed = pip(("index", "versions", self.package), Path.cwd(), stop)
         line = re.search(r"^Available versions: (.+)$", printed, re.MULTILINE)
-        return replace(self, versions=tuple(sorted(line[1].split(", ") if line else (), key=_order)))
+        newest_first = line[1].split(", ") if line else []
+        return replace(self, versions=tuple(reversed(newest_first)))
 
     def exact(self, version: str, stop: Stop | None) -> str:  # noqa: ARG002 - as npm needs it
         """Return a version that was listed."""
@@ -78,10 +78,3 @@ def pip(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
     lines = [line for line in stderr.splitlines() if line.startswith("ERROR")] or stderr.splitlines()
     what = f"pip {args[0]} exited with {exit_code}: {without_hosts(lines[:3])}"
     raise EnvironmentFailed(what, "what pip says is above")
-
-
-def _order(version: str) -> tuple[bool, Any]:
-    try:
-        return (True, parse(version))
-    except ValueError:
-        return (False, 0)

@@ -5,7 +5,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -170,22 +170,17 @@ def _recorded(engine: str) -> Release:
 
 
 def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop | None) -> Release:
-    version = _said_version(contract, executable, stop)
-    exact = load.contract(contract.engine).at(version)
-    if is_simulated(executable):
-        note += "; simulated, so this says nothing about the real engine"
-    return Release(contract.engine, version, executable, "path", exact, note)
-
-
-def _said_version(contract: EngineContract, executable: Path, stop: Stop | None) -> str | None:
-    """Ask an executable for its version; None if it gives none that the contract can read."""
+    """Ask an executable for its version, which is None if the contract can read none in what it says."""
     with (
         tempfile.TemporaryDirectory() as parent,
         sandbox(contract.hermetic, Path(parent), "version", keep=False) as box,
     ):
         env = box.env(contract.hermetic, box.work)
         version = version_said(executable, contract.version_query, env, stop, box.work)
-    with suppress(NoVersionError):
-        load.contract(contract.engine).at(version)
-        return version
-    return None
+    try:
+        exact = load.contract(contract.engine).at(version)
+    except NoVersionError:
+        exact, version = contract, None
+    if is_simulated(executable):
+        note += "; simulated, so this says nothing about the real engine"
+    return Release(contract.engine, version, executable, "path", exact, note)

@@ -1,6 +1,5 @@
 """Probing many releases of a played registry: outcomes, restarts, room, shards."""
 
-import json
 import os
 import shutil
 import signal
@@ -117,13 +116,6 @@ def test_a_listed_pre_release_is_probed(shop: Shop) -> None:
     assert (code, verdicts(report)) == (0, {"0.162.0-beta": "compatible"})
 
 
-def test_an_unreachable_registry_is_told_before_anything_is_probed(shop: Shop) -> None:
-    """Without the list of releases there is nothing to say, and the exit code is 2."""
-    shop.fails("view", "ENOTFOUND")
-    assert shop.matrix("all") == (2, None)
-    assert "the package registry cannot be reached" in shop.err
-
-
 @pytest.mark.parametrize(
     "code, what",
     [("ENOSPC", "the disk is full"), ("ECONNRESET", "the package registry cannot"), ("EINTEGRITY", "not what was")],
@@ -196,74 +188,6 @@ def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
 
 
 @pytest.mark.long
-def test_shards_are_joined(shop: Shop) -> None:
-    """Shards planned for a job matrix probe all releases between them, and merge into one report."""
-    code, include = shop.run("matrix", "codex", "--versions", "all", "--plan", "github", "--shards", "2")
-    assert code == 0
-    assert [entry["shard"] for entry in include] == ["1/2", "2/2"]
-    folders = [shop.folder / f"shard-{i}" for i in range(2)]
-    for entry, folder in zip(include, folders, strict=True):
-        _, part = shop.matrix(entry["versions"], "--shard", entry["shard"], "--results", folder)
-        assert len(part["releases"]) == 2
-    code, report = shop.run("matrix", "--merge", *folders)
-    assert code == 0
-    assert list(verdicts(report)) == ["0.160.0", "0.161.0", "0.162.0", "0.163.0"]
-    assert first_error("probe-report", report) is None
-    assert report["engine_seconds"] > 0
-
-
-def test_a_lost_shard_is_not_taken_for_a_pass(shop: Shop) -> None:
-    """What a shard that left nothing was to probe is unanswered."""
-    shop.matrix("all", "--shard", "1/2")
-    code, report = shop.run("matrix", "--merge", shop.folder / "results")
-    assert code == 2
-    assert verdicts(report) == {
-        "0.160.0": "compatible", "0.161.0": "unanswered", "0.162.0": "compatible", "0.163.0": "unanswered",
-    }  # fmt: skip
-    assert "it was not probed" in report["releases"][1]["failed"]["what"]
-
-
-@pytest.mark.long
-def test_shards_of_different_questions_are_not_joined(shop: Shop) -> None:
-    """Results of other clauses don't fit together, and a folder without any is told."""
-    shop.matrix("0.160.0")
-    shop.matrix("0.161.0", "--clause", "version.readable", "--results", shop.folder / "other")
-    assert shop.run("matrix", "--merge", shop.folder / "results", shop.folder / "other") == (2, None)
-    assert "different questions" in shop.err
-    assert shop.run("matrix", "--merge", shop.folder) == (2, None)
-    assert "holds no results" in shop.err
-    (shop.folder / "results/plan-1.json").write_text("{}")
-    assert shop.run("matrix", "--merge", shop.folder / "results") == (2, None)
-    assert "can't be read" in shop.err
-
-
-@pytest.mark.parametrize(
-    "args, what",
-    [
-        (("--versions", "newest"), "names no versions"),
-        (("--versions", ">=9"), "no published release"),
-        (("--versions", "all", "--shard", "3/2"), "is no shard"),
-        (("--versions", "0.160.0", "--shard", "2/2"), "is empty"),
-        (("--versions", "all", "--cache-limit", "much"), "is no size"),
-        (("--versions", "all", "--clause", "resume.acepted"), "resume.accepted"),
-        ((), "--versions"),
-    ],
-)
-def test_bad_input_is_told(shop: Shop, args: tuple[str, ...], what: str) -> None:
-    """Each mistake has its message, and exit code 2."""
-    assert shop.run("matrix", "codex", *args, "--results", shop.folder / "results") == (2, None)
-    assert what in shop.err
-
-
-def test_an_engine_that_is_published_nowhere_is_told(shop: Shop) -> None:
-    """A withdrawn engine has no releases to choose from, and a release is no engine."""
-    assert shop.run("matrix", "iflow", "--versions", "all") == (2, None)
-    assert "no release of iflow is published" in shop.err
-    assert shop.run("matrix", "codex@0.160.0", "--versions", "all") == (2, None)
-    assert "more than an engine" in shop.err
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("lies", ["hangs-at-version", "no-version hangs-at-help"])
 def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest.MonkeyPatch, lies: str) -> None:
     """After a signal the answers so far are reported, and the rest is asked the next time, be it broken already."""
@@ -293,12 +217,6 @@ def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest
     assert "1 of them earlier" in shop.err
 
 
-def test_no_shard_is_planned_for_nothing(shop: Shop) -> None:
-    """Two releases are two shards at most, however many were asked for."""
-    code, include = shop.run("matrix", "codex", "--versions", "latest:2", "--plan", "github", "--shards", "5")
-    assert (code, [entry["shard"] for entry in include]) == (0, ["1/2", "2/2"])
-
-
 def test_two_runs_on_one_folder_are_refused(shop: Shop) -> None:
     """The second one says so before it asks anything; one of another engine, or elsewhere, goes on."""
     with alone(shop.folder / "results", "codex"):
@@ -308,14 +226,6 @@ def test_two_runs_on_one_folder_are_refused(shop: Shop) -> None:
         assert shop.matrix("0.160.0", "--results", shop.folder / "other")[0] == 0
     with alone(shop.folder / "results", "gemini"):
         assert shop.matrix("0.160.0")[0] == 0
-
-
-def test_a_pipe_gets_the_plan_as_json(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without a number of shards there is one for ten releases."""
-    _, include = shop.run("matrix", "codex", "--versions", "latest:2", "--plan", "github")
-    assert include == [{"engine": "codex", "shard": "1/1", "versions": "0.162.0,0.163.0"}]
-    assert json.dumps(include)
-    assert not Path(shop.folder / "results").exists()
 
 
 VERSIONS = "0.160.0,0.161.0,0.162.0"

@@ -11,7 +11,6 @@ from turngate.errors import ContractError
 from turngate.model import Outcome
 from turngate.process import Ended
 from turngate_probes.record import replay
-from turngate_probes.releases import recorded_releases
 
 SHIPPED = Path(__file__).parents[3] / "fixtures"
 VERSION = "0.5.19"
@@ -38,27 +37,6 @@ def edit(first: Path, old: str, new: str) -> None:
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
-
-
-def test_they_are_found_where_the_user_says(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable comes first, even if there is nothing; else the working directory, else the checkout."""
-    assert recorded_releases.folder() == tmp_path
-    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "none"))
-    assert recorded_releases.folder() is None
-    monkeypatch.delenv("TURNGATE_FIXTURES")
-    monkeypatch.chdir(tmp_path)
-    assert recorded_releases.folder() == SHIPPED
-    (tmp_path / "fixtures").mkdir()
-    assert recorded_releases.folder() == Path("fixtures")
-
-
-def test_the_newest_is_found_by_version(first: Path) -> None:
-    """Versions are compared as such, not as text; an engine without recordings has none."""
-    first.parents[1].joinpath("0.5.9").mkdir()
-    assert recorded_releases.newest("iflow") == VERSION
-    first.parents[1].joinpath("0.10.0").mkdir()
-    assert recorded_releases.newest("iflow") == "0.10.0"
-    assert recorded_releases.newest("codex") is None
 
 
 def test_a_turn_is_read_as_it_was_recorded(first: Path, contract: EngineContract) -> None:

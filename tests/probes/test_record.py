@@ -27,7 +27,7 @@ from turngate_probes.record.placeholders import Replacer, fixed_ids
 from turngate_probes.releases.recorded_releases import BROKEN
 from turngate_probes.stub_model import ToolCall
 
-FIXTURES = Path(__file__).parents[3] / "fixtures"
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 RELEASES = sorted(f"{path.parent.name}@{path.name}" for path in FIXTURES.glob("*/*") if any(path.iterdir()))
 MACHINE = re.compile(r"(?<![\w>.-])/(?:root|work|Users|home/(?!runner)|tmp|var/tmp|mnt)/")
 # releases that miss a baseline, and all that fails because of it

@@ -1,0 +1,80 @@
+"""Collecting the answers of both releases: each from where it is, and both on one home."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.probes import engines
+from tests.probes.gate.conftest import NEW, OLD, Gate
+from turngate_probes.gate.collect import located
+from turngate_probes.harness.interrupt import Interrupt
+from turngate_probes.releases import pypi
+from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.source import Target
+
+
+def crossed(report: Any) -> dict[str, str]:
+    """Return what the clauses said that are asked of both releases."""
+    clauses = report["probe"]["releases"][1]["clauses"]
+    return {each["id"]: each["result"] for each in clauses if each["level"] == "gate"}
+
+
+@pytest.mark.long
+def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[str, ...]) -> None:
+    """Open sessions of the older release are resumed in the newer one, on the wire."""
+    gate.shop.lies(NEW, "forgets")
+    code, report = gate.run(*few)
+    assert code == 1
+    assert crossed(report)["upgrade.resume"] == "fail"
+    assert any("not sent to the model" in each for each in report["reasons"])
+    assert crossed(report)["rollback.touched"] == "not_run", "what the upgrade lost can't be taken back"
+
+
+@pytest.mark.long
+def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ...]) -> None:
+    """Sessions of the newer release that the older one does not find are told, and are no reason against it."""
+    gate.shop.lies(NEW, "moves-store")
+    code, report = gate.run(*few)
+    assert code == 0, report["reasons"]
+    assert crossed(report) == {"upgrade.resume": "pass", "rollback.resume": "fail", "rollback.touched": "fail"}
+    assert "Whoever goes back" not in report["must"]
+    assert "whoever goes back after a bad upgrade loses each conversation that began meanwhile" in report["must"]
+
+
+def test_a_version_that_is_not_published_is_told_before_the_other_is_probed(gate: Gate, few: tuple[str, ...]) -> None:
+    """On either side, with those beside it; nothing is installed for it."""
+    for old, new in ((OLD, "0.169.1"), ("0.159.9", NEW)):
+        assert gate.run(*few, old=old, new=new) == (2, None)
+        assert "has no version 0.1" in gate.shop.err
+        assert "nearest: 0.16" in gate.shop.err
+    assert gate.shop.installed() == []
+
+
+@pytest.mark.long
+def test_latest_is_the_newest_on_either_side(gate: Gate, few: tuple[str, ...]) -> None:
+    """It is resolved once for both."""
+    code, report = gate.run(*few, old="latest", new="0.162.0")
+    assert (code, report["old"]["version"], report["new"]["version"]) == (0, NEW, "0.162.0")
+    assert gate.shop.run("gate", "codex@latest", "--from", f"codex@{OLD}", *few)[1]["new"]["version"] == NEW
+
+
+def test_without_node_the_pinned_release_comes_from_where_the_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PyPI has is not asked of npm."""
+    pinned = str(pinned_version("codex"))
+    monkeypatch.setattr(pypi, "pip", lambda *_: f"Available versions: {pinned}")
+    monkeypatch.setenv("PATH", "")
+    _, registry = located((Target("codex", pinned),), Interrupt())
+    assert registry is not None
+    assert registry.name == "pypi"
+
+
+@pytest.mark.long
+def test_the_progress_counts_every_part(gate: Gate, few: tuple[str, ...]) -> None:
+    """An executable of one's own, a published release, and both on one home: three parts, each told when it is done."""
+    own = engines.install(gate.shop.folder / "own")
+    assert gate.shop.run("gate", f"codex={own}", "--from", f"codex@{OLD}", *few)[0] == 0
+    counted = re.findall(r"(\d) of (\d) parts done", gate.shop.err)
+    assert counted == [("1", "3"), ("2", "3"), ("3", "3")]
+    assert re.search(r"codex@0\.162\.0 and codex=\S+ on one home: \d turns planned", gate.shop.err)
+    assert "releases done" not in gate.shop.err

@@ -1,0 +1,83 @@
+"""Where recordings lie, of which releases, and which are listed as broken."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from turngate.errors import ContractError
+from turngate_probes.releases import recorded_releases
+from turngate_probes.releases.recorded_releases import BROKEN, ContractRecordings, contract_recordings
+
+SHIPPED = Path(__file__).parents[3] / "fixtures"
+
+VERSION = "0.5.19"
+
+
+@pytest.fixture(name="first")
+def _first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of recordings that holds a single one; that one's own folder."""
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path))
+    place = Path("iflow") / VERSION / "main-first"
+    shutil.copytree(SHIPPED / place, tmp_path / place)
+    return tmp_path / place
+
+
+def test_they_are_found_where_the_user_says(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable comes first, even if there is nothing; else the working directory, else the checkout."""
+    assert recorded_releases.folder() == tmp_path
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "none"))
+    assert recorded_releases.folder() is None
+    monkeypatch.delenv("TURNGATE_FIXTURES")
+    monkeypatch.chdir(tmp_path)
+    assert recorded_releases.folder() == SHIPPED
+    (tmp_path / "fixtures").mkdir()
+    assert recorded_releases.folder() == Path("fixtures")
+
+
+def test_the_newest_is_found_by_version(first: Path) -> None:
+    """Versions are compared as such, not as text; an engine without recordings has none."""
+    first.parents[1].joinpath("0.5.9").mkdir()
+    assert recorded_releases.newest("iflow") == VERSION
+    first.parents[1].joinpath("0.10.0").mkdir()
+    assert recorded_releases.newest("iflow") == "0.10.0"
+    assert recorded_releases.newest("codex") is None
+
+
+def test_a_release_is_read_from_the_nearest_folder_that_has_it(tmp_path: Path) -> None:
+    """Oldest first; what is no version is none."""
+    for release in ("near/codex/0.9.0", "far/codex/0.9.0", "far/codex/0.10.0", "far/codex/notes"):
+        (tmp_path / release).mkdir(parents=True)
+    recordings = ContractRecordings((tmp_path / "near", tmp_path / "far"), whole=True)
+    assert recordings.releases("codex") == {"0.9.0": tmp_path / "near", "0.10.0": tmp_path / "far"}
+    assert list(recordings.releases("codex")) == ["0.9.0", "0.10.0"]
+    assert recordings.releases("gemini") == {}
+
+
+def test_a_recording_is_missing_for_sure_only_where_its_release_is_known(first: Path, tmp_path: Path) -> None:
+    """Elsewhere it may lie in a checkout that is not here."""
+    some, whole = (ContractRecordings((tmp_path,), whole=known) for known in (False, True))
+    here = f"iflow/{VERSION}/main-first"
+    assert [recordings.lacks(here) for recordings in (some, whole)] == [False, False]
+    assert [recordings.lacks(f"iflow/{VERSION}/main-other") for recordings in (some, whole)] == [True, True]
+    assert [recordings.lacks("iflow/9.9.9/main-first") for recordings in (some, whole)] == [False, True]
+
+
+def test_releases_are_listed_as_broken_with_what_is_wrong(tmp_path: Path) -> None:
+    """Only those of the engine; a list that is none is refused."""
+    recordings = ContractRecordings((tmp_path,), whole=True)
+    assert recordings.broken("codex") == set()
+    (tmp_path / BROKEN).write_text("codex@0.42.0: it prints no id\ngemini@0.20.2: the same\n")
+    assert recordings.broken("codex") == {"codex@0.42.0"}
+    (tmp_path / BROKEN).write_text("codex@0.42.0:\n")
+    with pytest.raises(ContractError, match="is no list of broken releases"):
+        recordings.broken("codex")
+
+
+def test_a_contract_has_the_recordings_of_its_overlay_and_of_the_checkout(tmp_path: Path) -> None:
+    """The overlay's own come first; a named folder stands alone."""
+    (tmp_path / "fixtures").mkdir()
+    beside = contract_recordings(tmp_path / "engines/codex.yaml")
+    assert beside == ContractRecordings([tmp_path / "fixtures", SHIPPED], whole=True)
+    named = contract_recordings(tmp_path / "engines/codex.yaml", tmp_path)
+    assert named == ContractRecordings((tmp_path,), whole=True)
