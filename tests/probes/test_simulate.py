@@ -30,7 +30,7 @@ from turngate_probes.harness.observations import Turn
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
-from turngate_probes.simulate.backend import Answer, Called, Failed, ModelText
+from turngate_probes.simulate.backend import Answer, Called, Failed
 from turngate_probes.simulate.printing import simulation
 from turngate_probes.simulate.process import install
 
@@ -247,4 +247,4 @@ def _answers(turn: Turn) -> list[Answer | Callable[[], NoReturn]]:
     if case != kind:
         return [Failed(kind, "refused as scripted", int(kind) if kind.isdigit() else 1)]
     called = Called("touch", "call_1", {"role": "assistant", "content": None})
-    return [*([called] if case == "tool-call" else []), ModelText(turn.scripted)]
+    return [*([called] if case == "tool-call" else []), turn.scripted]

@@ -1,12 +1,12 @@
 """Reads the arguments of an engine by its contract: the reverse of `turngate.argv.build`."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.contract.launch import PromptChannel
+from turngate.contract.launch import Option, PromptChannel
 from turngate.contract.structs import EngineContract
 
 
@@ -27,53 +27,37 @@ class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of 
 
 @dataclass(slots=True)
 class _Reader:
-    """One template and one prompt channel, matched from left to right; `at` is how far it came.
+    """Matches arguments with a template from left to right; `at` is how far it came.
 
     `valued` are the options that it takes, and whether they have a value.
     """
 
-    contract: EngineContract
     argv: Sequence[str]
-    channel: PromptChannel
     valued: Mapping[str, bool]
     at: int = 0
     options: list[str] = field(default_factory=list)
-    handle: str | None = None
-    prompt: str | None = None
+    slots: dict[str, str] = field(default_factory=dict)
 
-    def read(self, template: Sequence[str]) -> bool:
-        """Match the whole template against all arguments."""
+    def read(self, template: Iterable[str]) -> bool:
+        """Match the whole template with all arguments."""
         for token in template:
             if token == "{options}":
-                self._options()
-            elif token == "{prompt}":
-                if not all(self._take(part, "text") for part in self.channel.tokens):
-                    return False
-            elif not self._take(token, "handle"):
+                self._take_options()
+            elif not self._take(token):
                 return False
         return self.at == len(self.argv)
 
-    def asked(self) -> Asked:
-        """Return what was read."""
-        auto = bool(auto_flags_in(self.options, self.contract))
-        return Asked(self.handle, self.prompt, self.channel, self.model(), auto)
-
-    def _take(self, token: str, slot: str) -> bool:
-        """Match one token, in which one slot may stand."""
-        before, has_slot, after = token.partition(f"{{{slot}}}")
-        if self.at >= len(self.argv):
+    def _take(self, token: str) -> bool:
+        """Match one token, in which a slot may stand."""
+        pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.*)", re.escape(token))
+        match = re.fullmatch(pattern, self.argv[self.at], re.DOTALL) if self.at < len(self.argv) else None
+        if match is None:
             return False
-        word = self.argv[self.at]
-        if not has_slot and word != token:
-            return False
-        if has_slot and not (word.startswith(before) and word.endswith(after) and len(word) >= len(before + after)):
-            return False
-        if has_slot:
-            setattr(self, "prompt" if slot == "text" else "handle", word[len(before) : len(word) - len(after)])
+        self.slots |= match.groupdict()
         self.at += 1
         return True
 
-    def _options(self) -> None:
+    def _take_options(self) -> None:
         """Take every option, with its value."""
         while self.at < len(self.argv):
             name, equals, _ = self.argv[self.at].partition("=")
@@ -83,25 +67,22 @@ class _Reader:
             self.options += self.argv[self.at : self.at + width]
             self.at += width
 
-    def model(self) -> str:
-        """Return the model that the options ask for."""
-        flag = self.contract.launch.model[0].partition("=")[0] if self.contract.launch.model else ""
-        names = {flag, *(a for o in self.contract.options if o.flag == flag for a in o.aliases)}
-        for i, token in enumerate(self.options):
-            name, equals, value = token.partition("=")
-            if name in names:
-                return value if equals else self.options[i + 1]
-        return self.contract.hermetic.model
-
 
 def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
     """Read the arguments after the executable; UsageProblem if no template of the contract fits them."""
-    furthest, valued = 0, dict(_option_names(contract))
+    valued = {
+        name: flag.safe_values is not None or bool(flag.keys)
+        for flag in contract.auto_flags
+        for name in (flag.flag, *flag.aliases)
+    } | _valued(contract.options)
+    furthest = 0
     for template in (contract.launch.resume, contract.launch.start):
         for channel in contract.launch.prompt:
-            reader = _Reader(contract, argv, channel, valued)
-            if reader.read(template):
-                return reader.asked()
+            reader = _Reader(argv, valued)
+            tokens = (part for token in template for part in (channel.tokens if token == "{prompt}" else (token,)))
+            if reader.read(tokens):
+                model, auto = _model(contract, reader.options), bool(auto_flags_in(reader.options, contract))
+                return Asked(reader.slots.get("handle"), reader.slots.get("text"), channel, model, auto)
             furthest = max(furthest, reader.at)
     raise _unread(argv, furthest)
 
@@ -114,11 +95,18 @@ def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
 
 def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[list[str], str]:
     """Return the options of such a process and its model; UsageProblem if it does not take its arguments."""
-    valued = dict(_sticky_option_names(contract))
-    reader = _Reader(contract, argv, contract.launch.prompt[0], valued)
-    if not reader.read(contract.sticky.argv):
+    kept = contract.sticky
+    model = contract.launch.model[:1] if kept.model == "argument" else ()
+    taken = {*kept.options, *(token.partition("=")[0] for token in model)}
+    valued = _valued(option for option in contract.options if option.flag in taken)
+    for stance in filter(None, (kept.interactive, kept.auto)):
+        for token, following in pairwise((*stance.options, "-")):
+            if token.startswith("-"):
+                valued[token] = not following.startswith("-")
+    reader = _Reader(argv, valued)
+    if not reader.read(kept.argv):
         raise _unread(argv, reader.at)
-    return reader.options, reader.model()
+    return reader.options, _model(contract, reader.options)
 
 
 def refusal(channel: PromptChannel, prompt: str) -> str | None:
@@ -126,29 +114,20 @@ def refusal(channel: PromptChannel, prompt: str) -> str | None:
     return next((refusal.why for refusal in channel.refuses if re.search(refusal.pattern, prompt)), None)
 
 
-def _option_names(contract: EngineContract) -> Iterator[tuple[str, bool]]:
-    """Name every option that may be passed, and say whether it takes a value; callers' options decide last."""
-    for flag in contract.auto_flags:
-        for name in (flag.flag, *flag.aliases):
-            yield name, flag.safe_values is not None or bool(flag.keys)
-    for option in contract.options:
-        for name in (option.flag, *option.aliases):
-            yield name, option.value != "none"
+def _valued(options: Iterable[Option]) -> dict[str, bool]:
+    """Return the names of options, and whether they take a value."""
+    return {name: option.value != "none" for option in options for name in (option.flag, *option.aliases)}
 
 
-def _sticky_option_names(contract: EngineContract) -> Iterator[tuple[str, bool]]:
-    """Name the options that a sticky process takes: of the model, of callers, and of the modes."""
-    kept = contract.sticky
-    model = contract.launch.model[:1] if kept.model == "argument" else ()
-    taken = {*kept.options, *(token.partition("=")[0] for token in model)}
-    for option in contract.options:
-        if option.flag in taken:
-            for name in (option.flag, *option.aliases):
-                yield name, option.value != "none"
-    for stance in filter(None, (kept.interactive, kept.auto)):
-        for token, following in pairwise((*stance.options, "-")):
-            if token.startswith("-"):
-                yield token, not following.startswith("-")
+def _model(contract: EngineContract, options: Sequence[str]) -> str:
+    """Return the model that the options ask for."""
+    flag = contract.launch.model[0].partition("=")[0] if contract.launch.model else ""
+    names = _valued(option for option in contract.options if option.flag == flag)
+    for token, following in pairwise((*options, "")):
+        name, equals, value = token.partition("=")
+        if name == flag or name in names:
+            return value if equals else following
+    return contract.hermetic.model
 
 
 def _unread(argv: Sequence[str], at: int) -> UsageProblem:

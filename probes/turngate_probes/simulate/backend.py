@@ -5,7 +5,7 @@ import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn, Protocol, TypeAlias
+from typing import Any, BinaryIO, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
 from turngate.contract.launch import Stream
@@ -22,13 +22,6 @@ Message: TypeAlias = Mapping[str, Any]
 
 _CHOICE = {"kind": "choose_one", "prompt": "Which colour?", "options": ["red", "blue"]}
 _QUESTION = {"outcome": "ask_user", "interaction": {**_CHOICE, "required_fields": [], "context": {}}}
-
-
-@dataclass(frozen=True, slots=True)
-class ModelText:
-    """The model's text."""
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,7 @@ class Failed:
     status: int = 1
 
 
-Answer: TypeAlias = ModelText | Called | Failed
+Answer: TypeAlias = str | Called | Failed  # the model's text, its call of a tool, or why there is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +84,13 @@ def backend(env: Mapping[str, str], tool: ToolUse | None = None) -> Backend:
 def alone(request: ModelRequest, reply: str | None, tool: ToolUse | None = None) -> Answer:
     """Answer as told, else play a conversation: a question, the tool where it is offered, and a final result."""
     if reply is not None:
-        return ModelText(reply)
+        return reply
     last = request.messages[-1]
     if last["role"] == "tool":
-        return ModelText(_final(request, {"action": str(last["content"])}))
+        return _final(request, {"action": str(last["content"])})
     if sum(message["role"] == "user" for message in request.messages) == 1:
-        return ModelText(json.dumps(_QUESTION))
-    return _call(tool) if tool and tool.name in request.tools else ModelText(_final(request, {}))
+        return json.dumps(_QUESTION)
+    return _call(tool) if tool and tool.name in request.tools else _final(request, {})
 
 
 def _final(request: ModelRequest, more: Mapping[str, str]) -> str:
@@ -145,20 +138,10 @@ def _read(status: int, body: bytes) -> Answer:
         message = document["choices"][0]["message"]
         for call in message.get("tool_calls") or ():
             return Called(str(call["function"]["name"]), str(call["id"]), message)
-        return ModelText(str(message["content"]))
+        return str(message["content"])
     except (ValueError, LookupError, TypeError, AttributeError):
         error = "the answer can't be read"
         return Failed(str(status), error, status) if status >= BAD_REQUEST else Failed(CUT, error)
-
-
-class Input(Protocol):
-    """Standard input."""
-
-    def read(self) -> bytes:
-        """Read to the end."""
-
-    def readline(self) -> bytes:
-        """Read a line with its newline; empty at the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +153,7 @@ class EngineContext:
 
     env: Mapping[str, str]
     cwd: str
-    stdin: Input
+    stdin: BinaryIO
     write: Callable[[Stream, bytes], None]
     hang: Callable[[], NoReturn]
     clock: Callable[[], float]

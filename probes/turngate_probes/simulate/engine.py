@@ -3,20 +3,19 @@
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate_probes.simulate import arguments, printing
 from turngate_probes.simulate.arguments import Asked, UsageProblem
-from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model, ModelText
+from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky.acp import SimulatedAcp
 from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
 from turngate_probes.simulate.sticky.engine import EndedError, StickyEngine
 from turngate_probes.simulate.sticky.stream_json import SimulatedStreamJson
-from turngate_probes.simulate.store import Session, shelf
+from turngate_probes.simulate.store import Session, store
 
 TOOL_RESULT = "the simulation runs no tools"
 
@@ -45,94 +44,77 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
     if (shown := _configuration(contract, argv, world.env)) is not None:
         world.write("stdout", shown)
         return 0
-    return _Call(contract, simulation, world).run(argv)
+    try:
+        if arguments.is_sticky(contract, argv):
+            return _serve(contract, simulation, argv, world)
+        asked = arguments.read(contract, argv)
+        return _Call(contract, simulation, world, asked).run()
+    except UsageProblem as problem:
+        slots = {"cwd": world.cwd, "handle": "", "error": str(problem)}
+        for stream, data in rendered(contract, simulation.usage.lines, (), slots):
+            world.write(stream, data)
+        return simulation.usage.exit_code if isinstance(simulation.usage.exit_code, int) else 1
 
 
-@dataclass
+def _serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...], world: EngineContext) -> int:
+    """Run turns in one process until the client ends it; EnvironmentFailed if the contract names no protocol."""
+    transport = _TRANSPORTS.get(contract.sticky.transport)
+    if transport is None:
+        raise EnvironmentFailed(f"{contract.engine} can't keep a process", "its contract names no transport")
+    options, model = arguments.read_sticky(contract, argv)
+    try:
+        transport(contract, simulation, world, options, model).serve()
+    except EndedError as ended:
+        return ended.exit_code
+
+
 class _Call:
-    """A call that is to run a turn; `facts` are the conditions that lines may ask for, `slots` what fills them."""
+    """A call that runs a turn; `facts` are the conditions that lines may ask for, `slots` what fills them."""
 
-    contract: EngineContract
-    simulation: Simulation
-    world: EngineContext
-    facts: set[str] = field(default_factory=set)
-    slots: dict[str, str | int] = field(default_factory=dict)
-
-    def run(self, argv: tuple[str, ...]) -> int:
-        """Read the arguments and the prompt, then run the turn."""
-        try:
-            if arguments.is_sticky(self.contract, argv):
-                return self._serve(argv)
-            asked = arguments.read(self.contract, argv)
-            prompt = self._prompt(asked)
-        except UsageProblem as problem:
-            return self._misused(problem)
-        self._begin(asked, prompt)
-        return self._open(asked, prompt)
-
-    def _serve(self, argv: tuple[str, ...]) -> int:
-        """Run turns in one process until the client ends it; EnvironmentFailed if the contract names no protocol."""
-        transport = _TRANSPORTS.get(self.contract.sticky.transport)
-        if transport is None:
-            what = f"{self.contract.engine} can't keep a process"
-            raise EnvironmentFailed(what, "its contract names no transport")
-        options, model = arguments.read_sticky(self.contract, argv)
-        try:
-            transport(self.contract, self.simulation, self.world, options, model).serve()
-        except EndedError as ended:
-            return ended.exit_code
-
-    def _begin(self, asked: Asked, prompt: str) -> None:
-        """Note what the arguments ask for."""
-        self.slots |= {"version": self.contract.version or "0.0.0", "cwd": self.world.cwd, "handle": "", "status": 1}
-        self.slots |= {"model": asked.model, "prompt": prompt}
+    def __init__(self, contract: EngineContract, simulation: Simulation, world: EngineContext, asked: Asked) -> None:
+        self.contract, self.simulation, self.world, self.asked = contract, simulation, world, asked
+        self.prompt = self._read_prompt()
+        self.store = store(contract, world.env, world.cwd)
         self.facts = {"start" if asked.handle is None else "resume", "auto" if asked.auto else "interactive"}
+        self.slots: dict[str, str | int] = {
+            "version": contract.version or "0.0.0", "cwd": world.cwd, "handle": "", "status": 1,
+            "model": asked.model, "prompt": self.prompt,
+        }  # fmt: skip
 
-    def _misused(self, problem: UsageProblem) -> int:
-        self.slots |= {"cwd": self.world.cwd, "handle": "", "error": str(problem)}
-        return self._end(self.simulation.usage)
-
-    def _prompt(self, asked: Asked) -> str:
+    def _read_prompt(self) -> str:
         """Take the prompt from where it is; some releases read standard input whatever the arguments hold."""
-        reads = asked.prompt is None or self._symptom("stdin.open") == "hang"
+        reads = self.asked.prompt is None or self._symptom("stdin.open") == "hang"
         read = self.world.stdin.read() if reads else b""
-        prompt = read.decode("utf-8", "replace") if asked.prompt is None else asked.prompt
-        if why := arguments.refusal(asked.channel, prompt):
+        prompt = read.decode("utf-8", "replace") if self.asked.prompt is None else self.asked.prompt
+        if why := arguments.refusal(self.asked.channel, prompt):
             raise UsageProblem(why)
         return prompt
 
-    def _open(self, asked: Asked, prompt: str) -> int:
+    def run(self) -> int:
         """Find or make the session, and run the turn unless the session can't be resumed."""
-        if asked.handle is None:
-            return self._turn(self._fresh(), asked, prompt)
-        existing = self._found(asked.handle)
-        trouble, symptom = self._trouble(asked.handle, existing)
-        self.slots |= {"handle": asked.handle, "error": f"no session {asked.handle}"}
+        handle = self.asked.handle
+        if handle is None:
+            return self._turn(self._fresh())
+        existing = self._find(handle)
+        trouble, symptom = self._trouble(handle, existing)
+        self.slots |= {"handle": handle, "error": f"no session {handle}"}
         if symptom is None:
-            return self._turn(existing or self._fresh(), asked, prompt)
+            return self._turn(existing or self._fresh())
         self.facts.add(trouble)
-        return self._unresumed(symptom, existing, asked, prompt)
-
-    def _unresumed(self, symptom: str, existing: Session | None, asked: Asked, prompt: str) -> int:
-        """Refuse to resume, or do what the declared deviation says instead."""
         if symptom == "fresh-session":
-            return self._turn(self._fresh(), asked, prompt)
+            return self._turn(self._fresh())
         if symptom == "late" or (symptom == "hang" and existing):
             session = existing or self._fresh()
-            self._ask([*session.messages, {"role": "user", "content": prompt}], asked)
+            self._ask([*session.messages, {"role": "user", "content": self.prompt}])
         if symptom == "hang":
             self.world.hang()
-        if symptom == "quiet":
-            self._print(self.simulation.nonexistent_id.lines)
-            return 0
-        return self._end(self.simulation.nonexistent_id)
+        return self._end(self.simulation.nonexistent_id, 0 if symptom == "quiet" else None)
 
-    def _found(self, handle: str) -> Session | None:
+    def _find(self, handle: str) -> Session | None:
         """Look for a session, which some releases lose when they are asked for it in a later minute."""
-        store = shelf(self.contract, self.world.env, self.world.cwd)
-        existing = store.find(handle)
+        existing = self.store.find(handle)
         if existing and self._is_later(existing) and self._symptom("resume.later-minute") == "lost-at-once":
-            store.drop(existing)
+            self.store.drop(existing)
             return None
         return existing
 
@@ -144,44 +126,42 @@ class _Call:
         elsewhere = existing.cwd != self.world.cwd
         return "elsewhere", self._symptom("resume.other-cwd") if elsewhere else None
 
-    def _turn(self, session: Session, asked: Asked, prompt: str) -> int:
+    def _turn(self, session: Session) -> int:
         """Run a turn in a session and keep both."""
-        store = shelf(self.contract, self.world.env, self.world.cwd)
         self._age(session)
         if "resume" in self.facts and self._symptom("resume.same-handle") == "new-handle":
             session.handle = self._fresh().handle
-        loaded = len(session.messages)
         self.slots |= {name: fill(form, {}) for name, form in self.simulation.ids.items()}
-        self.slots |= {"handle": session.handle, "messages": loaded}
-        session.messages.append({"role": "user", "content": prompt})
+        self.slots |= {"handle": session.handle, "messages": len(session.messages)}
+        session.messages.append({"role": "user", "content": self.prompt})
         self.slots["turn"] = sum(message["role"] == "user" for message in session.messages)
-        store.keep(session)
+        self.store.keep(session)
         self._print(self.simulation.started)
-        answer = self._ask(session.messages, asked)
+        answer = self._ask(session.messages)
         if isinstance(answer, Failed):
             return self._failed(answer)
-        text = answer.text if isinstance(answer, ModelText) else ""
+        text = answer if isinstance(answer, str) else ""
         session.messages.append({"role": "assistant", "content": text})
-        store.keep(session)
+        self.store.keep(session)
         self.slots["text"] = text
         self._print(self.simulation.answered)
         return 0
 
     def _age(self, session: Session) -> None:
         """Note that a session is resumed in a later minute; some releases then lose it to the next one beside it."""
-        store = shelf(self.contract, self.world.env, self.world.cwd)
         session.reopened = session.reopened or self._is_later(session)
         if self._symptom("resume.later-minute") == "lost-after-another":
-            for other in list(store.beside(session)):
+            for other in self.store.others(session):
                 if other.reopened:
-                    store.drop(other)
+                    self.store.drop(other)
 
     def _is_later(self, session: Session) -> bool:
         return self.world.clock() // 60 > session.began_at // 60
 
-    def _ask(self, messages: list[Message], asked: Asked) -> Answer:
+    def _ask(self, messages: list[Message]) -> Answer:
         """Ask the model until it says something; a tool that it calls is told to do nothing."""
-        return Model(self.contract, self.world.backend, asked.model, asked.auto).ask(messages, self._called)
+        model = Model(self.contract, self.world.backend, self.asked.model, self.asked.auto)
+        return model.ask(messages, self._called)
 
     def _called(self, call: Called) -> Acted:
         self.slots |= {"tool": call.tool, "call_id": call.call_id}
@@ -200,10 +180,7 @@ class _Call:
         if f"success-{failed.kind}" in declared:
             self._print(self.simulation.unanswered)
             return 0
-        if f"exit-0-{failed.kind}" in declared:
-            self._print(self.simulation.failed.lines)
-            return 0
-        return self._end(self.simulation.failed)
+        return self._end(self.simulation.failed, 0 if f"exit-0-{failed.kind}" in declared else None)
 
     def _fresh(self) -> Session:
         return Session(str(fill(self.simulation.handle, {})), self.world.cwd, self.world.clock())
@@ -211,11 +188,11 @@ class _Call:
     def _symptom(self, clause: str) -> str | None:
         return next((deviation.symptom for deviation in self.contract.deviations if deviation.clause == clause), None)
 
-    def _end(self, ending: Ending) -> int:
+    def _end(self, ending: Ending, exit_code: int | None = None) -> int:
+        """Print how it ends badly, and return that exit code, or else the one that belongs to it."""
         self._print(ending.lines)
-        if ending.exit_code == "status":
-            return int(self.slots["status"]) % 256 or 1
-        return ending.exit_code
+        code = ending.exit_code if exit_code is None else exit_code
+        return code if isinstance(code, int) else int(self.slots["status"]) % 256 or 1
 
     def _print(self, lines: Iterable[Line]) -> None:
         for stream, data in rendered(self.contract, lines, self.facts, self.slots):

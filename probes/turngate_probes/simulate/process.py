@@ -1,6 +1,7 @@
 """The simulated engine as a process: its streams, its signals, and the executable that runs it."""
 
 import os
+import shlex
 import signal
 import sys
 import time
@@ -52,9 +53,7 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
 
 def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) -> Path:
     """Write an executable, named as the engine's own, that simulates the release; EnvironmentFailed: it can't."""
-    import shlex  # noqa: PLC0415 - not needed to be an engine
-
-    from turngate.process.executable import MARKER, is_simulated  # noqa: PLC0415 - as above
+    from turngate.process.executable import MARKER, is_simulated  # noqa: PLC0415 - not needed to be an engine
 
     path = folder / contract.executable
     # -P: a file in the engine's working directory must not stand for a module of ours

@@ -3,21 +3,18 @@
 import json
 import re
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from glob import escape, glob
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
-from turngate.contract.launch import StoreCheck
 from turngate.contract.session_ids import filled, folder_word, slots
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate.files import write_atomically
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection
 
 _QUERY = re.compile(r"SELECT 1 FROM (?P<table>\w+) WHERE (?P<key>\w+) = \?")
 _ELSEWHERE = "{HOME}/.turngate-simulated/sessions/{handle}.jsonl"
@@ -37,23 +34,31 @@ class Session:
     messages: list[Mapping[str, Any]] = field(default_factory=list)
 
 
-class Shelf(Protocol):
+class SimulatedStore(ABC):
     """Keeps sessions."""
 
-    def find(self, handle: str) -> Session | None:
-        """Return the session of that id, if there is one."""
-
+    @abstractmethod
     def keep(self, session: Session) -> None:
         """Write a session, in place of what was kept of it before."""
 
+    @abstractmethod
     def drop(self, session: Session) -> None:
         """Remove a session."""
 
-    def beside(self, session: Session) -> Iterator[Session]:
+    @abstractmethod
+    def sessions(self, handle: str | None = None) -> list[Session]:
+        """Read every session, or those alone that may have this id."""
+
+    def find(self, handle: str) -> Session | None:
+        """Return the session of that id, if there is one."""
+        return next((session for session in self.sessions(handle) if session.handle == handle), None)
+
+    def others(self, session: Session) -> list[Session]:
         """Return every other session of the same directory."""
+        return [other for other in self.sessions() if other.handle != session.handle and other.cwd == session.cwd]
 
 
-def shelf(contract: EngineContract, env: Mapping[str, str], cwd: str) -> Shelf:
+def store(contract: EngineContract, env: Mapping[str, str], cwd: str) -> SimulatedStore:
     """Return the store of a release; one whose contract knows of none keeps its sessions in a folder of ours."""
     locations = contract.store.locations if contract.store else {}
     places = slots(locations, {"HOME": "/", **env}) | {"cwd": folder_word(cwd)}
@@ -62,12 +67,16 @@ def shelf(contract: EngineContract, env: Mapping[str, str], cwd: str) -> Shelf:
     check = contract.store.check
     if check.kind == "glob":
         return _Files(check.pattern, places)
-    return _Table.of(check, Path(filled(check.file, places)))
+    match = _QUERY.fullmatch(check.query)
+    if match is None:
+        hint = "write it as SELECT 1 FROM table WHERE key = ?"
+        raise ContractError("the simulator can't make a table for this query", path="$.store", hint=hint)
+    return _Table(Path(filled(check.file, places)), match["table"], match["key"])
 
 
 @dataclass(frozen=True, slots=True)
-class _Files:
-    """One file a session: its first line tells of it, each further line is a message.
+class _Files(SimulatedStore):
+    """One file a session: its first line describes it, each further line is a message.
 
     A wildcard inside the pattern becomes a word made from the session's directory, at its end it becomes nothing.
     """
@@ -75,29 +84,22 @@ class _Files:
     pattern: str
     places: Mapping[str, str]
 
-    def find(self, handle: str) -> Session | None:
-        return next((session for session in self._matching(handle) if session.handle == handle), None)
-
     def keep(self, session: Session) -> None:
-        path = self._path(session)
         about = asdict(session)
         messages = about.pop("messages")
-        write_atomically(path, "".join(json.dumps(line) + "\n" for line in (about, *messages)))
+        write_atomically(self._path(session), "".join(json.dumps(line) + "\n" for line in (about, *messages)))
 
     def drop(self, session: Session) -> None:
         self._path(session).unlink(missing_ok=True)
 
-    def beside(self, session: Session) -> Iterator[Session]:
-        for other in self._matching(None):
-            if other.handle != session.handle and other.cwd == session.cwd:
-                yield other
-
-    def _matching(self, handle: str | None) -> Iterator[Session]:
+    def sessions(self, handle: str | None = None) -> list[Session]:
         places = {name: escape(value) for name, value in self.places.items()}
         pattern = filled(self.pattern, places | {"cwd": "*", "handle": escape(handle) if handle else "*"})
+        sessions = []
         for path in sorted(glob(pattern)):  # noqa: PTH207 - the pattern is absolute
             about, *messages = map(json.loads, Path(path).read_text("utf-8").splitlines())
-            yield Session(**about, messages=messages)
+            sessions.append(Session(**about, messages=messages))
+        return sessions
 
     def _path(self, session: Session) -> Path:
         word = f"{zlib.crc32(session.cwd.encode()):08x}"
@@ -106,45 +108,27 @@ class _Files:
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(SimulatedStore):
     """One row a session, in the table that the contract's query looks into."""
 
     file: Path
     table: str
     key: str
 
-    @classmethod
-    def of(cls, check: StoreCheck, file: Path) -> "_Table":
-        match = _QUERY.fullmatch(check.query)
-        if match is None:
-            hint = "write it as SELECT 1 FROM table WHERE key = ?"
-            raise ContractError("the simulator can't make a table for this query", path="$.store", hint=hint)
-        return cls(file, match["table"], match["key"])
-
-    def find(self, handle: str) -> Session | None:
-        return next((row for row in self._rows() if row.handle == handle), None)
-
     def keep(self, session: Session) -> None:
-        with self._open() as table:
-            row = (session.handle, json.dumps(asdict(session)))
-            table.execute(f"INSERT OR REPLACE INTO {self.table} VALUES (?, ?)", row)  # noqa: S608 - names, see `of`
+        self._run("INSERT OR REPLACE INTO {table} VALUES (?, ?)", session.handle, json.dumps(asdict(session)))
 
     def drop(self, session: Session) -> None:
-        with self._open() as table:
-            table.execute(f"DELETE FROM {self.table} WHERE {self.key} = ?", (session.handle,))  # noqa: S608
+        self._run("DELETE FROM {table} WHERE {key} = ?", session.handle)
 
-    def beside(self, session: Session) -> Iterator[Session]:
-        return (row for row in self._rows() if row.handle != session.handle and row.cwd == session.cwd)
+    def sessions(self, handle: str | None = None) -> list[Session]:  # noqa: ARG002 - a table is read at once
+        return [Session(**json.loads(row[0])) for row in self._run("SELECT session FROM {table}")]
 
-    def _rows(self) -> list[Session]:
-        with self._open() as table:
-            return [Session(**json.loads(row[0])) for row in table.execute(f"SELECT session FROM {self.table}")]  # noqa: S608
-
-    @contextmanager
-    def _open(self) -> Iterator["Connection"]:
+    def _run(self, statement: str, *values: str) -> list[tuple[str, ...]]:
+        """Run a statement, `{table}` and `{key}` filled in, and return its rows."""
         import sqlite3  # noqa: PLC0415 - slow to import, and most stores are files
 
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(self.file, timeout=30)) as connection, connection:
             connection.execute(f"CREATE TABLE IF NOT EXISTS {self.table} ({self.key} TEXT PRIMARY KEY, session TEXT)")
-            yield connection
+            return connection.execute(statement.format(table=self.table, key=self.key), values).fetchall()

@@ -3,16 +3,7 @@
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from turngate_probes.stub_model.protocol import (
-    Event,
-    Json,
-    ModelAnswer,
-    Prompted,
-    WireProtocol,
-    new_id,
-    objects,
-    prompted,
-)
+from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, WireProtocol, new_id, objects
 
 _ERRORS = {
     401: "authentication_error",
@@ -23,10 +14,6 @@ _ERRORS = {
     529: "overloaded_error",
 }
 _USAGE = {"input_tokens": 10, "output_tokens": 2}
-
-
-def _read(document: Json) -> Prompted:
-    return prompted(objects(document.get("messages")), document.get("tools"), _kind)
 
 
 def _kind(message: Json) -> str | None:
@@ -88,4 +75,4 @@ def _models(model: Json) -> Json:
     return {"data": [model], "has_more": False, "first_id": model["id"], "last_id": model["id"]}
 
 
-WIRE = WireProtocol("anthropic", _read, _whole, _events, _refusal, _model, _models)
+WIRE = WireProtocol("anthropic", _kind, _whole, _events, _refusal, _model, _models)

@@ -5,16 +5,7 @@ A stream always comes as server-sent events, as `alt=sse` asks for it.
 
 from collections.abc import Iterator
 
-from turngate_probes.stub_model.protocol import (
-    Event,
-    Json,
-    ModelAnswer,
-    Prompted,
-    WireProtocol,
-    name_of,
-    objects,
-    prompted,
-)
+from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, WireProtocol, name_of, objects
 
 _STATUSES = {
     400: "INVALID_ARGUMENT",
@@ -27,11 +18,6 @@ _STATUSES = {
     504: "DEADLINE_EXCEEDED",
 }
 _USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 12}
-
-
-def _read(document: Json) -> Prompted:
-    contents = ({"role": "user", **content} for content in objects(document.get("contents")))
-    return prompted(contents, document.get("tools"), _kind, _names, "parts")
 
 
 def _names(tool: Json) -> Iterator[str]:
@@ -81,4 +67,7 @@ def _models(model: Json) -> Json:
     return {"models": [model]}
 
 
-WIRE = WireProtocol("gemini", _read, _whole, _events, _refusal, _model, _models)
+WIRE = WireProtocol(
+    "gemini", _kind, _whole, _events, _refusal, _model, _models, _names,
+    messages="contents", content="parts", role="user",
+)  # fmt: skip

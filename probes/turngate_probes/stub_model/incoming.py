@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from email.message import Message
 from io import BufferedIOBase, BytesIO
-from typing import TypeAlias
 from urllib.parse import urlsplit
 
 import zstandard
@@ -29,19 +28,12 @@ class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
 
 
 @dataclass(frozen=True, slots=True)
-class Direct:
-    """A request to whoever listens: `path` with its query."""
+class Target:
+    """What a request asks for: `path` with its query, None for a tunnel; at `host` and `port` if it is for a proxy."""
 
-    path: str
-
-
-@dataclass(frozen=True, slots=True)
-class Proxied:
-    """A request to a proxy, to be passed on to `host` and `port`; `path` is None if a tunnel is asked for."""
-
-    host: str
-    port: int
     path: str | None
+    host: str = ""
+    port: int = 0
 
     @property
     def on_loopback(self) -> bool:
@@ -54,13 +46,10 @@ class Proxied:
             return False
 
 
-Target: TypeAlias = Direct | Proxied
-
-
 def read_target(method: str, target: str) -> Target:
     """Read the target of a request line. Raises BadRequest."""
     if method != "CONNECT" and "://" not in target.partition("?")[0]:
-        return Direct(target)
+        return Target(target)
     try:
         url = urlsplit(f"//{target}" if method == "CONNECT" else target)
         port = url.port or (443 if url.scheme in ("", "https", "wss") else 80)
@@ -69,7 +58,7 @@ def read_target(method: str, target: str) -> Target:
     if not url.hostname:
         raise BadRequest(400, f"no host: {target}")
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
-    return Proxied(url.hostname, port, None if method == "CONNECT" else path)
+    return Target(None if method == "CONNECT" else path, url.hostname, port)
 
 
 def read_body(headers: Message, stream: BufferedIOBase) -> bytes:

@@ -4,17 +4,7 @@ import time
 from collections.abc import Iterator
 from http import HTTPStatus
 
-from turngate_probes.stub_model.protocol import (
-    Event,
-    Json,
-    ModelAnswer,
-    Prompted,
-    WireProtocol,
-    name_of,
-    new_id,
-    objects,
-    prompted,
-)
+from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, WireProtocol, name_of, new_id
 
 _ERROR_KINDS = {
     401: ("invalid_request_error", "invalid_api_key"),
@@ -44,9 +34,8 @@ _KINDS = {"assistant": "model", "tool": "result", "function": "result"}
 _USAGE = {"prompt_tokens": 10, "completion_tokens": 2, "total_tokens": 12}
 
 
-def _read(document: Json) -> Prompted:
-    messages = objects(document.get("messages"))
-    return prompted(messages, document.get("tools"), lambda message: _KINDS.get(str(message.get("role"))), _names)
+def _kind(message: Json) -> str | None:
+    return _KINDS.get(str(message.get("role")))
 
 
 def _names(tool: Json) -> tuple[str, ...]:
@@ -95,4 +84,4 @@ def _deltas(said: ModelAnswer) -> Iterator[Json]:
     yield {"tool_calls": [{"index": 0, "function": {"arguments": said.arguments_json}}]}
 
 
-WIRE = WireProtocol("openai.chat", _read, _whole, _events, refusal, model, models)
+WIRE = WireProtocol("openai.chat", _kind, _whole, _events, refusal, model, models, _names)

@@ -4,17 +4,7 @@ import time
 from collections.abc import Iterator
 
 from turngate_probes.stub_model import openai_chat
-from turngate_probes.stub_model.protocol import (
-    Event,
-    Json,
-    ModelAnswer,
-    Prompted,
-    WireProtocol,
-    name_of,
-    new_id,
-    objects,
-    prompted,
-)
+from turngate_probes.stub_model.protocol import Event, Json, ModelAnswer, WireProtocol, name_of, new_id, objects
 
 _USAGE = {
     "input_tokens": 10,
@@ -30,18 +20,10 @@ _UNUSED: Json = {
 }  # fmt: skip
 
 
-def _read(document: Json) -> Prompted:
-    given = document.get("input")
-    items = ({"role": "user", "content": given},) if isinstance(given, str) else objects(given)
-    return prompted(items, document.get("tools"), _kind, _names)
-
-
-def _names(tool: Json) -> Iterator[str]:
-    if tool.get("type") == "namespace":
-        inner = (name for inner_tool in objects(tool.get("tools")) for name in name_of(inner_tool))
-        yield from (f"{tool.get('name')}.{name}" for name in inner)
-    else:
-        yield from name_of(tool)
+def _names(tool: Json) -> tuple[str, ...]:
+    if tool.get("type") != "namespace":
+        return name_of(tool)
+    return tuple(f"{tool.get('name')}.{name}" for inner in objects(tool.get("tools")) for name in name_of(inner))
 
 
 def _kind(item: Json) -> str | None:
@@ -107,5 +89,6 @@ def _text_events(item: Json, said: ModelAnswer) -> Iterator[tuple[str, Json]]:
 
 
 WIRE = WireProtocol(
-    "openai.responses", _read, _whole, _events, openai_chat.refusal, openai_chat.model, openai_chat.models
-)
+    "openai.responses", _kind, _whole, _events, openai_chat.refusal, openai_chat.model, openai_chat.models, _names,
+    messages="input",
+)  # fmt: skip

@@ -46,29 +46,6 @@ class ModelAnswer:
         return (self.text[:half], self.text[half:]) if half else (self.text,)
 
 
-@dataclass(frozen=True, slots=True)
-class WireProtocol:
-    """A vendor's protocol: reads a request's document, and gives answers and refusals their shape.
-
-    Attributes:
-        name: how the journal calls it.
-        read: must take any document; what it does not understand it leaves out.
-        whole: the answer to a request that is not streamed.
-        events: the answer to a streamed request, with the request for its options; two events or more.
-        refusal: the document of an HTTP error status with a message.
-        model: how a model of that name is described.
-        models: a list of one model so described.
-    """
-
-    name: str
-    read: Callable[[Json], Prompted]
-    whole: Callable[[ModelAnswer], Json]
-    events: Callable[[ModelAnswer, Json], Iterable[Event]]
-    refusal: Callable[[int, str], Json]
-    model: Callable[[str], Json]
-    models: Callable[[Json], Json]
-
-
 def new_id(prefix: str) -> str:
     """Make an identifier that no other answer carries."""
     return prefix + uuid.uuid4().hex[:24]
@@ -99,21 +76,44 @@ def name_of(tool: Json) -> tuple[str, ...]:
     return (name,) if isinstance(name, str) else ()
 
 
-def prompted(
-    messages: Iterable[Json],
-    tools: object,
-    kind: Callable[[Json], str | None],
-    names: Callable[[Json], Iterable[str]] = name_of,
-    content: str = "content",
-) -> Prompted:
-    """Return what a conversation prompts; `kind` says of a message "model", "result", or None for any other.
+@dataclass(frozen=True, slots=True)
+class WireProtocol:
+    """A vendor's protocol: reads a request's document, and gives answers and refusals their shape.
 
-    `names` are those of a tool, and `content` is the key of a message's text.
+    Attributes:
+        name: how the journal calls it.
+        kind: whether a message is what the "model" said, a tool's "result", or None: anything else.
+        whole: the answer to a request that is not streamed.
+        events: the answer to a streamed request, with the request for its options; two events or more.
+        refusal: the document of an HTTP error status with a message.
+        model: how a model of that name is described.
+        models: a list of one model so described.
+        names: those of a tool.
+        messages: the key of the conversation in a request; a mere string is a message of the user.
+        content: the key of a message's text.
+        role: that of messages which name none.
     """
-    user_texts, waiting = list[str](), False
-    for message in messages:
-        if message.get("role") == "user":
-            user_texts += texts(message.get(content))
-        said = kind(message)
-        waiting = said == "result" or (waiting and said != "model")
-    return Prompted(tuple(user_texts), tuple(name for tool in objects(tools) for name in names(tool)), waiting)
+
+    name: str
+    kind: Callable[[Json], str | None]
+    whole: Callable[[ModelAnswer], Json]
+    events: Callable[[ModelAnswer, Json], Iterable[Event]]
+    refusal: Callable[[int, str], Json]
+    model: Callable[[str], Json]
+    models: Callable[[Json], Json]
+    names: Callable[[Json], Iterable[str]] = name_of
+    messages: str = "messages"
+    content: str = "content"
+    role: str | None = None
+
+    def read(self, document: Json) -> Prompted:
+        """Return what a request prompts; what can't be understood of it is left out."""
+        given = document.get(self.messages)
+        user_texts, waiting = list[str](), False
+        for message in ({"role": "user", self.content: given},) if isinstance(given, str) else objects(given):
+            if message.get("role", self.role) == "user":
+                user_texts += texts(message.get(self.content))
+            said = self.kind(message)
+            waiting = said == "result" or (waiting and said != "model")
+        tools = tuple(name for tool in objects(document.get("tools")) for name in self.names(tool))
+        return Prompted(tuple(user_texts), tools, waiting)

@@ -77,17 +77,12 @@ class ReplyRules:
 
     def choose(self, document: Json, prompted: Prompted) -> Reply:
         """Take the first rule that fits and is not used up; without one the model says "ok"."""
-        for index, rule in enumerate(self._rules):
-            if rule.fits(document, prompted) and self._take(index, rule):
-                return rule.reply
-        return Text("ok")
-
-    def _take(self, index: int, rule: Rule) -> bool:
         with self._lock:
-            if rule.times is not None and self._used[index] >= rule.times:
-                return False
-            self._used[index] += 1
-            return True
+            for index, rule in enumerate(self._rules):
+                if self._used[index] != rule.times and rule.fits(document, prompted):
+                    self._used[index] += 1
+                    return rule.reply
+        return Text("ok")
 
 
 def _strings(value: object) -> Iterator[str]:

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self, cast
 
 from turngate_probes.stub_model.answers import Answer, refuse, respond
-from turngate_probes.stub_model.incoming import BadRequest, Direct, Proxied, read_body, read_target
+from turngate_probes.stub_model.incoming import BadRequest, Target, read_body, read_target
 from turngate_probes.stub_model.journal import Egress, Exchange, nonces_in
 from turngate_probes.stub_model.replies import ReplyRules, Rule
 
@@ -123,13 +123,12 @@ class _Handler(BaseHTTPRequestHandler):
         except BadRequest as problem:
             self.send_error(problem.status, problem.message)
             return
-        match target:
-            case Direct(path):
-                self._answer(path)
-            case Proxied(_, port, path) if target.on_loopback and port == self._listener.port:
-                self._answer_itself(path)
-            case Proxied():
-                self._refuse_passing_on(target)
+        if target.host and not (target.on_loopback and target.port == self._listener.port):
+            self._refuse_passing_on(target)
+        elif target.path is not None:
+            self._answer(target.path)
+        else:
+            self._open_tunnel()
 
     do_GET = do_HEAD = do_POST = do_PUT = do_PATCH = do_DELETE = do_OPTIONS = do_CONNECT = _serve  # noqa: N815
 
@@ -142,17 +141,14 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self._settle(*respond(self._exchange(path, body), self.headers, self._listener.backend.rules))
 
-    def _answer_itself(self, path: str | None) -> None:
-        """Serve who comes to the backend itself by way of the proxy; a tunnel to it needs no second end."""
-        if path is not None:
-            self._answer(path)
-            return
+    def _open_tunnel(self) -> None:
+        """Serve on this connection what comes to the backend itself through a tunnel; it needs no second end."""
         self._listener.backend.note(self._exchange(self.path, protocol="proxy", reply="tunnel"))
         self.send_response_only(HTTPStatus.OK, "Connection established")
         self.end_headers()
         self.close_connection = False
 
-    def _refuse_passing_on(self, target: Proxied) -> None:
+    def _refuse_passing_on(self, target: Target) -> None:
         self.close_connection = True
         entry: Exchange | Egress = Egress(time.time(), target.host, target.port, self.command)
         if target.on_loopback:  # wrong, but nothing that leaves the machine

@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NoReturn
+from typing import BinaryIO, NoReturn
 
 from turngate.argv import build
 from turngate.contract import load
@@ -13,7 +13,7 @@ from turngate.model import Ended, Mode
 from turngate.turn.read import TurnReading, read_turn
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.npm import pinned_version
-from turngate_probes.simulate.backend import Answer, EngineContext, Input, ModelRequest, ModelText
+from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest
 from turngate_probes.simulate.engine import run
 from turngate_probes.simulate.printing import simulation
 
@@ -71,14 +71,14 @@ class SimulatedMachine:
         built = build.resume(contract, prompt, Mode.INTERACTIVE, handle, check_shape=False)
         return self.call(contract, built.arguments, built.stdin or b"")
 
-    def call(self, contract: EngineContract, arguments: Iterable[str], stdin: bytes | Input = b"") -> Played:
+    def call(self, contract: EngineContract, arguments: Iterable[str], stdin: bytes | BinaryIO = b"") -> Played:
         """Run one call of the simulated engine."""
         answers, before = iter(self.answers), len(self._requests)
         out = {"stdout": bytearray(), "stderr": bytearray()}
 
         def backend(request: ModelRequest) -> Answer:
             self._requests.append(ModelRequest(request.model, tuple(request.messages), request.tools))
-            answer = next(answers, ModelText("ok"))
+            answer = next(answers, "ok")
             return answer() if callable(answer) else answer
 
         read = io.BytesIO(stdin) if isinstance(stdin, bytes) else stdin
@@ -93,16 +93,14 @@ class SimulatedMachine:
         return Played(code, bytes(out["stdout"]), bytes(out["stderr"]), tuple(self._requests[before:]))
 
 
-class Unclosed:
+class Unclosed(io.BytesIO):
     """Standard input that nobody closes."""
 
-    def read(self) -> bytes:
+    def read(self, _size: int | None = -1, /) -> bytes:
         """Wait for ever."""
         hang()
 
-    def readline(self) -> bytes:
-        """Wait for ever."""
-        hang()
+    readline = read
 
 
 def hang() -> NoReturn:

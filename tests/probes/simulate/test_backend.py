@@ -3,7 +3,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from turngate_probes.simulate.backend import Called, Failed, ModelRequest, ModelText, alone, ask, backend
+from tests.probes.simulate.played import at_known_release
+from turngate_probes.simulate.backend import Acted, Called, Failed, Message, Model, ModelRequest, alone, ask, backend
 from turngate_probes.stub_model import Cut, Refuse, Rule, StubBackend, Text, ToolCall, refused_port
 
 HELLO = ModelRequest("some/model", [{"role": "user", "content": "hello"}], ["read_file"])
@@ -18,7 +19,7 @@ def _stub() -> Iterator[StubBackend]:
 def test_the_backend_sees_model_history_and_tools(stub: StubBackend) -> None:
     """A request carries the whole conversation, the model's name and the tools on offer, and its text comes back."""
     stub.script(Rule(Text("an answer")))
-    assert ask(stub.url, HELLO) == ModelText("an answer")
+    assert ask(stub.url, HELLO) == "an answer"
     (seen,) = stub.exchanges()
     assert (seen.protocol, seen.model, seen.user_texts, seen.tools) == (
         "openai.chat", "some/model", ("hello",), ("read_file",),
@@ -55,13 +56,45 @@ def test_a_tool_call_comes_with_the_message_that_history_keeps(stub: StubBackend
 def test_without_a_backend_it_asks_first_and_ends_then() -> None:
     """The first turn asks the user, a later one is final, and a reply of the user's choice replaces both."""
     later = ModelRequest("m", [*HELLO.messages, {"role": "assistant", "content": ""}, *HELLO.messages], [])
-    outcomes = [json.loads(alone(each, None).text)["outcome"] for each in (HELLO, later)]  # type: ignore[union-attr]
+    outcomes = [json.loads(str(alone(request, None)))["outcome"] for request in (HELLO, later)]
     assert outcomes == ["ask_user", "final"]
-    assert alone(HELLO, "mine") == ModelText("mine")
-    assert backend({"TURNGATE_SIMULATE_REPLY": "mine"})(HELLO) == ModelText("mine")
+    assert alone(HELLO, "mine") == "mine"
+    assert backend({"TURNGATE_SIMULATE_REPLY": "mine"})(HELLO) == "mine"
 
 
 def test_the_environment_names_the_backend(stub: StubBackend) -> None:
     """With the variable that a sandbox sets the backend is asked."""
-    assert backend({"TURNGATE_SIMULATE_URL": stub.url})(HELLO) == ModelText("ok")
+    assert backend({"TURNGATE_SIMULATE_URL": stub.url})(HELLO) == "ok"
     assert len(stub.exchanges()) == 1
+
+
+def test_a_model_that_only_calls_tools_is_stopped() -> None:
+    """Each call is acted on and added with its result, and after twenty of them the last one is the answer."""
+    call = Called("touch", "call_1", {"role": "assistant", "content": None})
+    messages: list[Message] = [{"role": "user", "content": "hello"}]
+    model = Model(at_known_release("codex"), lambda _: call, "m", auto=False)
+    assert model.ask(messages, lambda _: Acted("done")) is call
+    assert [message["content"] for message in messages if message["role"] == "tool"] == ["done"] * 20
+
+
+def test_a_call_that_ends_the_turn_is_the_answer() -> None:
+    """The model is not asked again."""
+    call = Called("touch", "call_1", {"role": "assistant", "content": None})
+    requests: list[ModelRequest] = []
+
+    def answer(request: ModelRequest) -> Called:
+        requests.append(request)
+        return call
+
+    model = Model(at_known_release("codex"), answer, "m", auto=False)
+    assert model.ask([], lambda _: Acted("refused", ends=True)) is call
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize(
+    "arguments, text", [({"command": ["touch", "a b"]}, "touch 'a b'"), ({"path": "x"}, "x"), ({}, ""), ({"n": 1}, "1")]
+)
+def test_a_call_says_in_short_what_it_is_about(arguments: dict[str, object], text: str) -> None:
+    """Its first argument, as text, as a command line or as JSON."""
+    function = {"name": "touch", "arguments": json.dumps(arguments)}
+    assert Called("touch", "1", {"tool_calls": [{"id": "1", "function": function}]}).text == text

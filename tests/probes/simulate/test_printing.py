@@ -19,7 +19,7 @@ def test_random_slots_have_their_width_and_differ() -> None:
     """Slots for ids give as many characters as asked for, and another value each time."""
     made = {str(fill("{hex:12}-{alnum:14}-{uuid}", {})) for _ in range(20)}
     assert len(made) == 20
-    assert all(re.fullmatch(r"[0-9a-f]{12}-[0-9A-Za-z]{14}-[0-9a-f-]{36}", each) for each in made)
+    assert all(re.fullmatch(r"[0-9a-f]{12}-[0-9A-Za-z]{14}-[0-9a-f-]{36}", text) for text in made)
 
 
 def test_an_unknown_slot_is_an_error_of_the_contract() -> None:

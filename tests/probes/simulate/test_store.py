@@ -1,6 +1,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from turngate.argv import build
@@ -9,7 +10,7 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
 from turngate.model import Mode
 from turngate.process import session_exists
-from turngate_probes.simulate.store import Session, _Table, shelf
+from turngate_probes.simulate.store import Session, store
 
 
 def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract, tmp_path: Path) -> None:
@@ -25,7 +26,7 @@ def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract
 
 def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -> None:
     """A session comes back as it was kept, another takes nothing from it, and a dropped one is gone."""
-    store = shelf(contract, {"HOME": str(tmp_path)}, "/w")
+    sessions = store(contract, {"HOME": str(tmp_path)}, "/w")
     one, other = (
         Session(
             contract.handle.nonexistent_id.replace("0000", digits),
@@ -36,35 +37,38 @@ def test_what_is_kept_is_found_again(contract: EngineContract, tmp_path: Path) -
         for digits in ("1111", "2222")
     )
     elsewhere = Session(contract.handle.nonexistent_id.replace("0000", "3333"), "/other", 1.5)
-    for each in (one, other, elsewhere):
-        shelf(contract, {"HOME": str(tmp_path)}, each.cwd).keep(each)
-    assert store.find(one.handle) == one
-    assert [each.handle for each in store.beside(one)] == [other.handle]
-    store.drop(one)
-    assert store.find(one.handle) is None
-    assert store.find(other.handle) == other
+    for session in (one, other, elsewhere):
+        store(contract, {"HOME": str(tmp_path)}, session.cwd).keep(session)
+    assert sessions.find(one.handle) == one
+    assert [session.handle for session in sessions.others(one)] == [other.handle]
+    sessions.drop(one)
+    assert sessions.find(one.handle) is None
+    assert sessions.find(other.handle) == other
 
 
 def test_a_home_may_have_any_name(contract: EngineContract, tmp_path: Path) -> None:
     """Characters that mean something in a wildcard pattern do not hide the sessions of a home."""
-    store = shelf(contract, {"HOME": str(tmp_path / "[a]*{b}")}, "/w [x]*")
+    sessions = store(contract, {"HOME": str(tmp_path / "[a]*{b}")}, "/w [x]*")
     session = Session(contract.handle.nonexistent_id.replace("0000", "1111"), "/w [x]*", 1.5)
-    store.keep(session)
-    assert store.find(session.handle) == session
-    assert store.find("*") is None
+    sessions.keep(session)
+    assert sessions.find(session.handle) == session
+    assert sessions.find("*") is None
 
 
 def test_variables_move_the_store(tmp_path: Path) -> None:
     """A variable that the contract names decides where sessions lie."""
     codex = at_known_release("codex")
-    shelf(codex, {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path)}, "/w").keep(Session("h", "/w", 0.0))
+    store(codex, {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path)}, "/w").keep(Session("h", "/w", 0.0))
     assert list(tmp_path.glob("sessions/*/*/*/rollout-*-h.jsonl"))
 
 
 def test_a_query_that_names_no_table_is_an_error_of_the_contract() -> None:
     """A query of another form can't be made true by the simulator, which says so."""
+    codex = at_known_release("codex")
+    assert codex.store
+    odd = replace(codex, store=replace(codex.store, check=StoreCheck("sqlite", file="f", query="SELECT 1")))
     with pytest.raises(ContractError, match="table"):
-        _Table.of(StoreCheck("sqlite", file="f", query="SELECT 1"), Path("f"))
+        store(odd, {}, "/w")
 
 
 def _is_there(contract: EngineContract, machine: SimulatedMachine, handle: str) -> bool | None:

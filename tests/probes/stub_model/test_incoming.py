@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from turngate_probes.stub_model import incoming
-from turngate_probes.stub_model.incoming import BadRequest, Direct, Proxied, read_body, read_target
+from turngate_probes.stub_model.incoming import BadRequest, Target, read_body, read_target
 
 
 def _headers(**values: str) -> Message:
@@ -133,18 +133,18 @@ def test_bad_bodies(status: int, headers: dict[str, str], raw: bytes) -> None:
 @pytest.mark.parametrize(
     "method, target, expected",
     [
-        ("GET", "/v1/models?a=b", Direct("/v1/models?a=b")),
-        ("GET", "/x?to=http://e.com/", Direct("/x?to=http://e.com/")),
-        ("OPTIONS", "*", Direct("*")),
-        ("CONNECT", "e.com:443", Proxied("e.com", 443, None)),
-        ("CONNECT", "e.com", Proxied("e.com", 443, None)),
-        ("CONNECT", "[::1]:8080", Proxied("::1", 8080, None)),
-        ("GET", "http://E.com/a?b=c", Proxied("e.com", 80, "/a?b=c")),
-        ("GET", "http://e.com:8080", Proxied("e.com", 8080, "/")),
-        ("GET", "https://e.com/", Proxied("e.com", 443, "/")),
+        ("GET", "/v1/models?a=b", Target("/v1/models?a=b")),
+        ("GET", "/x?to=http://e.com/", Target("/x?to=http://e.com/")),
+        ("OPTIONS", "*", Target("*")),
+        ("CONNECT", "e.com:443", Target(None, "e.com", 443)),
+        ("CONNECT", "e.com", Target(None, "e.com", 443)),
+        ("CONNECT", "[::1]:8080", Target(None, "::1", 8080)),
+        ("GET", "http://E.com/a?b=c", Target("/a?b=c", "e.com", 80)),
+        ("GET", "http://e.com:8080", Target("/", "e.com", 8080)),
+        ("GET", "https://e.com/", Target("/", "e.com", 443)),
     ],
 )
-def test_targets(method: str, target: str, expected: Direct | Proxied) -> None:
+def test_targets(method: str, target: str, expected: Target) -> None:
     """A target is a path, or a host and a port with a path or none."""
     assert read_target(method, target) == expected
 
@@ -173,4 +173,4 @@ def test_bad_targets(target: str) -> None:
 )
 def test_loopback(host: str, *, expected: bool) -> None:
     """Loopback is told by the host alone."""
-    assert Proxied(host, 80, None).on_loopback is expected
+    assert Target(None, host, 80).on_loopback is expected

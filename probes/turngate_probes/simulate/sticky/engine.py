@@ -10,10 +10,10 @@ from typing import Any, Literal, Never, TypeAlias
 from turngate.contract.launch import OneTime, PermissionMode
 from turngate.contract.simulation import Simulation
 from turngate.contract.structs import EngineContract
-from turngate_probes.simulate.backend import OFFERED, Acted, Called, EngineContext, Failed, Model, ModelText
+from turngate_probes.simulate.backend import OFFERED, Acted, Called, EngineContext, Failed, Model
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import faults
-from turngate_probes.simulate.store import Session, shelf
+from turngate_probes.simulate.store import Session, store
 
 Approval = Literal["ask", "act", "refuse"]
 Message: TypeAlias = dict[str, Any]
@@ -114,7 +114,7 @@ class StickyEngine(ABC):
             if answer.kind in self.simulation.hangs:
                 self.world.hang()
             return answer
-        text = answer.text if isinstance(answer, ModelText) else ""
+        text = answer if isinstance(answer, str) else ""
         session.messages.append({"role": "assistant", "content": text})
         self._keep(session)
         return text
@@ -205,7 +205,7 @@ class StickyEngine(ABC):
 
     def _keep(self, session: Session) -> None:
         if self.contract.sticky.same_id and not self.contract.sticky.own_store:
-            shelf(self.contract, self.world.env, session.cwd).keep(session)
+            store(self.contract, self.world.env, session.cwd).keep(session)
 
     def _die(self, words: str) -> None:
         self.world.write("stderr", f"{words}, as it was told to\n".encode())

@@ -1,5 +1,6 @@
 """A client of a simulated engine inside the test's own process: it answers what the engine says as it says it."""
 
+import io
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from turngate.argv import build
 from turngate.contract.launch import PermissionMode, Stream
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
-from turngate_probes.simulate.backend import Answer, Called, EngineContext, ModelRequest, ModelText
+from turngate_probes.simulate.backend import Answer, Called, EngineContext, ModelRequest
 from turngate_probes.simulate.engine import run
 
 Message = dict[str, Any]
@@ -72,7 +73,7 @@ class RawClient:
 
         def backend(request: ModelRequest) -> Answer:
             self.asked.append(ModelRequest(request.model, tuple(request.messages), request.tools))
-            return next(answers, ModelText("ok"))
+            return next(answers, "ok")
 
         env = {"HOME": str(self.root / "home"), **self._stance.env}
         world = EngineContext(
@@ -188,17 +189,14 @@ class RawClient:
             yield {"type": "user", "message": {"role": "user", "content": prompt}}
 
 
-@dataclass
-class _Input:
+class _Input(io.BytesIO):
     """Standard input whose lines are made when they are read."""
 
-    script: Iterator[bytes]
+    def __init__(self, script: Iterator[bytes]) -> None:
+        super().__init__()
+        self._script = script
 
-    def read(self) -> bytes:
-        """Read to the end."""
-        return b"".join(line + b"\n" for line in self.script)
-
-    def readline(self) -> bytes:
-        """Read a line."""
-        line = next(self.script, None)
+    def readline(self, _size: int | None = -1, /) -> bytes:
+        """Return the next line; empty at the end."""
+        line = next(self._script, None)
         return b"" if line is None else line + b"\n"

@@ -8,7 +8,7 @@ import pytest
 from tests.probes.simulate.played import SimulatedMachine, at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, RawClient, calls
 from turngate.contract.launch import PermissionMode
-from turngate_probes.simulate.backend import Failed, ModelText
+from turngate_probes.simulate.backend import Failed
 from turngate_probes.simulate.printing import simulation
 
 every_engine = pytest.mark.parametrize("engine", ENGINES)
@@ -17,7 +17,7 @@ every_engine = pytest.mark.parametrize("engine", ENGINES)
 def client(engine: str, root: Path, stance: PermissionMode | None = None) -> RawClient:
     """Return a client of an engine whose model calls its tool in the only turn."""
     contract = at_known_release(engine)
-    return RawClient(contract, root, (calls(contract), ModelText("one")), ("first",), stance=stance)
+    return RawClient(contract, root, (calls(contract), "one"), ("first",), stance=stance)
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_refused_action_is_not_done(engine: str, tmp_path: Path) -> None:
 def test_a_tool_that_there_is_none_of_is_not_asked_for(engine: str, tmp_path: Path) -> None:
     """The model is told so."""
     run = client(engine, tmp_path)
-    run.answers = (calls(run.contract, "no_such_tool"), ModelText("one"))
+    run.answers = (calls(run.contract, "no_such_tool"), "one")
     assert run.run() == 0
     assert (run.at_once, run.touched) == (0, False)
     assert run.requests[-1][-1] == "there is no tool no_such_tool"
@@ -92,7 +92,7 @@ def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> Non
 def test_a_failing_backend_ends_the_turn_alone(engine: str, tmp_path: Path) -> None:
     """The client is told why, and the next turn goes well."""
     run = client(engine, tmp_path)
-    run.answers, run.prompts = (Failed("401", "key refused", 401), ModelText("two")), ("first", "again")
+    run.answers, run.prompts = (Failed("401", "key refused", 401), "two"), ("first", "again")
     assert run.run() == 0
     assert "key refused" in json.dumps(run.said)
     assert "".join(run.texts()).endswith("two")

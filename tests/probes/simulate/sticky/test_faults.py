@@ -7,7 +7,6 @@ import pytest
 from tests.probes.simulate.played import at_known_release
 from tests.probes.simulate.sticky.client import ENGINES, RawClient, calls
 from turngate import cli
-from turngate_probes.simulate.backend import ModelText
 from turngate_probes.simulate.sticky import faults
 
 ENDS = {"app_server": "turn/completed", "acp": "answer", "stream_json": "result"}
@@ -17,7 +16,7 @@ every_engine = pytest.mark.parametrize("engine", ENGINES)
 def client(engine: str, root: Path, *faulty: str) -> RawClient:
     """Return a client of an engine whose model calls its tool in the first turn."""
     contract = at_known_release(engine)
-    return RawClient(contract, root, (calls(contract), ModelText("one"), ModelText("two")), faults=faulty)
+    return RawClient(contract, root, (calls(contract), "one", "two"), faults=faulty)
 
 
 @every_engine
