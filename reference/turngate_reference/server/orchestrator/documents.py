@@ -7,6 +7,11 @@ import msgspec
 from turngate_reference.server.states import State
 from turngate_reference.server.store.rows import Run, StoredQuestion, Summary
 
+_API_NAMES = {
+    "profile": "interactive_profile",
+    "capability": "resume_capability",
+    "session": "engine_session_handle",
+}
 _UNSHOWN = frozenset({"seq", "run_directory", "request", "recovery", "process"})
 
 
@@ -20,7 +25,8 @@ def links(run_id: str) -> dict[str, str]:
 def run_document(run: Summary) -> dict[str, Any]:
     """Show a run, without its final data if `run` lacks them."""
     shown = msgspec.to_builtins(run, enc_hook=str)
-    return {name: value for name, value in shown.items() if name not in _UNSHOWN} | {"links": links(run.run_id)}
+    document = {_API_NAMES.get(name, name): value for name, value in shown.items() if name not in _UNSHOWN}
+    return document | {"links": links(run.run_id)}
 
 
 def interaction_document(run: Run, question: StoredQuestion | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 from turngate_reference.server.sticky.events import Gone, StickyEvent, StickyRequest
 from turngate_reference.server.sticky.session import StickySession
@@ -29,7 +29,7 @@ class StickyHost:
         self._executor = ThreadPoolExecutor(WORKERS, "turngate-sticky-worker")
         self._lock = threading.Lock()
         self._sessions: dict[str, StickySession] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._runs: set[Future[None]] = set()
         self._closed = False
         self._thread = threading.Thread(target=self._loop.run_forever, name="turngate-sticky", daemon=True)
         self._thread.start()
@@ -41,7 +41,9 @@ class StickyHost:
             if self._closed or run_id in self._sessions:
                 raise ValueError("the host is closed" if self._closed else f"{run_id} has a process already")
             self._sessions[run_id] = session
-            self._loop.call_soon_threadsafe(self._begin, session)
+            run = asyncio.run_coroutine_threadsafe(session.run(), self._loop)
+            self._runs.add(run)
+        run.add_done_callback(self._runs.discard)
 
     def prompt(self, run_id: str, text: str) -> None:
         """Run the next turn in the same process."""
@@ -60,7 +62,9 @@ class StickyHost:
         with self._lock:
             already, self._closed = self._closed, True
         if not already:
-            asyncio.run_coroutine_threadsafe(self._end_all(), self._loop).result()
+            for run_id in list(self._sessions):
+                self.end(run_id)
+            wait(list(self._runs))
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
             self._executor.shutdown()
@@ -71,11 +75,6 @@ class StickyHost:
             if session := self._sessions.get(run_id):
                 self._loop.call_soon_threadsafe(what, session)
 
-    def _begin(self, session: StickySession) -> None:
-        task = self._loop.create_task(session.run())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
     def _tell(self, run_id: str, event: StickyEvent, listener: Listener) -> None:
         if isinstance(event, Gone):
             with self._lock:
@@ -84,11 +83,3 @@ class StickyHost:
             listener(event)
         except Exception:
             _logger.exception("the listener of %s failed", run_id)
-
-    async def _end_all(self) -> None:
-        while self._tasks:
-            with self._lock:
-                sessions = list(self._sessions.values())
-            for session in sessions:
-                session.end()
-            await asyncio.gather(*self._tasks, return_exceptions=True)

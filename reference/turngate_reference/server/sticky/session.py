@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager
 from typing import Any
@@ -23,7 +23,7 @@ from turngate_reference.server.sticky.events import (
 )
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
 from turngate_reference.server.sticky.stream_json import StreamJsonTransport
-from turngate_reference.server.sticky.transport import Message, Permission, Transport
+from turngate_reference.server.sticky.transport import Message, Transport
 
 _TRANSPORTS: dict[str, type[Transport]] = {
     "acp": AcpTransport,
@@ -131,31 +131,31 @@ class StickySession:
         if self._decided and not self._decided.done():
             self._decided.set_result(option)
 
-    async def _ask(self, permission: Permission) -> Message | None:
+    async def _ask(
+        self, prompt: str, answers: Mapping[str, Message], grants: Collection[str], context: Mapping[str, Any]
+    ) -> Message | None:
         """Return what the transport answers to a request; None if there is no one-time choice, or no turn."""
-        if not permission.answers or self._turn is None:
+        if not answers or self._turn is None:
             self._declined = True
             return None
-        if self._request.mode is Mode.AUTO:
-            chosen = next(iter(permission.grants or permission.answers))
-        elif (decided := await self._decision(permission, self._turn)) is not None:
-            chosen = decided
-        else:
+        chosen: str | None = next(iter(grants or answers))
+        if self._request.mode is not Mode.AUTO:
+            self._asked += 1
+            asked = PermissionAsked(f"permission-{self._asked}", prompt, tuple(answers), context)
+            chosen = await self._decision(asked, self._turn)
+        if chosen is None:
             return None
-        self._declined = self._declined or chosen not in permission.grants
-        return permission.answers[chosen]
+        self._declined = self._declined or chosen not in grants
+        return answers[chosen]
 
-    async def _decision(self, permission: Permission, turn: object) -> str | None:
+    async def _decision(self, asked: PermissionAsked, turn: object) -> str | None:
         """Ask the user, after those requests that came before; None: it is void, since its turn has ended."""
-        self._asked += 1
-        request_id, options = f"permission-{self._asked}", tuple(permission.answers)
         async with self._asking:
             if turn is not self._turn:
                 return None
-            self._decided = asyncio.get_running_loop().create_future()
-            self._open = PermissionAsked(request_id, permission.prompt, options, permission.context)
+            self._open, self._decided = asked, asyncio.get_running_loop().create_future()
             try:
-                self._tell(self._open)
+                self._tell(asked)
                 return await self._decided
             finally:
                 self._open = None

@@ -4,8 +4,7 @@ import asyncio
 import itertools
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import orjson
@@ -17,24 +16,12 @@ Message: TypeAlias = dict[str, Any]
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
-    """A request for permission: the engine's one-time choices by name, and which of them grants.
-
-    `answers` maps each choice to what the transport answers; without a choice the action is refused.
-    """
-
-    prompt: str
-    answers: Mapping[str, Message]
-    grants: tuple[str, ...]
-    context: Mapping[str, Any]
-
-
-Ask: TypeAlias = Callable[[Permission], Awaitable[Message | None]]
+# a prompt, what to answer for each one-time choice of the engine, the choices that grant, and the action
+Ask: TypeAlias = Callable[[str, Mapping[str, Message], Collection[str], Mapping[str, Any]], Awaitable[Message | None]]
 
 
 class Transport(ABC):
-    """Speaks one protocol; `ask` decides permissions, `say` hears the agent.
+    """Speaks one protocol; `ask` decides permissions (None: refuse without a choice), `say` hears the agent.
 
     All coroutines run on the loop of the process and end with it. They raise TransportError if the engine leaves its
     contract, and never return once the process is lost.
@@ -96,11 +83,16 @@ class Transport(ABC):
         task.add_done_callback(self._asking.discard)
 
     async def permission(
-        self, subject: str, answers: Mapping[str, Message], grants: Iterable[str], action: Message, shown: Iterable[str]
+        self,
+        subject: str,
+        answers: Mapping[str, Message],
+        grants: Collection[str],
+        action: Message,
+        shown: Iterable[str],
     ) -> Message | None:
         """Ask whether an action may be done, and show these members of it; None: it is refused without a choice."""
         context = {key: action[key] for key in shown if action.get(key)}
-        return await self._ask(Permission(f"Allow this action? {subject}".strip(), answers, tuple(grants), context))
+        return await self._ask(f"Allow this action? {subject}".strip(), answers, grants, context)
 
     def left_for(self, session_id: object) -> str:
         """Return what is wrong with a turn that went on in another session, which lacks what was said before."""

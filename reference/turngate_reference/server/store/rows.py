@@ -8,17 +8,9 @@ from msgspec import Struct
 from turngate.model import Mode
 from turngate_reference.server.states import State
 
-_API_NAMES = {
-    "mode": "execution_mode",
-    "timeout": "session_timeout_sec",
-    "profile": "interactive_profile",
-    "capability": "resume_capability",
-    "session": "engine_session_handle",
-}
 
-
-class Summary(Struct, frozen=True, rename=_API_NAMES):
-    """What lists show of a run, under the API's names; what is JSON in the store is data here (`None`: not known yet).
+class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": "session_timeout_sec"}):
+    """What lists show of a run, under the names of its columns; JSON in the store is data here (`None`: not known yet).
 
     `timeout` is in seconds: it bounds each turn, and each wait of a sticky process.
     """

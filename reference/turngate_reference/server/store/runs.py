@@ -4,7 +4,6 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -187,42 +186,29 @@ def add_event(connection: sqlite3.Connection, run_id: str, kind: str, data: dict
     )
 
 
-_JSON = frozenset(
-    {"request", "recovery", "profile", "capability", "session", "process", "error", "final_data"}
-    | {"argv", "failure", "question", "data"}
-)
-_RENAMED = {"mode": "execution_mode", "timeout": "session_timeout_sec"}
-
-
-def _column(name: str) -> str:
-    return f"{name}_json" if name in _JSON else _RENAMED.get(name, name)
-
-
+_JSON = frozenset({"request", "recovery", "profile", "capability", "session", "process", "error", "final_data"})
+_COLUMNS = {
+    field.name: f"{field.name}_json" if field.name in _JSON else field.encode_name
+    for field in msgspec.structs.fields(Run)
+}
 _RUN = "SELECT * FROM runs WHERE run_id = ?"
-_SUMMARIES = f"SELECT {', '.join(map(_column, Summary.__struct_fields__))} FROM runs"  # noqa: S608 - our own names
+_SUMMARIES = f"SELECT {', '.join(_COLUMNS[name] for name in Summary.__struct_fields__)} FROM runs"  # noqa: S608 - our own names
 _QUESTION = "SELECT * FROM interactions WHERE interaction_id = ?"
 
 
 def _columns(values: dict[str, Any]) -> dict[str, Any]:
     """Bring values to what the store holds: JSON as text, paths as text."""
     return {
-        _column(name): as_json(value) if name in _JSON else str(value) if isinstance(value, Path) else value
+        _COLUMNS.get(name, name): as_json(value) if name in _JSON else str(value) if isinstance(value, Path) else value
         for name, value in values.items()
     }
-
-
-@cache
-def _fields(kind: type[Struct]) -> list[tuple[str, str, bool]]:
-    """Return the columns that a struct takes: its name for each, the column's, and whether that is JSON."""
-    fields = msgspec.structs.fields(kind)
-    return [(field.encode_name, _column(field.name), field.name in _JSON) for field in fields]
 
 
 def _read(rows: Iterable[sqlite3.Row], kind: type[Row]) -> Iterator[Row]:
     for row in rows:
         values = {
-            name: json.loads(row[column]) if is_json and row[column] else row[column]
-            for name, column, is_json in _fields(kind)
+            name.removesuffix("_json"): json.loads(value) if name.endswith("_json") and value else value
+            for name, value in zip(row.keys(), row, strict=True)
         }
         # not strict, since the store's booleans are 0 and 1
         yield msgspec.convert(values, kind, strict=False, dec_hook=lambda path, text: path(text))

@@ -25,13 +25,10 @@ _log = logging.getLogger(__name__)
 
 
 def register(app: Flask) -> None:
-    """Have the app answer whatever its views raise."""
+    """Make the app answer whatever its views raise."""
     app.register_error_handler(ApiError, answer)
     app.register_error_handler(HTTPException, _http)
-    app.register_error_handler(EnvironmentFailed, _environment)
-    app.register_error_handler(OSError, _disk)
-    app.register_error_handler(sqlite3.Error, _database)
-    app.register_error_handler(Exception, _fault)
+    app.register_error_handler(Exception, _failed)
 
 
 def document(code: str, detail: str, hint: str = "", *, path: str = "", **members: Any) -> dict[str, Any]:
@@ -68,21 +65,17 @@ def _http(error: HTTPException) -> Response:
     return response
 
 
-def _environment(failed: EnvironmentFailed) -> Response:
-    _log.error("%s", failed)
-    return answer(ApiError("STORE_UNAVAILABLE", failed.what, failed.hint))
-
-
-def _disk(error: OSError) -> Response:
+def _failed(error: Exception) -> Response:
+    """Answer what nobody refused: the machine may do it later, or the fault is ours."""
     _log.error("a request could not be done: %s", error, exc_info=error)
-    return answer(ApiError("STORE_UNAVAILABLE", f"the server can't do this now: {error.strerror}", "try again later"))
-
-
-def _database(error: sqlite3.Error) -> Response:
-    _log.error("a request could not be done: %s", error, exc_info=error)
-    return answer(ApiError("STORE_UNAVAILABLE", f"the database can't be used now: {error}", "try again later"))
-
-
-def _fault(error: Exception) -> Response:
-    _log.error("a request met a fault of ours", exc_info=error)
-    return answer(ApiError("INTERNAL_ERROR", "the server failed; its log says how", "report it"))
+    hint = "try again later"
+    match error:
+        case EnvironmentFailed():
+            why, hint = error.what, error.hint
+        case OSError():
+            why = f"the server can't do this now: {error.strerror}"
+        case sqlite3.Error():
+            why = f"the database can't be used now: {error}"
+        case _:
+            return answer(ApiError("INTERNAL_ERROR", "the server failed; its log says how", "report it"))
+    return answer(ApiError("STORE_UNAVAILABLE", why, hint))

@@ -1,5 +1,6 @@
 """What answers each operation of `openapi.yaml`: a method by the name of the operation, given what the request says."""
 
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -15,7 +16,7 @@ from turngate_reference.server.store.rows import Run
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.metrics import CONTENT_TYPE, Metrics
 from turngate_reference.server.web.problems import as_bytes
-from turngate_reference.server.web.streams import EventStream, EventStreams
+from turngate_reference.server.web.streams import EventStreams
 
 
 class Views(Struct, frozen=True):
@@ -74,9 +75,10 @@ class Views(Struct, frozen=True):
             return Response(status=204)
         if request.method == "HEAD":
             return Response(mimetype="text/event-stream")
-        stream = EventStream(self.streams, store, run_id, request.environ.get("waitress.client_disconnected", bool))
-        response = Response(stream.lines(last_event_id, ended=ended), mimetype="text/event-stream")
-        response.call_on_close(stream.close)
+        place, gone = self.streams.enter(), request.environ.get("waitress.client_disconnected", bool)
+        events = self.streams.follow(store, run_id, last_event_id, ended=ended, gone=gone)
+        response = Response(events, mimetype="text/event-stream")
+        response.call_on_close(partial(self.streams.leave, place))
         response.headers["X-Accel-Buffering"] = "no"
         return response
 

@@ -18,7 +18,7 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import StoredEvent
-from turngate_reference.server.web.streams import EventStream, EventStreams, as_lines
+from turngate_reference.server.web.streams import EventStreams, as_lines
 
 
 class Watched(EventStreams):
@@ -28,9 +28,9 @@ class Watched(EventStreams):
         super().__init__(limit, heartbeat=heartbeat, tick=0.02)
         self.left = threading.Event()
 
-    def leave(self, stream: EventStream) -> None:
+    def leave(self, place: object) -> None:
         """Give a place back, and tell."""
-        super().leave(stream)
+        super().leave(place)
         self.left.set()
 
 
@@ -185,8 +185,7 @@ def test_head_opens_no_stream(caller: Caller) -> None:
 def test_a_stream_ends_when_the_store_fails(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
     """The client reconnects then, and gets the problem."""
     run_id, _ = queued(caller)
-    stream = EventStream(caller.streams, caller.core.store, run_id, bool)
-    lines = stream.lines(0, ended=False)
+    lines = caller.streams.follow(caller.core.store, run_id, 0, ended=False, gone=bool)
     assert next(lines).startswith(b"retry: ")
     assert b"event: state" in next(lines)
 
@@ -199,10 +198,10 @@ def test_a_stream_ends_when_the_store_fails(caller: Caller, monkeypatch: pytest.
 
 def test_a_stream_gives_its_place_back_once(caller: Caller) -> None:
     """Closing is safe to repeat, and needs no line to have been read."""
-    stream = EventStream(caller.streams, caller.core.store, "x", bool)
+    place = caller.streams.enter()
     assert caller.streams.open == 1
-    stream.close()
-    stream.close()
+    caller.streams.leave(place)
+    caller.streams.leave(place)
     assert caller.streams.open == 0
 
 
