@@ -6,8 +6,7 @@ from difflib import get_close_matches
 from itertools import combinations, pairwise
 from typing import Any
 
-from turngate.contract.clauses import Catalogue
-from turngate.contract.load import ALL_OF, ONE_OF, Document
+from turngate.contract.load import ONE_OF, SECTIONS, Document, catalogue
 from turngate.contract.versions import Claim, Path_, parse
 from turngate.errors import ContractError
 
@@ -33,19 +32,18 @@ def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:
                 yield claim.at("evidence", i), evidence["recording"]
 
 
-def claim_errors(document: Document, clauses: Catalogue) -> Iterator[ContractError]:
+def claim_errors(document: Document) -> Iterator[ContractError]:
     """Find useless evidence, ranges out of order, and entries of a section that overlap."""
     for path, entry in document.entries():
         yield from _order_errors(document, path, entry)
-    known = {clause.id for clause in clauses.clauses}
     for claim in document.claims():
         if ("evidence" in claim.data) == ("unverified" in claim.data):
             message = "has evidence, and is unverified" if claim.evidence else "has no evidence"
             yield document.error(claim.path, message, "give `evidence`, or say `unverified: true`")
         for i, evidence in enumerate(claim.evidence):
-            if wrong := _wrong_evidence(evidence, document.data["engine"], known):
+            if wrong := _wrong_evidence(evidence, document.data["engine"]):
                 yield document.error(claim.at("evidence", i), *wrong)
-    for section in (*ONE_OF, *ALL_OF):
+    for section in SECTIONS:
         yield from _overlaps(document, section)
 
 
@@ -60,14 +58,14 @@ def _order_errors(document: Document, path: Path_, entry: Mapping[str, Any]) -> 
             yield document.error((*path, *at), f"{version} is not after {before}", hint)
 
 
-def _wrong_evidence(evidence: Mapping[str, Any], engine: str, known: set[str]) -> tuple[str, str] | None:
+def _wrong_evidence(evidence: Mapping[str, Any], engine: str) -> tuple[str, str] | None:
     kinds = [kind for kind in _KINDS if kind in evidence]
     if len(kinds) != 1:
         return f"has {' and '.join(kinds) or 'no evidence'}", f"write one of {', '.join(_KINDS)} in each entry"
     if "releases" in evidence and "observed" not in evidence:
         return f"a {kinds[0]} takes no releases", "name the releases with what was `observed`"
-    if "clause" in evidence and evidence["clause"] not in known:
-        near = get_close_matches(evidence["clause"], known, 1)
+    if "clause" in evidence and evidence["clause"] not in catalogue():
+        near = get_close_matches(evidence["clause"], catalogue(), 1)
         return f"there is no clause {evidence['clause']!r}", f"did you mean {near[0]}?" if near else "see clauses.yaml"
     if "recording" in evidence:
         named = _RECORDING.fullmatch(evidence["recording"])

@@ -1,6 +1,6 @@
 """The clause catalogue: every checkable promise, as values (the texts are in `clauses.yaml`)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
 
@@ -59,19 +59,9 @@ class Clause:
     deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
-    """All clauses, in the order in which reports list them."""
-
-    clauses: tuple[Clause, ...] = field(default=())
-
-    def __getitem__(self, clause_id: str) -> Clause:
-        """Return one clause; KeyError if there is none of that id."""
-        for clause in self.clauses:
-            if clause.id == clause_id:
-                return clause
-        raise KeyError(clause_id)
+class Catalogue(dict[str, Clause]):
+    """All clauses by their ids, in the order in which reports list them."""
 
     def at_level(self, *levels: str) -> tuple[Clause, ...]:
         """List the clauses of the given levels."""
-        return tuple(clause for clause in self.clauses if clause.level in levels)
+        return tuple(clause for clause in self.values() if clause.level in levels)

@@ -60,7 +60,7 @@ def _meaning_errors(document: Document, refused: set[str], *, is_simulation: boo
     if is_simulation and refused:
         return
     if "engine" in document.data:
-        yield from claim_errors(document, catalogue())
+        yield from claim_errors(document)
     for check, (section, *needed) in _CHECKS.items():
         if all(key in document.data or (key in OPTIONAL and key not in refused) for key in needed):
             for claim in document.claims(section):
@@ -74,7 +74,7 @@ def _version_errors(document: Document, query: Claim) -> _Errors:
 
 def _deviation_errors(document: Document, deviation: Claim) -> _Errors:
     at, clause_id = deviation.at("clause"), deviation.data["clause"]
-    clause = next((clause for clause in catalogue().clauses if clause.id == clause_id), None)
+    clause = catalogue().get(clause_id)
     if clause is None:
         yield document.error(at, f"no clause {clause_id!r}", "see clauses.yaml")
     elif clause.baseline:

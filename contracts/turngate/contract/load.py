@@ -132,10 +132,10 @@ def engines() -> tuple[str, ...]:
 @cache
 def catalogue() -> "Catalogue":
     """Load the clause catalogue."""
-    from turngate.contract.clauses import Catalogue  # noqa: PLC0415 - not needed to run an engine
+    from turngate.contract.clauses import Catalogue, Clause  # noqa: PLC0415 - not needed to run an engine
 
-    text = (_FOLDER / "clauses.yaml").read_text("utf-8")
-    return msgspec.convert(parse(text, "clauses.yaml").data, Catalogue)
+    listed = parse((_FOLDER / "clauses.yaml").read_text("utf-8"), "clauses.yaml").data["clauses"]
+    return Catalogue({clause.id: clause for clause in msgspec.convert(listed, tuple[Clause, ...])})
 
 
 def prepare() -> None:

@@ -74,11 +74,6 @@ def judged(clause: Clause, finding: Finding, contract: EngineContract) -> Clause
     return ClauseResult.of(clause, Result.FAIL, finding.detail + named, finding.evidence)
 
 
-def unmet(clause: Clause, results: Mapping[str, ClauseResult]) -> ClauseResult | None:
-    """Return `not_run` if a clause that this one needs did not hold, else None."""
-    return fallen(clause, clause.needs, results)
-
-
 def fallen(clause: Clause, others: Iterable[str], results: Mapping[str, ClauseResult]) -> ClauseResult | None:
     """Return `not_run` if one of the other clauses failed, was not run or is unsupported, else None."""
     for need in others:

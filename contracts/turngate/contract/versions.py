@@ -43,10 +43,8 @@ class Basis(Struct, frozen=True):
     note: Text = ""
 
 
-@cache
-def parse(text: str) -> Version:
-    """Read a release's version; raises ValueError when it is not a semantic version."""
-    return Version.parse(text)
+# reads a release's version; raises ValueError when it is not a semantic version
+parse = cache(Version.parse)
 
 
 class Range(Struct, frozen=True):

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from turngate.contract import load
 from turngate.contract.clauses import Clause, Result
-from turngate.contract.verdict import ClauseResult, Finding, fallen, judged, unmet
+from turngate.contract.verdict import ClauseResult, Finding, fallen, judged
 from turngate_probes.clauses import (  # noqa: F401 - importing them registers their checks
     backend,
     gate,
@@ -69,7 +69,7 @@ def _is_ready(clause: Clause, waiting: set[str], done: set[str]) -> bool:
 
 def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, ClauseResult]) -> ClauseResult:
     """Judge one clause: by what it needs, then by its check, then against the declared deviations."""
-    if missing := unmet(clause, results):
+    if missing := fallen(clause, clause.needs, results):
         return missing
     try:
         return judged(clause, check.run(seen), seen.contract)

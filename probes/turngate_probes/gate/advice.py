@@ -28,7 +28,7 @@ def advice(
 
 def _failing(new: ReleaseReport) -> Iterator[str]:
     """Return what a clause that fails costs; that of an informative one is nothing."""
-    why = {clause.id: clause.why for clause in catalogue().clauses}
+    why = {name: clause.why for name, clause in catalogue().items()}
     for severity in (Severity.BREAKING, Severity.DEGRADED):
         for clause in new.clauses:
             if (clause.result, clause.severity) == (Result.FAIL, severity) and clause.id in why:

@@ -99,7 +99,7 @@ def _engines(columns: Iterable[Json]) -> Sequence[Json]:
 def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> list[Json]:
     """Return the rows by the first word of their clause, in the catalogue's order; unknown clauses come last."""
     results = [{clause.id: clause for clause in release.clauses} for release in releases]
-    catalogued = dict.fromkeys(clause.id for clause in catalogue().clauses)
+    catalogued = dict.fromkeys(catalogue())
     shown = {name for by_id in results for name in by_id}
     ids = [name for name in dict.fromkeys([*catalogued, *(n for by_id in results for n in by_id)]) if name in shown]
     whole = _with_evidence(results)

@@ -37,7 +37,7 @@ def sarif(report: ProbeReport | GateReport) -> str:
 
 
 def _driver(report: ProbeReport, rules: Iterable[str]) -> Json:
-    ids = dict.fromkeys([*(clause.id for clause in catalogue().clauses), *rules])
+    ids = dict.fromkeys([*catalogue(), *rules])
     return {"name": "turngate", "semanticVersion": visible(report.turngate), "rules": [_rule(name) for name in ids]}
 
 

@@ -156,7 +156,7 @@ def view(report: ProbeReport | GateReport) -> View:
 @cache
 def known(clause_id: str) -> Clause | None:
     """Return the catalogue's entry; None for a clause of another turngate."""
-    return next((clause for clause in catalogue().clauses if clause.id == clause_id), None)
+    return catalogue().get(clause_id)
 
 
 def name_of(release: ReleaseReport) -> str:

@@ -15,10 +15,10 @@ from turngate.contract.verdict import (
     Verdict,
     capability,
     exit_code,
+    fallen,
     judged,
     profile,
     unexplained,
-    unmet,
     verdict,
 )
 
@@ -181,7 +181,7 @@ def test_baseline_takes_no_deviation() -> None:
 def test_clause_whose_need_did_not_hold_is_not_run(came: Result) -> None:
     """A clause is not asked where what it needs failed, did not run, or is not there."""
     dependent = replace(clause(), needs=("handle.present",))
-    judgement = unmet(dependent, {"handle.present": result(BREAKING, came, "handle.present")})
+    judgement = fallen(dependent, dependent.needs, {"handle.present": result(BREAKING, came, "handle.present")})
     assert judgement is not None
     assert (judgement.result, judgement.detail) == (Result.NOT_RUN, f"needs handle.present, which is {came}")
     assert judgement.needs == ("handle.present",)
@@ -213,7 +213,7 @@ def test_a_clause_that_was_not_run_leads_to_a_reason(made: list[tuple[Result, Re
 
 def test_need_that_nobody_judged_is_not_met() -> None:
     """A need without a result counts as absent."""
-    judgement = unmet(replace(clause(), needs=("handle.present",)), {})
+    judgement = fallen(clause(), ("handle.present",), {})
     assert judgement is not None
     assert judgement.detail == "needs handle.present, which is absent"
 
@@ -222,7 +222,7 @@ def test_need_that_nobody_judged_is_not_met() -> None:
 def test_clause_whose_need_held_is_asked(came: Result) -> None:
     """A need that passed, or deviates as declared, is met."""
     dependent = replace(clause(), needs=("handle.present",))
-    assert unmet(dependent, {"handle.present": result(BREAKING, came, "handle.present")}) is None
+    assert fallen(dependent, dependent.needs, {"handle.present": result(BREAKING, came, "handle.present")}) is None
 
 
 @pytest.mark.parametrize("prefix", ["handle.shape", "resume.context-carried"])
@@ -266,7 +266,7 @@ def test_each_gone_deviation_and_each_symptom_is_reported_apart() -> None:
 def test_clause_that_is_not_run_is_the_one_that_waits() -> None:
     """The result that says that a need is not met is that of the clause, not of the need."""
     dependent = replace(clause(), needs=("handle.present",))
-    judgement = unmet(dependent, {})
+    judgement = fallen(dependent, dependent.needs, {})
     assert judgement
     assert judgement.id == dependent.id
 

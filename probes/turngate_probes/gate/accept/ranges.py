@@ -71,7 +71,7 @@ class _Upgrade:
     def new_deviations(self, compensations: Mapping[tuple[str, str], str]) -> list[dict[str, Any]]:
         """Return a deviation for each symptom that only the newer release shows."""
         deviations = list[dict[str, Any]]()
-        sayable = {clause.id for clause in load.catalogue().clauses if not clause.baseline}
+        sayable = {clause.id for clause in load.catalogue().values() if not clause.baseline}
         failed = {clause.id for clause in self._was.values() if clause.result is Result.FAIL}
         for clause in self._now:
             if clause.result is not Result.FAIL or clause.id in failed:
