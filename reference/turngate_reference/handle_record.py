@@ -21,7 +21,6 @@ from turngate.model import Mode
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
 
 SCHEMA = "turngate.handle-record/1"
-_FAMILY, _, _VERSION = SCHEMA.rpartition("/")
 STATES = ("queued", "unfinished", "asked", "answered", "failed", "canceled")
 _PROMPT_LENGTH = 80
 _TIME = Meta(extra_json_schema={"format": "date-time"})
@@ -173,11 +172,10 @@ def every(data: DataDir) -> tuple[list[HandleRecord], list[UnreadableRecordError
 
 
 def read(path: Path) -> HandleRecord:
-    """Read one record of this or an earlier format, without fields that are not known; UnreadableRecordError."""
+    """Read one record, without fields that are not known; UnreadableRecordError if that is impossible."""
     try:
         data = json.loads(path.read_text("utf-8"))
-        family, _, version = str(data["schema"]).rpartition("/")
-        if family != _FAMILY or int(version) > int(_VERSION):
+        if data["schema"] != SCHEMA:
             raise UnreadableRecordError(path, f"its format is {data['schema']}; this turngate reads up to {SCHEMA}")
         return _checked(msgspec.convert(data, HandleRecord, dec_hook=lambda kind, text: kind(text)), path.stem)
     except OSError as error:

@@ -87,7 +87,7 @@ class CliEnv:
         return (self.path / "meeting").read_text()
 
     def release(self) -> None:
-        """Let the engine that was met go on."""
+        """Release the engine that was met."""
         (self.path / "go").write_text("go\n")
 
     def fifos(self) -> None:

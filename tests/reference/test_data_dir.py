@@ -65,7 +65,7 @@ def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("note,holder", [(None, "process {pid}, since 20"), ("torn", "another process")])
 def test_a_lock_names_its_holder(tmp_path: Path, note: str | None, holder: str) -> None:
-    """A second holder is refused and hears of the first, as far as the lock file tells; then the lock is free again."""
+    """A second holder is refused, and the first one is named if the lock file has it; then the lock is free again."""
     lock = tmp_path / "abc.lock"
     with locked(lock, "abc"):
         if note:

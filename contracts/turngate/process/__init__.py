@@ -7,21 +7,6 @@ from turngate.process.session_store import session_exists
 from turngate.process.tree import ProcessTree
 
 __all__ = [
-    "EXIT_LIMIT",
-    "TAG",
-    "Ended",
-    "Leftover",
-    "Noted",
-    "OnOutput",
-    "ProcessOutcome",
-    "ProcessRequest",
-    "ProcessTree",
-    "Stdin",
-    "Stop",
-    "end_orphans",
-    "is_alive",
-    "run",
-    "session_exists",
-    "start_time",
-    "tagged",
-]
+    "EXIT_LIMIT", "TAG", "Ended", "Leftover", "Noted", "OnOutput", "ProcessOutcome", "ProcessRequest", "ProcessTree",
+    "Stdin", "Stop", "end_orphans", "is_alive", "run", "session_exists", "start_time", "tagged",
+]  # fmt: skip

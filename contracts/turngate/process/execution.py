@@ -88,6 +88,11 @@ class Stop:
         """Return whether `set` was called."""
         return self._set
 
+    def wait(self, seconds: float) -> bool:
+        """Sleep, and return whether `set` was called; it wakes nobody."""
+        time.sleep(seconds)
+        return self._set
+
     @contextmanager
     def telling(self, events: _Events) -> Iterator[bool]:
         """Put the stop into `events` while the block runs; yields whether it was set before."""
@@ -113,10 +118,7 @@ def run(
     threads, one call at a time. It returns True when the process has done its work: it must then exit within
     `EXIT_LIMIT`, unless a later call returns something else. It should be quick, since the process waits for it;
     what it raises ends the process and is raised here. `on_start` gets the process id, once, before any output is
-    read; what it raises ends the process too.
-
-    Raises:
-        EnvironmentFailed: the process could not be started.
+    read; what it raises ends the process too. EnvironmentFailed says why the process could not be started.
     """
     events: _Events = queue.SimpleQueue()
     with (stop or Stop()).telling(events) as already_set:
@@ -163,10 +165,7 @@ def _telling(on_output: OnOutput | None, events: _Events) -> OnOutput:
 def _watch(
     tree: ProcessTree, events: _Events, deadline: float
 ) -> tuple[Ended, float, float | None, tuple[Leftover, ...]]:
-    """Wait for the exit, a stop or the deadline, and end the tree.
-
-    Return what ended it, when, the seconds since its work was done (None: it was not), and the leftovers.
-    """
+    """Wait and end the tree; return what ended it, when, the seconds since its work was done, and the leftovers."""
 
     def wait() -> None:
         tree.wait()

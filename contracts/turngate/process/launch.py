@@ -19,9 +19,7 @@ def launch(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: boo
     """Start `argv` as the leader of a session of its own, with unbuffered pipes for its output.
 
     `argv[0]` is looked up on the `PATH` of `env`; `stdin` asks for a pipe for input instead of none at all.
-
-    Raises:
-        EnvironmentFailed: the process could not be started.
+    EnvironmentFailed says why the process could not be started.
     """
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         raise EnvironmentFailed("SIGCHLD is ignored, so no exit code can be read", "restore its default action")

@@ -30,7 +30,7 @@ _Text = Annotated[str, msgspec.Meta(max_length=2 * _MAX_DETAIL)]
 
 
 class _ExecutableResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What was found out about an executable, which `identity` tells from its successors; `at` has a time zone."""
+    """What is known of an executable, which `identity` distinguishes from its successors; `at` has a time zone."""
 
     engine: _Word
     executable: Annotated[str, msgspec.Meta(max_length=4096)]

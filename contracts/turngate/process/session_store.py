@@ -16,7 +16,7 @@ _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 def session_exists(
     store: SessionStore | None, handle: str, locations: Mapping[str, str | None], cwd: Path | str
 ) -> bool | None:
-    """Return whether the session is there; None: there is no store, or it can't be told.
+    """Return whether the session is there; None: there is no store, or it can't be read.
 
     `locations` are the variables that decide where sessions lie, HOME among them; `cwd` is the session's directory.
     """

@@ -23,8 +23,7 @@ def heard(numbers: Sequence[signal.Signals], tell: Callable[[signal.Signals], No
     # and a thread that starts a process may take the signal instead. What C writes here comes from any thread.
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
-    args = (reader, frozenset(numbers), tell)
-    thread = threading.Thread(target=_tell_of, args=args, name="turngate-signals", daemon=True)
+    thread = threading.Thread(target=_tell_of, args=(reader, numbers, tell), name="turngate-signals", daemon=True)
     before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
     handlers = {}
     try:
@@ -45,7 +44,7 @@ def _noted(_number: int, _frame: object) -> None:
     """Do nothing more: a signal without a handler in Python is not written to the wakeup descriptor."""
 
 
-def _tell_of(reader: int, numbers: frozenset[signal.Signals], tell: Callable[[signal.Signals], None]) -> None:
+def _tell_of(reader: int, numbers: Sequence[signal.Signals], tell: Callable[[signal.Signals], None]) -> None:
     while taken := os.read(reader, 1):
         if taken[0] in numbers:
             tell(signal.Signals(taken[0]))

@@ -46,11 +46,7 @@ class ProcessTree:
         return process
 
     def adopt(self, process: subprocess.Popen[bytes]) -> None:
-        """Take `process`, which was just started, as the main process.
-
-        Raises:
-            RuntimeError: it is not a child of this process that leads its session, such as a fake one.
-        """
+        """Take a process that was just started; RuntimeError if it is no child of ours that leads its session."""
         self._process, self._pid = process, process.pid
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             if psutil.Process(self._pid).ppid() == os.getpid() and os.getsid(self._pid) == self._pid:
@@ -135,10 +131,7 @@ class ProcessTree:
         return [process for process in members if is_alive(process)]
 
     def _scan(self) -> tuple[list[psutil.Process], bool]:
-        """Look once at every process younger than the run; the flag tells that one was gone meanwhile.
-
-        One that is gone may have left a child that was not on the list yet.
-        """
+        """Look once at every process younger than the run; the flag: one is gone, and may have left an unseen child."""
         members: list[psutil.Process] = []
         others: list[psutil.Process] = []
         missed = False

@@ -3,7 +3,6 @@
 import os
 import sqlite3
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -91,7 +90,7 @@ class ServedRun:
                 done = turn.play(built, session, stop)
             return turn.conclude(done, _INTERRUPTED)
 
-        complete(self.store, self.records, run, play, _waited_or(stop))
+        complete(self.store, self.records, run, play, stop.wait)
         ended = runs.find(self.store, run.run_id) or run
         if done is None:
             raise EnvironmentFailed(_news(ended), _SEE)
@@ -155,11 +154,3 @@ def _news(run: Run) -> str:
     ended = {State.SUCCEEDED: "has succeeded", State.FAILED: "has failed", State.CANCELED: "was canceled"}
     why = f": {run.error['code']}: {run.error['detail']}" if run.error else ""
     return f"the run {run.run_id} {ended.get(run.state, f'is {run.state}')}{why}"
-
-
-def _waited_or(stop: Stop) -> Callable[[float], bool]:
-    def wait(seconds: float) -> bool:
-        time.sleep(seconds)
-        return stop.is_set()
-
-    return wait

@@ -26,7 +26,7 @@ class NoRoom(EnvironmentFailed):
 
 
 class Attempt(Struct, frozen=True):
-    """What came of an attempt: the engine's exit code (None: it has none of its own), what ended it, its turn.
+    """The result of an attempt: the engine's exit code (None: it has none of its own), what ended it, its turn.
 
     An engine that does not exit within `EXIT_LIMIT` after its turn has ended is ended, and the turn counts.
     """

@@ -30,7 +30,7 @@ class InstalledEngine(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells it from other engines, and its file from what that was before."""
+        """What distinguishes it from other engines, and its file from earlier ones."""
         return self.contract.engine, str(self.executable), self.identity
 
 

@@ -46,7 +46,7 @@ def test_nothing_changed(installed: Path) -> None:
 
 
 def test_the_executable_changed(tmp_path: Path) -> None:
-    """Other content of the executable is told, even at the same size and time."""
+    """Other content of the executable is a change, even at the same size and time."""
     executable = tmp_path / "engine"
     executable.write_text("engine")
     before, times = fingerprint(executable), executable.stat()
@@ -57,7 +57,7 @@ def test_the_executable_changed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("change", ["touched", "added", "removed"])
 def test_what_is_installed_with_it_changed(installed: Path, change: str) -> None:
-    """A file of any package beside it that changed, came or went is told."""
+    """A changed, new or missing file of any package installed with it is a change."""
     before, helper = fingerprint(installed), installed.parents[1] / "helper/index.js"
     if change == "touched":
         helper.write_text("newer, and longer")
@@ -70,7 +70,7 @@ def test_what_is_installed_with_it_changed(installed: Path, change: str) -> None
 
 
 def test_the_executable_is_gone(installed: Path) -> None:
-    """An executable that vanished is told, not raised."""
+    """An executable that vanished is a change, not an exception."""
     before = fingerprint(installed)
     installed.resolve().unlink()
     assert difference(before, installed) == "the executable can't be read any more: No such file or directory"

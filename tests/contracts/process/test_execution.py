@@ -114,7 +114,7 @@ def test_death_by_signal_is_negative() -> None:
 
 
 def test_process_that_stays_after_its_work_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once its listener says that the work is done the limit for the exit counts, not the deadline; both are told."""
+    """Once its listener says that the work is done, the limit for the exit counts instead of the deadline."""
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0.3)
     outcome = run(shell("echo done; sleep 60", timeout=60.0), on_output=lambda _, chunk: chunk == b"done\n")
     assert (outcome.ended, outcome.exit_code, outcome.stdout) == (Ended.LINGERED, -signal.SIGTERM, b"done\n")

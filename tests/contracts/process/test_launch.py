@@ -32,7 +32,7 @@ def test_executable_is_looked_up_on_the_path_of_the_request(tmp_path: Path) -> N
 
 
 def test_file_that_is_not_executable(tmp_path: Path) -> None:
-    """A file without the right to execute it is told from a missing one."""
+    """The error names a file that may not be executed differently from a missing one."""
     program = tmp_path / "program"
     program.write_text("#!/bin/sh\n")
     error = failure(str(program))
@@ -41,7 +41,7 @@ def test_file_that_is_not_executable(tmp_path: Path) -> None:
 
 
 def test_file_that_is_no_program(tmp_path: Path) -> None:
-    """An executable file of no known format is told as such."""
+    """The error names an executable file of no known format."""
     program = tmp_path / "program"
     program.write_text("echo\n")
     program.chmod(0o755)
@@ -77,7 +77,7 @@ def test_long_variable_is_told_from_an_argument() -> None:
 
 
 def test_long_list_names_the_total() -> None:
-    """Many arguments that are too long together are told with their sum."""
+    """The error names the total size of arguments that are too long together."""
     count = os.sysconf("SC_ARG_MAX") // 100_000 * 4
     assert "arguments and environment are" in failure("true", *["x" * 100_000] * count).what
 

@@ -167,7 +167,7 @@ def test_a_file_of_somebody_else_is_no_result(executable: Path, cache: Path, mon
 
 
 def test_an_identity_changes_with_the_file(executable: Path) -> None:
-    """Other content, and another file of the same content, size and time, are told."""
+    """Other content, and another file of the same content, size and time, have another identity."""
     before = identity(executable)
     assert identity(executable) == before
     times, other = executable.stat(), executable.with_name("other")

@@ -95,7 +95,7 @@ def test_a_directory_may_stand_in_the_path(tmp_path: Path) -> None:
 
 
 def test_what_can_not_be_read_leaves_the_question_open(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A closed directory may hide the session, unless it is found beside it."""
+    """A closed directory may hide the session, unless it is found elsewhere."""
     closed = written(tmp_path, SESSIONS["claude"].format(id="other")).parent
     really = os.listdir
 
@@ -145,7 +145,7 @@ def test_a_row_is_found(here: Here, database: Path) -> None:
 
 @pytest.mark.parametrize("place", [":memory:", "relative.db"])
 def test_a_database_somewhere_else_is_not_guessed_at(here: Here, place: str) -> None:
-    """What is relative to a place that the contract does not name can't be told."""
+    """A path relative to a place that the contract does not name can't be looked up."""
     assert here("ses_1", OPENCODE_DB=place) is None
 
 

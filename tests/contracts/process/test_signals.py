@@ -1,4 +1,4 @@
-"""Signals are heard on a thread of their own, whoever took them and whatever the main thread does."""
+"""Signals are handled on a thread of their own, whichever thread received them and whatever the main thread does."""
 
 import signal
 import threading
@@ -12,7 +12,7 @@ PATIENCE = 30
 
 
 class Ear:
-    """Notes what it is told, and on which thread; `again` is set at the second time."""
+    """Notes each signal and its thread; `again` is set at the second one."""
 
     def __init__(self) -> None:
         self.told: list[signal.Signals] = []
@@ -28,7 +28,7 @@ class Ear:
 
 @pytest.mark.parametrize("number", BOTH)
 def test_a_signal_is_told_on_another_thread(number: signal.Signals) -> None:
-    """Each of the named signals is told, as often as it comes."""
+    """Each of the named signals is passed on, as often as it comes."""
     ear = Ear()
     with heard(BOTH, ear.tell):
         signal.raise_signal(number)
@@ -40,7 +40,7 @@ def test_a_signal_is_told_on_another_thread(number: signal.Signals) -> None:
 
 
 def test_a_signal_that_another_thread_took_is_told_while_the_main_one_waits() -> None:
-    """Nothing wakes the main thread then, and no handler in Python runs: it is told all the same."""
+    """Nothing wakes the main thread then, and no handler in Python runs; the signal is passed on all the same."""
     waiting = threading.Condition()
 
     def take_it() -> None:
@@ -57,7 +57,7 @@ def test_a_signal_that_another_thread_took_is_told_while_the_main_one_waits() ->
 
 
 def test_all_is_as_before_afterwards() -> None:
-    """Handlers and wakeup descriptor are put back, the thread ends, and what came in the block was told by its end."""
+    """Handlers and wakeup descriptor are restored, the thread ends, and each signal of the block was passed on."""
     handlers = [signal.getsignal(number) for number in BOTH]
     ear = Ear()
     with heard(BOTH, ear.tell):
@@ -69,7 +69,7 @@ def test_all_is_as_before_afterwards() -> None:
 
 
 def test_other_signals_are_none_of_its_business() -> None:
-    """A handler of another signal is called as ever, and nothing is told."""
+    """A handler of another signal is called as ever, and nothing is passed on."""
     ear, seen = Ear(), list[int]()
     before = signal.signal(signal.SIGUSR1, lambda number, _: seen.append(number))
     try:

@@ -37,7 +37,7 @@ def test_an_auto_flag_is_refused_in_mode_interactive(cli_env: CliEnv, flag: str)
 
 
 def test_the_engine_works_in_the_run_directory_or_where_cwd_says(cli_env: CliEnv) -> None:
-    """Without --cwd the engine works in the run directory; a --cwd is made absolute; one that is not there is told."""
+    """Without --cwd the engine works in the run directory; a --cwd is made absolute; a missing one is an error."""
     cli_env.engine("codex", d.codex("hi"))
     cli_env.begin()
     assert cli_env.calls()[0]["cwd"] == cli_env.only_record()["runDirectory"]
@@ -119,7 +119,7 @@ def test_a_start_that_fails_says_the_handle_that_there_is_by_then(
 def test_the_record_holds_the_session_by_the_engines_own_name(
     cli_env: CliEnv, engine: str, play: Play, field: str, value: str
 ) -> None:
-    """session.field is the name that the engine gives its id."""
+    """session.field is the engine's own name for its id."""
     cli_env.engine(engine, play)
     handle = cli_env.begin(engine)
     record = cli_env.record(handle)
@@ -245,7 +245,7 @@ def test_our_own_model_option_is_kept(cli_env: CliEnv) -> None:
 
 
 def test_options_that_a_resume_may_not_carry_are_left_out(cli_env: CliEnv) -> None:
-    """Gemini refuses --session-id beside --resume, so it is passed once and stays in the record."""
+    """Gemini refuses --session-id with --resume, so it is passed once and stays in the record."""
     cli_env.engine("gemini", d.gemini("hi"))
     handle = cli_env.begin("gemini", "hello", "--", "--session-id", d.SESSION)
     assert cli_env.type("resume", handle, "go on").code == 0
@@ -273,7 +273,7 @@ def test_another_session_is_told_and_the_old_one_kept(cli_env: CliEnv) -> None:
 
 
 def test_a_good_end_without_an_id_is_not_taken_for_the_session(cli_env: CliEnv) -> None:
-    """An engine that ends well but says no id may have begun afresh, so it is told like another session."""
+    """An engine that ends well but says no id may have begun afresh, so it counts as another session."""
     cli_env.engine("codex", d.codex("hi"), d.codex("Who are you?", session=None))
     handle = cli_env.begin()
     said = cli_env.type("resume", handle, "go on")
@@ -283,7 +283,7 @@ def test_a_good_end_without_an_id_is_not_taken_for_the_session(cli_env: CliEnv) 
 
 
 def test_iflow_begins_afresh_with_exit_code_0_and_is_found_out(cli_env: CliEnv) -> None:
-    """By its recordings iFlow answers a dead session with a new one: told, exit code 4, the record keeps the old id."""
+    """By its recordings iFlow answers a dead session with a new one: exit code 4, and the record keeps the old id."""
     cli_env.engine("iflow", *(d.recorded(turn) for turn in ("main-first", "main-again", "bad-handles-dead")))
     handle = cli_env.begin("iflow")
     alive = cli_env.record(handle)["session"]
@@ -296,7 +296,7 @@ def test_iflow_begins_afresh_with_exit_code_0_and_is_found_out(cli_env: CliEnv) 
 
 
 def test_iflow_without_an_answer_has_failed(cli_env: CliEnv) -> None:
-    """By its recordings iFlow exits with 0 when its backend is away; that is told and recorded."""
+    """By its recordings iFlow exits with 0 when its backend is away; that is printed and recorded."""
     cli_env.engine("iflow", d.recorded("backend-away-first"))
     said = cli_env.type("start", "iflow", "hello")
     assert "iflow exited with 0, but gave no answer" in said.err

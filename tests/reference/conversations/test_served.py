@@ -40,7 +40,7 @@ def resumed(cli_env: CliEnv, run_id: str, message: str = "blue") -> CliResult:
 
 
 def told(server_env: ServerEnv, run_id: str, after: int = 0) -> list[tuple[str, Any]]:
-    """List the events of a run, each with what tells it from others of its type."""
+    """List the events of a run, each with its state or turn."""
     events = runs.events(server_env.server.store, run_id, after, 1000)
     return [(event.type, event.data.get("state") or event.data.get("turn_index")) for event in events]
 
@@ -207,7 +207,7 @@ def test_a_reply_over_http_that_comes_first_wins(server_env: ServerEnv, monkeypa
 
 
 def test_one_of_a_terminal_and_http_wins_whoever_it_is(server_env: ServerEnv) -> None:
-    """Both at once, several times: one turn for each question, and the other one is told."""
+    """Both at once, several times: one turn for each question, and the other one is refused."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id, question = server_env.ask()
     for turn in range(2, 8):
@@ -272,7 +272,7 @@ def test_a_running_server_settles_the_turn_of_a_killed_terminal(server_env: Serv
 
 
 def kill_terminal(server_env: ServerEnv, run_id: str) -> psutil.Process:
-    """Kill a terminal amid its turn; gives the engine that it leaves."""
+    """Kill a terminal during its turn; return the engine that it leaves."""
     terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")
     engine = psutil.Process(server_env.cli_env.meet())
     terminal.kill()
@@ -300,7 +300,7 @@ def test_the_next_server_or_terminal_settles_it_too(closed_server_env: ServerEnv
 
 
 def test_a_restart_of_the_server_leaves_the_turn_of_a_living_terminal_alone(closed_server_env: ServerEnv) -> None:
-    """The turn goes on through the end of one server and the start of the next, and its end is told by that."""
+    """The turn goes on through the end of one server and the start of the next, which sees its end."""
     server_env = closed_server_env
     server_env.keep_session()
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("a", final(x=1), more=[["meet"]]))
@@ -317,7 +317,7 @@ def test_a_restart_of_the_server_leaves_the_turn_of_a_living_terminal_alone(clos
 
 
 def test_two_terminals_give_one_reply(server_env: ServerEnv) -> None:
-    """The second one is told who is at it."""
+    """The second one is refused, and names the process of the first."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
     run_id, _ = server_env.ask()
     terminal = server_env.cli_env.spawn("resume", handle_of(run_id), "blue")

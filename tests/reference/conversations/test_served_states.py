@@ -14,7 +14,7 @@ def handle_of(run_id: str) -> str:
 
 
 def test_a_run_without_a_turn_has_a_record_too(server_env: ServerEnv) -> None:
-    """The handle that a creation answers with is known at once, and the list tells how each run stands."""
+    """The handle of a created run is known at once, and the list shows the state of each run."""
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["meet"]]), d.codex(final(x=1)))
     running = server_env.create(execution_mode="interactive")
     server_env.cli_env.meet()

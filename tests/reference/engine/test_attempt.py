@@ -15,7 +15,7 @@ from turngate_reference.engine import attempt
 def test_an_engine_that_stays_after_its_turn_is_ended(
     cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch, more: list[d.Step], code: int
 ) -> None:
-    """It is told of, and as it has no exit code of its own the turn decides: 0 if it went well, else 1."""
+    """That is printed, and as it has no exit code of its own, the turn decides: 0 if it went well, else 1."""
     monkeypatch.setattr(execution, "EXIT_LIMIT", 0.2)
     cli_env.engine("codex", [*d.codex("hi"), *more, ["hang"]])
     said = cli_env.type("start", "codex", "hello")

@@ -1,12 +1,12 @@
 """What a person at a terminal reads: the agent's words, its question, and how to go on."""
 
 import json
-from collections.abc import Callable
+from functools import partial
 
 import click
 
 from turngate.model import Interaction, Repair
-from turngate.process import EXIT_LIMIT
+from turngate.process import EXIT_LIMIT, Stop
 from turngate.sanitize import visible, visible_lines
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate_reference.conversations.conversation import Attempted
@@ -16,16 +16,18 @@ from turngate_reference.handle_record import HandleRecord
 # apart from newlines and tabs what joins emoji and letters: it has no shape of its own, but gives it to others
 _KEPT = "\n\t\u200c\u200d"
 _STDERR_LINES = 10
+_note = partial(click.echo, err=True)
 
 
 class PrintedTurn:
-    """Prints the agent's texts as they come; `reader_gone` is called once nobody reads them any more.
+    """Prints the agent's texts as they come; once nobody reads them any more it sets `reader_gone` and the stop.
 
-    An envelope that is a text of its own is held back, since it is told in words if the turn ends with it.
+    An envelope that is a text of its own is held back, to be printed in words if the turn ends with it.
     """
 
-    def __init__(self, reader_gone: Callable[[], None]) -> None:
-        self._reader_gone = reader_gone
+    def __init__(self, stop: Stop) -> None:
+        self.reader_gone = False
+        self._stop = stop
         self._held: str | None = None
 
     def text(self, text: str) -> None:
@@ -54,7 +56,8 @@ class PrintedTurn:
         try:
             click.echo(visible(text, keep=_KEPT))
         except BrokenPipeError:
-            self._reader_gone()
+            self.reader_gone = True
+            self._stop.set()
 
 
 def diagnostics(done: Attempted) -> None:
@@ -74,7 +77,7 @@ def diagnostics(done: Attempted) -> None:
     elif reading.final_text is None:
         _note(f"{record.engine} exited with 0, but gave no answer; see {folder}")
     if done.other_session:
-        back = f"{reading.session.handle_value} came back" if reading.session else "none can be told to have come back"
+        back = f"{reading.session.handle_value} came back" if reading.session else "no session id came back"
         _note(f"asked for session {record.session.value}, but {back}: {visible(reading.handle.detail)}")
         _note("what was said before may be lost to it. The record keeps the session that was asked for.")
     if record.session.value is None:
@@ -104,10 +107,6 @@ def row(record: HandleRecord) -> str:
     """Return one line of the list of handles."""
     when = record.updated_at[:16].replace("T", " ")
     return visible(f"{record.handle}  {when}  {record.engine:10} {record.state:10} {record.prompt[:60]}")
-
-
-def _note(text: str) -> None:
-    click.echo(text, err=True)
 
 
 def _question(asked: Interaction) -> str:

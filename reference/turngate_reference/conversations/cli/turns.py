@@ -5,7 +5,6 @@ import sys
 from collections.abc import Callable
 from io import TextIOWrapper
 from pathlib import Path
-from threading import Event
 from typing import Any
 
 import click
@@ -165,14 +164,8 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
     """Run an attempt, print what came of it, and return the exit code."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-    stop, gone = Stop(), Event()
-
-    def reader_gone() -> None:
-        gone.set()
-        stop.set()
-
-    answer = printing.PrintedTurn(reader_gone)
-    data = data_dir(asked_dir)
+    data, stop = data_dir(asked_dir), Stop()
+    answer = printing.PrintedTurn(stop)
     # a signal ends the engine's whole tree, so that the record is still written
     with heard(ending(), lambda _: stop.set()):
         try:
@@ -181,13 +174,13 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
             raise click.UsageError(str(refused)) from refused
     if as_json:
         click.echo(handle_record.as_text(done.record))
-        printing.diagnostics(done)
     else:
         answer.end(done.attempt.envelope)
-        printing.diagnostics(done)
+    printing.diagnostics(done)
+    if not as_json:
         chosen = f" --data-dir {shlex.quote(str(data.root))}" if asked_dir else ""
         printing.continuation(done.record, f"turngate resume{chosen}")
-    if gone.is_set():
+    if answer.reader_gone:
         raise BrokenPipeError
     return _exit_code(done)
 

@@ -137,7 +137,7 @@ def burn() -> None:
 
 
 def warm() -> None:
-    """Uses CPU time before it tells its pid and stays."""
+    """Uses CPU time before it prints its pid and stays."""
     burn()
     idle()
 

@@ -59,7 +59,7 @@ def test_prune_removes_what_nobody_touched_for_so_long(cli_env: CliEnv) -> None:
 
 
 def test_prune_keeps_what_is_in_use(cli_env: CliEnv) -> None:
-    """A conversation whose attempt is under way stays, whatever its age, and who uses it is told."""
+    """A conversation whose attempt is under way stays, whatever its age, and the process that uses it is named."""
     cli_env.engine("codex", d.codex("hi"))
     handle = cli_env.begin()
     with locked(cli_env.data / "handles" / f"{handle}.lock", handle):

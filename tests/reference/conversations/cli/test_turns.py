@@ -99,7 +99,7 @@ def test_a_text_is_given_once(cli_env: CliEnv, file: Path, words: tuple[str, ...
     ids=["too long", "latin", "surrogate", "empty"],
 )
 def test_a_text_that_can_not_be_passed_on_is_refused(cli_env: CliEnv, file: Path, data: bytes, why: str) -> None:
-    """What is too long, no text or empty is told, and nothing is run."""
+    """A file that is too long, empty or no text is an error, and nothing is run."""
     cli_env.engine("opencode", d.opencode("hi"))
     file.write_bytes(data)
     said = cli_env.type("start", "opencode", "--prompt-file", str(file))
@@ -109,7 +109,7 @@ def test_a_text_that_can_not_be_passed_on_is_refused(cli_env: CliEnv, file: Path
 
 @pytest.mark.parametrize("name", [".", "missing", "missing\udcff"])
 def test_a_file_that_can_not_be_read_is_named(cli_env: CliEnv, tmp_path: Path, name: str) -> None:
-    """A directory or a missing file is told with its reason."""
+    """A directory or a missing file is an error with its reason."""
     cli_env.engine("codex", d.codex("hi"))
     said = cli_env.type("start", "codex", "--prompt-file", str(tmp_path / name))
     assert said.code == 2
