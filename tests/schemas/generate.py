@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from turngate.contract.evidence import schema_hook
+from turngate.contract.evidence import CallEvidence, Evidence, TurnEvidence
 
 Schema = dict[str, Any]
 WIDTH = 120
@@ -36,7 +36,12 @@ def schema(kind: Any, *more: Any, **head: str) -> Schema:
 
 
 def _hook(kind: Any) -> Schema:
-    return {"type": "string", "minLength": 1} if kind is Path else schema_hook(kind)
+    name = {"type": "string", "minLength": 1}
+    if kind is Evidence:
+        return {"anyOf": [name, *({"$ref": f"#/$defs/{seen.__name__}"} for seen in (TurnEvidence, CallEvidence))]}
+    if kind is Path:
+        return name
+    raise NotImplementedError(kind)
 
 
 def text(node: Any, indent: str = "") -> str:

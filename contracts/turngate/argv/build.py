@@ -36,14 +36,9 @@ class PlacedOption(Struct, frozen=True):
 
 
 def start(
-    contract: EngineContract,
-    prompt: str,
-    mode: Mode,
-    *,
-    options: Sequence[str] = (),
-    model: str | None = None,
-    via: str | None = None,
-) -> Invocation:
+    contract: EngineContract, prompt: str, mode: Mode, *,
+    options: Sequence[str] = (), model: str | None = None, via: str | None = None,
+) -> Invocation:  # fmt: skip
     """Build a first turn; RefusedError if an option, its value or the prompt can't be passed as meant.
 
     The prompt travels by the first channel of the contract that can carry it, or by `via` alone.
@@ -52,15 +47,9 @@ def start(
 
 
 def resume(
-    contract: EngineContract,
-    prompt: str,
-    mode: Mode,
-    handle: str,
-    *,
-    options: Sequence[str] = (),
-    model: str | None = None,
-    check_shape: bool = True,
-) -> Invocation:
+    contract: EngineContract, prompt: str, mode: Mode, handle: str, *,
+    options: Sequence[str] = (), model: str | None = None, check_shape: bool = True,
+) -> Invocation:  # fmt: skip
     """Build a resumed turn with the first turn's options; RefusedError as for `start`, or for a bad handle."""
     if handle.startswith("-") or not _can_be_passed(handle):
         raise RefusedError(
@@ -147,15 +136,9 @@ def _chosen(
 
 
 def _invocation(
-    contract: EngineContract,
-    prompt: str,
-    mode: Mode,
-    options: Sequence[str],
-    model: str | None,
-    *,
-    handle: str | None = None,
-    via: str | None = None,
-) -> Invocation:
+    contract: EngineContract, prompt: str, mode: Mode, options: Sequence[str], model: str | None, *,
+    handle: str | None = None, via: str | None = None,
+) -> Invocation:  # fmt: skip
     """Fill the template of a first turn, or of a resumed one if there is a handle."""
     launch = contract.launch
     template = launch.start if handle is None else launch.resume

@@ -79,11 +79,3 @@ def decode_hook(kind: Any, value: Any) -> Any:
         return convert(value, Text if isinstance(value, str) else shape)
     except ValidationError as wrong:
         raise ValueError(str(wrong)) from wrong  # of this kind, msgspec adds where it stands
-
-
-def schema_hook(kind: Any) -> dict[str, Any]:
-    """Describe evidence; the `schema_hook` of whatever holds clause results."""
-    if kind is not Evidence:
-        raise NotImplementedError(kind)
-    references = [{"$ref": f"#/$defs/{shown.__name__}"} for shown in (TurnEvidence, CallEvidence)]
-    return {"anyOf": [{"type": "string", "minLength": 1}, *references]}

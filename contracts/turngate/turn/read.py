@@ -45,15 +45,9 @@ class TurnReader:
     """Takes the bytes of a turn as they arrive; `finish` gives the reading, once."""
 
     def __init__(
-        self,
-        contract: EngineContract,
-        mode: Mode,
-        *,
-        turn_index: int = 1,
-        resumed: str | None = None,
-        needs_handle: bool | None = None,
-        on_text: Callable[[str], None] | None = None,
-    ) -> None:
+        self, contract: EngineContract, mode: Mode, *, turn_index: int = 1, resumed: str | None = None,
+        needs_handle: bool | None = None, on_text: Callable[[str], None] | None = None,
+    ) -> None:  # fmt: skip
         """Read by `contract`; `resumed` is the session id asked for; `on_text` gets the agent's texts as they come.
 
         `needs_handle` says whether a turn without the right session id is an error (None: in mode interactive).
@@ -214,16 +208,9 @@ def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
 
 
 def read_turn(
-    contract: EngineContract,
-    mode: Mode,
-    stdout: bytes,
-    stderr: bytes,
-    exit_code: int | None,
-    *,
-    turn_index: int = 1,
-    resumed: str | None = None,
-    ended: Ended = Ended.EXIT,
-) -> TurnReading:
+    contract: EngineContract, mode: Mode, stdout: bytes, stderr: bytes, exit_code: int | None, *,
+    turn_index: int = 1, resumed: str | None = None, ended: Ended = Ended.EXIT,
+) -> TurnReading:  # fmt: skip
     """Read a turn whose streams are at hand whole, as in a recording."""
     reader = TurnReader(contract, mode, turn_index=turn_index, resumed=resumed)
     reader.feed("stdout", stdout)
