@@ -165,7 +165,6 @@ def test_signals_end_it_with_the_recorded_exit_code() -> None:
         described, turn = simulation(recorded.contract), recorded.turn
         if turn.signal is None:
             continue
-        assert described is not None
         number = Signals[turn.signal]
         ends_with = turn.exit_code if turn.ended is Ended.EXIT else None
         assert described.signals.get(number.name, -number) == ends_with, recorded.name

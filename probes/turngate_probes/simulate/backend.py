@@ -198,7 +198,7 @@ class Model:
     def _request(self, messages: Sequence[Message]) -> ModelRequest:
         """Show on the wire what approval is in force, as far as the contract knows signs of it."""
         widened = [tool for sign in self.contract.approval_signs for tool in sign.tools] if self.auto else []
-        described = simulation(self.contract)
-        said = (described.system_prompt if described else {}).get("auto" if self.auto else "interactive")
+        prompts = simulation(self.contract).system_prompt
+        said = prompts.get("auto" if self.auto else "interactive")
         system = [{"role": "system", "content": said}] if said else []
         return ModelRequest(self.name, [*system, *messages], [*self.tools, *widened])

@@ -13,7 +13,7 @@ from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContex
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky.acp import SimulatedAcp
 from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
-from turngate_probes.simulate.sticky.engine import EndedError, StickyEngine
+from turngate_probes.simulate.sticky.engine import StickyEngine
 from turngate_probes.simulate.sticky.stream_json import SimulatedStreamJson
 from turngate_probes.simulate.store import Session, store
 
@@ -29,9 +29,6 @@ _TRANSPORTS: Mapping[str, type[StickyEngine]] = {
 def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:
     """Run the simulated release and give its exit code; EnvironmentFailed if the contract does not describe it."""
     simulation = printing.simulation(contract)
-    if simulation is None:
-        hint = f"describe it in simulations/{contract.engine}.yaml"
-        raise EnvironmentFailed(f"nobody described how {contract.engine} {contract.version} prints", hint)
     if argv == contract.version_query.argv:
         said = fill(simulation.version, {"version": contract.version or "0.0.0"})
         world.write(contract.version_query.stream, f"{said}\n".encode())
@@ -64,8 +61,8 @@ def _serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ..
     options, model = arguments.read_sticky(contract, argv)
     try:
         transport(contract, simulation, world, options, model).serve()
-    except EndedError as ended:
-        return ended.exit_code
+    except SystemExit as ended:
+        return int(ended.code or 0)
 
 
 class _Call:

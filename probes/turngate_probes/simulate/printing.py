@@ -16,7 +16,7 @@ from turngate.contract.launch import Stream
 from turngate.contract.simulation import Line, Simulation
 from turngate.contract.structs import EngineContract, Framed
 from turngate.contract.versions import bare
-from turngate.errors import ContractError
+from turngate.errors import ContractError, EnvironmentFailed
 from turngate.files import simulation_files
 
 _SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")
@@ -26,15 +26,18 @@ _ALPHABETS = {"hex": "0123456789abcdef", "alnum": f"0123456789{_LETTERS}{_LETTER
 Slots = Mapping[str, str | int]
 
 
-def simulation(contract: EngineContract) -> Simulation | None:
-    """Return how the contract's release is simulated; None if no file describes it."""
-    file = simulation_files().get(contract.engine)
-    return _read(file, contract.version) if file else None
+def simulation(contract: EngineContract) -> Simulation:
+    """Return how the contract's release is simulated; EnvironmentFailed if no file describes it."""
+    described = _read(simulation_files().get(contract.engine), contract.version)
+    if described is None:
+        hint = f"describe it in simulations/{contract.engine}.yaml"
+        raise EnvironmentFailed(f"nobody described how {contract.engine} {contract.version} prints", hint)
+    return described
 
 
 @cache
-def _read(file: Path, version: str | None) -> Simulation | None:
-    claims = load.parse(file.read_text("utf-8"), str(file), ours=True).claims()
+def _read(file: Path | None, version: str | None) -> Simulation | None:
+    claims = load.parse(file.read_text("utf-8"), str(file), ours=True).claims() if file else ()
     claim = next((claim for claim in claims if claim.range.covers(version)), None)
     return msgspec.convert(bare(claim.data), Simulation) if claim else None
 

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Never, NoReturn
 
+from msgspec.structs import replace
+
 from turngate.contract import load
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract, ToolUse
+from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate_probes.simulate.arguments import is_sticky
 from turngate_probes.simulate.backend import EngineContext, backend
@@ -38,14 +40,18 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
     if faults.IGNORES_TERMINATION in faulty and is_sticky(contract, argv):
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
+    cwd, tool = str(Path.cwd()), contract.hermetic.tool_call
+    if tool:
+        filled = {k: v.replace("{work}", cwd) if isinstance(v, str) else v for k, v in tool.arguments.items()}
+        tool = replace(tool, arguments=filled)
     world = EngineContext(
         env=os.environ,
-        cwd=str(Path.cwd()),
+        cwd=cwd,
         stdin=sys.stdin.buffer,
         write=_write,
         hang=_hang,
         clock=time.time,
-        backend=backend(os.environ, _tool(contract, Path.cwd())),
+        backend=backend(os.environ, tool),
         faults=frozenset(faulty),
     )
     return run(contract, tuple(argv), world)
@@ -70,22 +76,9 @@ def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) 
     return path
 
 
-def _tool(contract: EngineContract, work: Path) -> ToolUse | None:
-    """Return the tool that the contract names, its arguments filled as a sandbox fills them."""
-    tool = contract.hermetic.tool_call
-    if tool is None:
-        return None
-    filled = {
-        name: value.replace("{work}", str(work)) if isinstance(value, str) else value
-        for name, value in tool.arguments.items()
-    }
-    return ToolUse(tool.name, filled, tool.creates_file)
-
-
 def _heed_signals(contract: EngineContract) -> None:
     """Take SIGINT and SIGTERM as the contract says: end with an exit code, or ignore them; else they kill."""
-    described = simulation(contract)
-    codes = described.signals if described else {}
+    codes = simulation(contract).signals
     for name in ("SIGINT", "SIGTERM"):
         code, otherwise = codes.get(name), signal.SIG_IGN if name in codes else signal.SIG_DFL
         signal.signal(signal.Signals[name], otherwise if code is None else lambda *_, code=code: os._exit(code))

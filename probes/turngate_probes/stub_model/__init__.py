@@ -9,17 +9,6 @@ from turngate_probes.stub_model.replies import Cut, Hang, Refuse, Reply, Rule, T
 from turngate_probes.stub_model.server import StubBackend, refused_port
 
 __all__ = [
-    "NONCE",
-    "Cut",
-    "Egress",
-    "Exchange",
-    "Hang",
-    "Refuse",
-    "Reply",
-    "Rule",
-    "StubBackend",
-    "Text",
-    "ToolCall",
-    "new_nonce",
-    "refused_port",
-]
+    "NONCE", "Cut", "Egress", "Exchange", "Hang", "Refuse", "Reply", "Rule", "StubBackend", "Text", "ToolCall",
+    "new_nonce", "refused_port",
+]  # fmt: skip

@@ -95,18 +95,6 @@ class _Handler(BaseHTTPRequestHandler):
     def _listener(self) -> "_Listener":
         return cast("_Listener", self.server)
 
-    def setup(self) -> None:
-        """Let the listener know of the connection, so that it can end it."""
-        super().setup()
-        self._listener.enter(self.connection)
-
-    def finish(self) -> None:
-        """Close the connection."""
-        try:
-            super().finish()
-        finally:
-            self._listener.leave(self.connection)
-
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
         """Write no access log: the journal is complete."""
 
@@ -174,33 +162,28 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             while self.rfile.read(4096):  # ends with the connection, whichever side closes it
                 pass
-        elif isinstance(answer.body, Sequence):
-            self._send_stream(answer.body, cut=answer.cut)
         else:
-            self._send_whole(answer.status, json.dumps(answer.body).encode(), cut=answer.cut)
+            self._send(answer)
 
-    def _send_whole(self, status: int, body: bytes, *, cut: bool) -> None:
-        self._send_head(status, {"content-type": "application/json", "content-length": str(len(body))})
-        if self.command != "HEAD":
-            self.wfile.write(body[: len(body) // 2] if cut else body)
-        self.close_connection = self.close_connection or cut
-
-    def _send_stream(self, events: Sequence[bytes], *, cut: bool) -> None:
-        # chunked, so that a client can tell a stream that was cut from one that ended
-        self._send_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"})
-        for event in events[: len(events) // 2] if cut else events:
-            self.wfile.write(b"%x\r\n%b\r\n" % (len(event), event))
-        if not cut:
-            self.wfile.write(b"0\r\n\r\n")
-        self.close_connection = self.close_connection or cut
-
-    def _send_head(self, status: int, headers: dict[str, str]) -> None:
-        self.send_response_only(status)
+    def _send(self, answer: Answer) -> None:
+        if isinstance(answer.body, Sequence):
+            # chunked, so that a client can tell a stream that was cut from one that ended
+            headers = {"content-type": "text/event-stream", "transfer-encoding": "chunked"}
+            chunks = [b"%x\r\n%b\r\n" % (len(event), event) for event in answer.body]
+            body = b"".join(chunks[: len(chunks) // 2] if answer.cut else [*chunks, b"0\r\n\r\n"])
+        else:
+            whole = json.dumps(answer.body).encode()
+            headers = {"content-type": "application/json", "content-length": str(len(whole))}
+            body = whole[: len(whole) // 2] if answer.cut else whole
+        self.send_response_only(answer.status)
         for name, value in headers.items():
             self.send_header(name, value)
         if self.close_connection:
             self.send_header("connection", "close")
         self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+        self.close_connection = self.close_connection or answer.cut
 
 
 class _Listener(ThreadingHTTPServer):
@@ -232,17 +215,19 @@ class _Listener(ThreadingHTTPServer):
                 _shut(connection)
             self._changed.wait_for(lambda: not self._open, _DEADLINE)
 
-    def enter(self, connection: socket.socket) -> None:
-        """Take note of a connection; ends it at once if the listener is closing."""
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve a connection on a thread of its own; it is ended at once if the listener is closing."""
         with self._changed:
-            self._open.add(connection)
+            self._open.add(request)
             if self._closing:
-                _shut(connection)
+                _shut(request)
+        super().process_request(request, client_address)
 
-    def leave(self, connection: socket.socket) -> None:
-        """Forget a connection that is done with."""
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection that is done with."""
+        super().shutdown_request(request)
         with self._changed:
-            self._open.discard(connection)
+            self._open.discard(request)
             self._changed.notify_all()
 
     def handle_error(self, request: Any, client_address: Any) -> None:

@@ -9,13 +9,13 @@ from typing import BinaryIO, NoReturn
 from turngate.argv import build
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
+from turngate.files import simulation_files
 from turngate.model import Ended, Mode
 from turngate.turn.read import TurnReading, read_turn
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.npm import pinned_version
 from turngate_probes.simulate.backend import Answer, EngineContext, ModelRequest
 from turngate_probes.simulate.engine import run
-from turngate_probes.simulate.printing import simulation
 
 
 class HungError(Exception):
@@ -110,7 +110,7 @@ def hang() -> NoReturn:
 
 def simulated() -> list[EngineContract]:
     """Return the contract of every engine that can be simulated, at its pinned or newest recorded release."""
-    return [contract for name in load.engines() if simulation(contract := at_known_release(name))]
+    return [at_known_release(name) for name in load.engines() if name in simulation_files()]
 
 
 def at_known_release(engine: str) -> EngineContract:

@@ -90,13 +90,11 @@ class SimulatedAcp(Rpc):
         self.reply(message, {"stopReason": "end_turn"})
         self.turn_told()
 
-    def called(self, call: Called) -> None:
-        """Tell the client of an action that the model wants."""
-        self._update({"sessionUpdate": "tool_call", **_call(call, "pending")})
-
-    def acted(self, call: Called, *, done: bool) -> None:
-        """Tell the client whether the action was done."""
-        self._update({"sessionUpdate": "tool_call_update", **_call(call, "completed" if done else "failed")})
+    def tell_action(self, call: Called, *, done: bool | None) -> None:
+        """Send a tool call, or how it ended."""
+        kind = "tool_call" if done is None else "tool_call_update"
+        status = {None: "pending", True: "completed", False: "failed"}[done]
+        self._update({"sessionUpdate": kind, **_call(call, status)})
 
     def permission_params(self, call: Called, once: OneTime) -> Message:
         """Offer to allow the action once or always, or to refuse it."""

@@ -68,13 +68,13 @@ class SimulatedAppServer(Rpc):
         self._tell("item/agentMessage/delta", itemId=item["id"], delta=text)
         self._tell("item/completed", item={**item, "text": text})
 
-    def called(self, call: Called) -> None:
-        """Tell the client of an action that the model wants."""
-        self._tell("item/started", item=self._item(call, "inProgress"))
-
-    def acted(self, call: Called, *, done: bool) -> None:
-        """Tell the client whether the action was done."""
-        self._tell("item/completed", item=self._item(call, "completed" if done else "declined"))
+    def tell_action(self, call: Called, *, done: bool | None) -> None:
+        """Start an item, or complete it."""
+        # permission_requests name the kind of the item, as in item/commandExecution/requestApproval
+        kind = (self.contract.sticky.permission_requests or ("item/commandExecution",))[0].split("/")[1]
+        status = {None: "inProgress", True: "completed", False: "declined"}[done]
+        item = {"type": kind, "id": call.call_id, "command": call.text, "cwd": self.session.cwd, "status": status}
+        self._tell("item/started" if done is None else "item/completed", item=item)
 
     def permission_params(self, call: Called, once: OneTime) -> Message:
         """Offer to allow the action once or always, or to refuse it."""
@@ -84,11 +84,6 @@ class SimulatedAppServer(Rpc):
     def is_granted(self, answer: Message, once: OneTime) -> bool:
         """Whether the client decided to allow."""
         return dict_at(answer, "result").get("decision") in (once.allow, _FOREVER)
-
-    def _item(self, call: Called, status: str) -> Message:
-        # asks names the kind of the item, as in item/commandExecution/requestApproval
-        kind = (self.contract.sticky.permission_requests or ("item/commandExecution",))[0].split("/")[1]
-        return {"type": kind, "id": call.call_id, "command": call.text, "cwd": self.session.cwd, "status": status}
 
     def _turn_as(self, status: str, error: Message | None = None) -> Message:
         return {"id": self._turn, "items": [], "status": status, "error": error}

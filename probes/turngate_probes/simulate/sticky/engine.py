@@ -21,14 +21,6 @@ DIED = 1
 _NOISE = b"Loading plugins...\n"
 
 
-class EndedError(Exception):
-    """The process ends, with an exit code."""
-
-    def __init__(self, exit_code: int) -> None:
-        super().__init__(exit_code)
-        self.exit_code = exit_code
-
-
 class StickyEngine(ABC):
     """One process; `model` and `mode` may change between turns, `fields` are those by which its session was opened.
 
@@ -51,12 +43,8 @@ class StickyEngine(ABC):
         """Take a message that the client sent unasked."""
 
     @abstractmethod
-    def called(self, call: Called) -> None:
-        """Tell the client of an action that the model wants."""
-
-    @abstractmethod
-    def acted(self, call: Called, *, done: bool) -> None:
-        """Tell the client whether the action was done."""
+    def tell_action(self, call: Called, *, done: bool | None) -> None:
+        """Tell the client of an action that the model wants, and later whether it was done; None: not yet."""
 
     @abstractmethod
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:
@@ -71,7 +59,7 @@ class StickyEngine(ABC):
         """Whether an answer grants permission."""
 
     def serve(self) -> Never:
-        """Answer the client until the process ends, which raises EndedError."""
+        """Answer the client until the process ends, which raises SystemExit."""
         while True:
             self.hear(self._postponed.popleft() if self._postponed else self._read())
 
@@ -152,11 +140,11 @@ class StickyEngine(ABC):
         if tool is None or call.tool != tool.name:
             return Acted(f"there is no tool {call.tool}")
         approval = self.approval
-        self.called(call)
+        self.tell_action(call, done=None)
         asks = approval == "ask" and faults.ACTS_UNASKED not in self.world.faults
         allowed = self._permitted(call) if asks else approval != "refuse"
         failure = self._touch(tool.creates_file) if allowed else None
-        self.acted(call, done=allowed and failure is None)
+        self.tell_action(call, done=allowed and failure is None)
         if allowed:
             return Acted(failure or "done")
         return Acted("the user refused", ends=self.simulation.sticky.after_refusal == "ends")
@@ -182,7 +170,7 @@ class StickyEngine(ABC):
         return granted
 
     def _read(self) -> Message:
-        """Return the next message; EndedError at the end of the input. What is not a JSON object is passed over."""
+        """Return the next message; SystemExit at the end of the input. What is not a JSON object is passed over."""
         while line := self.world.stdin.readline():
             try:
                 message = json.loads(line)
@@ -193,7 +181,7 @@ class StickyEngine(ABC):
             self.world.write("stderr", b"a line of the input is not a JSON object\n")
         if faults.IGNORES_TERMINATION in self.world.faults:
             self.world.hang()
-        raise EndedError(0)
+        raise SystemExit(0)
 
     def _touch(self, name: str) -> str | None:
         """Write the file that the tool leaves, and return what kept it from that."""
@@ -209,7 +197,7 @@ class StickyEngine(ABC):
 
     def _die(self, words: str) -> None:
         self.world.write("stderr", f"{words}, as it was told to\n".encode())
-        raise EndedError(DIED)
+        raise SystemExit(DIED)
 
 
 def text_of(content: object) -> str:

@@ -30,13 +30,13 @@ class SimulatedStreamJson(StickyEngine):
             case "user":
                 self._run(text_of(dict_at(message, "message").get("content")))
 
-    def called(self, call: Called) -> None:
-        """Tell the client of an action that the model wants."""
-        self._say("assistant", {"type": "tool_use", "id": call.call_id, "name": call.tool, "input": {**call.arguments}})
-
-    def acted(self, call: Called, *, done: bool) -> None:
-        """Tell the client whether the action was done."""
-        self._say("user", {"type": "tool_result", "tool_use_id": call.call_id, "is_error": not done})
+    def tell_action(self, call: Called, *, done: bool | None) -> None:
+        """Say that the agent uses a tool, or what came of it."""
+        if done is None:
+            use = {"type": "tool_use", "id": call.call_id, "name": call.tool, "input": dict(call.arguments)}
+            self._say("assistant", use)
+        else:
+            self._say("user", {"type": "tool_result", "tool_use_id": call.call_id, "is_error": not done})
 
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002
         """Return a control request with an id of its own."""
