@@ -45,15 +45,9 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
         filled = {k: v.replace("{work}", cwd) if isinstance(v, str) else v for k, v in tool.arguments.items()}
         tool = replace(tool, arguments=filled)
     world = EngineContext(
-        env=os.environ,
-        cwd=cwd,
-        stdin=sys.stdin.buffer,
-        write=_write,
-        hang=_hang,
-        clock=time.time,
-        backend=backend(os.environ, tool),
-        faults=frozenset(faulty),
-    )
+        env=os.environ, cwd=cwd, stdin=sys.stdin.buffer, write=_write, hang=_hang, clock=time.time,
+        backend=backend(os.environ, tool), faults=frozenset(faulty),
+    )  # fmt: skip
     return run(contract, tuple(argv), world)
 
 

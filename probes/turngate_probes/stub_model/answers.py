@@ -40,33 +40,35 @@ def respond(request: Exchange, headers: Message, script: ReplyRules) -> tuple[Ex
             return replace(request, model=route.model, reply="models"), Answer(200, listed)
         case "upgrade":
             # 426 is the status at which clients go on over plain HTTP
-            return refuse(request, headers, 426, "this backend speaks HTTP only")
+            return _refuse(request, route.wire, 426, "this backend speaks HTTP only")
         case "unknown":
-            return refuse(request, headers, 404, f"unknown path: {request.method} {request.path}")
+            return _refuse(request, route.wire, 404, f"unknown path: {request.method} {request.path}")
 
 
 def refuse(request: Exchange, headers: Message, status: int, message: str) -> tuple[Exchange, Answer]:
     """Answer with an error in the shape of whose path it is."""
     route = find(request.method, request.path, headers)
-    answer = Answer(status, route.wire.refusal(status, message))
-    return replace(request, protocol=route.protocol, reply=f"refuse {status}"), answer
+    return _refuse(replace(request, protocol=route.protocol), route.wire, status, message)
+
+
+def _refuse(request: Exchange, wire: WireProtocol, status: int, message: str) -> tuple[Exchange, Answer]:
+    return replace(request, reply=f"refuse {status}"), Answer(status, wire.refusal(status, message))
 
 
 def _generate(request: Exchange, route: Route, script: ReplyRules) -> tuple[Exchange, Answer | None]:
-    wire, problem = route.wire, ""
+    wire = route.wire
     try:
         sent = json.loads(request.body)
-        problem = "" if isinstance(sent, dict) else "the body is not a JSON object"
     except (ValueError, RecursionError):
-        problem = "the body is not JSON"
-    if problem:
-        return replace(request, reply="refuse 400"), Answer(400, wire.refusal(400, problem))
+        return _refuse(request, wire, 400, "the body is not JSON")
+    if not isinstance(sent, dict):
+        return _refuse(request, wire, 400, "the body is not a JSON object")
     document: Json = {**sent, **route.given}
     prompted = wire.read(document)
     reply, answer = _answer(wire, script.choose(document, prompted), document)
-    model = document.get("model")
-    model = model if isinstance(model, str) else None
-    return replace(request, model=model, user_texts=prompted.user_texts, tools=prompted.tools, reply=reply), answer
+    model = document.get("model") if isinstance(document.get("model"), str) else None
+    request = replace(request, model=model, user_texts=prompted.user_texts, tools=prompted.tools, reply=reply)
+    return request, answer
 
 
 def _answer(wire: WireProtocol, reply: Reply, document: Json) -> tuple[str, Answer | None]:

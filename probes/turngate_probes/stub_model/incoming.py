@@ -4,7 +4,7 @@ import gzip
 import ipaddress
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from email.message import Message
 from io import BufferedIOBase, BytesIO
@@ -113,21 +113,23 @@ def _size(text: str, digits: re.Pattern[str], base: int) -> int:
 
 
 def _decoded(encoding: str, raw: bytes) -> bytes:
-    decoder = _DECODERS.get(encoding)
-    if decoder is None:
-        raise BadRequest(415, f"unknown content-encoding {encoding}")
     try:
-        data = decoder(raw)
+        match encoding:
+            case "" | "identity":
+                data = raw
+            case "gzip" | "x-gzip":
+                data = gzip.GzipFile(fileobj=BytesIO(raw)).read(MAX_BODY + 1)
+            case "deflate":
+                data = _inflate(raw)
+            case "zstd":
+                data = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True).read(MAX_BODY + 1)
+            case _:
+                raise BadRequest(415, f"unknown content-encoding {encoding}")
     except (OSError, EOFError, zlib.error, zstandard.ZstdError) as problem:
         raise BadRequest(400, f"the body is not {encoding}: {problem}") from problem
     if len(data) > MAX_BODY:
         raise BadRequest(413, f"more than {MAX_BODY} bytes when decoded")
     return data
-
-
-def _gunzip(raw: bytes) -> bytes:
-    with gzip.open(BytesIO(raw)) as stream:
-        return stream.read(MAX_BODY + 1)
 
 
 def _inflate(raw: bytes) -> bytes:
@@ -136,18 +138,3 @@ def _inflate(raw: bytes) -> bytes:
     except zlib.error:
         # some clients send the bare stream, without the zlib header that the standard asks for
         return zlib.decompressobj(-zlib.MAX_WBITS).decompress(raw, MAX_BODY + 1)
-
-
-def _unzstd(raw: bytes) -> bytes:
-    with zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True) as stream:
-        return stream.read(MAX_BODY + 1)
-
-
-_DECODERS: dict[str, Callable[[bytes], bytes]] = {
-    "": bytes,
-    "identity": bytes,
-    "gzip": _gunzip,
-    "x-gzip": _gunzip,
-    "deflate": _inflate,
-    "zstd": _unzstd,
-}
