@@ -14,7 +14,7 @@ import pytest
 from semver import Version
 
 from tests.probes.engines import Spectator
-from tests.probes.simulate.played import Played, SimulatedMachine, Unclosed, hang, simulated
+from tests.probes.simulate.played import CallResult, SimulatedMachine, Unclosed, hang, simulated
 from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.launch import Stream
@@ -212,7 +212,7 @@ def _exit_code(turn: Turn) -> int | None:
     return turn.exit_code if turn.ended is Ended.EXIT and turn.signal is None else None
 
 
-def _simulate(recorded: RecordedTurns, root: Path) -> tuple[Played, str | None]:
+def _simulate(recorded: RecordedTurns, root: Path) -> tuple[CallResult, str | None]:
     """Play what came before the recorded turn, as far as it matters, and the turn; give the id that it resumes too."""
     contract, turn = recorded.contract, recorded.turn
     machine = SimulatedMachine(root)

@@ -27,7 +27,7 @@ _TRANSPORTS: Mapping[str, type[StickyEngine]] = {
 
 
 def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -> int:
-    """Run the simulated release and give its exit code; EnvironmentFailed if the contract does not describe it."""
+    """Run the simulated release and return its exit code; EnvironmentFailed if the contract does not describe it."""
     simulation = printing.simulation(contract)
     if argv == contract.version_query.argv:
         said = fill(simulation.version, {"version": contract.version or "0.0.0"})
@@ -145,7 +145,7 @@ class _Call:
         return 0
 
     def _age(self, session: Session) -> None:
-        """Note that a session is resumed in a later minute; some releases then lose it to the next one beside it."""
+        """Note that a session is resumed in a later minute; some releases then lose it to the next session."""
         session.reopened = session.reopened or self._is_later(session)
         if self._symptom("resume.later-minute") == "lost-after-another":
             for other in self.store.others(session):
@@ -156,7 +156,7 @@ class _Call:
         return self.world.clock() // 60 > session.began_at // 60
 
     def _ask(self, messages: list[Message]) -> Answer:
-        """Ask the model until it says something; a tool that it calls is told to do nothing."""
+        """Ask the model until it says something; a tool that it calls does nothing."""
         model = Model(self.contract, self.world.backend, self.asked.model, self.asked.auto)
         return model.ask(messages, self._called)
 
@@ -166,7 +166,7 @@ class _Call:
         return Acted(TOOL_RESULT)
 
     def _failed(self, failed: Failed) -> int:
-        """Tell of a failing backend, or hang, or take it for a success, as the contract declares."""
+        """Report a failing backend, hang, or take it for a success, as the contract declares."""
         self.facts.add(failed.kind)
         self.slots |= {"error": failed.error, "status": failed.status, "text": ""}
         told = [d for d in self.contract.deviations if d.clause == "backend.failure-told"]

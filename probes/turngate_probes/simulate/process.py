@@ -35,7 +35,7 @@ def main(*faulty: str) -> Never:
 
 
 def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str] = ()) -> int:
-    """Run the simulation on this process's own streams, directory and environment; gives the exit code."""
+    """Run the simulation on this process's own streams, directory and environment; return the exit code."""
     _heed_signals(contract)
     if faults.IGNORES_TERMINATION in faulty and is_sticky(contract, argv):
         for number in (signal.SIGINT, signal.SIGTERM):

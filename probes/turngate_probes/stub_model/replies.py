@@ -50,7 +50,7 @@ class Rule:
 
     Attributes:
         reply: the answer.
-        contains: stands inside some string of the request's document, be it prompt, history or instructions.
+        contains: a part of any string in the request's document: prompt, history or instructions.
         after_tool_result: whether the conversation ends with a tool's result that the model has not answered.
         times: how many requests the rule answers at most.
     """

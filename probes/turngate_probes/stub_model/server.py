@@ -231,7 +231,7 @@ class _Listener(ThreadingHTTPServer):
             self._changed.notify_all()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep silent about a client that left; anything else is a bug of ours and is told."""
+        """Keep silent about a client that left; anything else is a bug of ours and is reported."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 

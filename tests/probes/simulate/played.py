@@ -1,4 +1,4 @@
-"""Plays the simulator inside the test's own process, with a model, a clock and streams of the test's making."""
+"""Runs the simulator inside the test's own process, with a model, a clock and streams of the test's making."""
 
 import io
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ class HungError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class CallResult:
     """What one call did; `exit_code` None means that it hung."""
 
     exit_code: int | None
@@ -61,17 +61,17 @@ class SimulatedMachine:
     env: Mapping[str, str] = field(default_factory=dict)
     _requests: list[ModelRequest] = field(default_factory=list)
 
-    def start(self, contract: EngineContract, prompt: str = "first", mode: Mode = Mode.INTERACTIVE) -> Played:
+    def start(self, contract: EngineContract, prompt: str = "first", mode: Mode = Mode.INTERACTIVE) -> CallResult:
         """Run a first turn."""
         built = build.start(contract, prompt, mode)
         return self.call(contract, built.arguments, built.stdin or b"")
 
-    def resume(self, contract: EngineContract, handle: str, prompt: str = "again") -> Played:
+    def resume(self, contract: EngineContract, handle: str, prompt: str = "again") -> CallResult:
         """Run a resumed turn, whatever the session id looks like."""
         built = build.resume(contract, prompt, Mode.INTERACTIVE, handle, check_shape=False)
         return self.call(contract, built.arguments, built.stdin or b"")
 
-    def call(self, contract: EngineContract, arguments: Iterable[str], stdin: bytes | BinaryIO = b"") -> Played:
+    def call(self, contract: EngineContract, arguments: Iterable[str], stdin: bytes | BinaryIO = b"") -> CallResult:
         """Run one call of the simulated engine."""
         answers, before = iter(self.answers), len(self._requests)
         out = {"stdout": bytearray(), "stderr": bytearray()}
@@ -90,7 +90,7 @@ class SimulatedMachine:
             code: int | None = run(contract, tuple(arguments), world)
         except HungError:
             code = None
-        return Played(code, bytes(out["stdout"]), bytes(out["stderr"]), tuple(self._requests[before:]))
+        return CallResult(code, bytes(out["stdout"]), bytes(out["stderr"]), tuple(self._requests[before:]))
 
 
 class Unclosed(io.BytesIO):

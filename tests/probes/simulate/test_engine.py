@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.probes.simulate.played import Played, SimulatedMachine, Unclosed, at_known_release, simulated
+from tests.probes.simulate.played import CallResult, SimulatedMachine, Unclosed, at_known_release, simulated
 from turngate.argv import build
 from turngate.contract import load
 from turngate.contract.structs import Deviation, EngineContract
@@ -36,7 +36,7 @@ def _deviating(*declared: tuple[str, str]) -> EngineContract:
     return replace(codex, deviations=tuple(Deviation(clause, symptom, "") for clause, symptom in declared))
 
 
-def _said(played: Played) -> list[str]:
+def _said(played: CallResult) -> list[str]:
     """Return what the model was told in the last request, but for the system."""
     return [str(message["content"]) for message in played.requests[-1].messages if message["role"] != "system"]
 
@@ -135,7 +135,7 @@ def test_the_symptoms_of_another_directory(
 
 
 def test_a_session_is_lost_after_another_only_if_a_minute_passed(tmp_path: Path) -> None:
-    """With the deviation a session that was resumed in a later minute is gone once another starts beside it."""
+    """With the deviation a session that was resumed in a later minute is gone once another starts in its directory."""
     codex, machine = _deviating(("resume.later-minute", "lost-after-another")), SimulatedMachine(tmp_path)
     soon, late = (machine.start(codex).session(codex) for _ in range(2))
     assert machine.resume(codex, soon).exit_code == 0
@@ -212,7 +212,7 @@ def test_a_turn_that_failed_stays_in_the_conversation(tmp_path: Path) -> None:
 
 
 def test_a_tool_call_is_answered_and_the_turn_goes_on(contract: EngineContract, tmp_path: Path) -> None:
-    """The model that asks for a tool is told that it was not run, and its next word ends the turn."""
+    """The model that asks for a tool learns that it was not run, and its next word ends the turn."""
     called = Called("touch", "call_1", {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1"}]})
     played = SimulatedMachine(tmp_path, answers=[called, "done"]).start(contract)
     assert (played.exit_code, len(played.requests)) == (0, 2)

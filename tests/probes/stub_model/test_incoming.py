@@ -172,5 +172,5 @@ def test_bad_targets(target: str) -> None:
     ],
 )
 def test_loopback(host: str, *, expected: bool) -> None:
-    """Loopback is told by the host alone."""
+    """Loopback is recognised by the host alone."""
     assert Target(None, host, 80).on_loopback is expected

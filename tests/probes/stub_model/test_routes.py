@@ -72,7 +72,7 @@ def test_protocol(asks: Literal["generate", "upgrade", "count", "models"], proto
 
 
 def test_websocket() -> None:
-    """An upgrade is told from a plain GET."""
+    """An upgrade is no plain GET."""
     assert find("GET", "/v1/responses", _headers(upgrade="WebSocket")) == Route("upgrade", openai_responses.WIRE)
 
 
@@ -88,5 +88,5 @@ def test_websocket() -> None:
     ],
 )
 def test_models(path: str, headers: dict[str, str], expected: Route) -> None:
-    """Who asks for models is told by the version and the headers."""
+    """Version and headers show which vendor's client asks for models."""
     assert find("GET", path, _headers(**headers)) == expected

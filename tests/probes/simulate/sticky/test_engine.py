@@ -36,7 +36,7 @@ def test_what_is_not_made_to_ask_acts(engine: str, stance: PermissionMode, tmp_p
 
 
 def test_what_has_nobody_to_ask_refuses(tmp_path: Path) -> None:
-    """Without the option that names who is asked nothing is done, and the model is told."""
+    """Without the option that names who is asked nothing is done, and the model learns that."""
     run = client("claude", tmp_path, PermissionMode(mode="default"))
     assert run.run() == 0
     assert (run.at_once, run.touched) == (0, False)
@@ -55,7 +55,7 @@ def test_a_refused_action_is_not_done(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_a_tool_that_there_is_none_of_is_not_asked_for(engine: str, tmp_path: Path) -> None:
-    """The model is told so."""
+    """The model learns that there is no such tool."""
     run = client(engine, tmp_path)
     run.answers = (calls(run.contract, "no_such_tool"), "one")
     assert run.run() == 0
@@ -90,7 +90,7 @@ def test_a_headless_turn_resumes_its_session(engine: str, tmp_path: Path) -> Non
 
 @every_engine
 def test_a_failing_backend_ends_the_turn_alone(engine: str, tmp_path: Path) -> None:
-    """The client is told why, and the next turn goes well."""
+    """The client learns why, and the next turn goes well."""
     run = client(engine, tmp_path)
     run.answers, run.prompts = (Failed("401", "key refused", 401), "two"), ("first", "again")
     assert run.run() == 0
@@ -99,7 +99,7 @@ def test_a_failing_backend_ends_the_turn_alone(engine: str, tmp_path: Path) -> N
 
 
 def test_what_the_contract_lets_hang_hangs(tmp_path: Path) -> None:
-    """As in a headless turn."""
+    """A failure that hangs a headless turn hangs this one too."""
     run = client("gemini", tmp_path)
     run.answers = (Failed("429", "slow down", 429),)
     assert run.run() == "hangs"
@@ -115,7 +115,7 @@ def test_options_that_it_does_not_take_are_refused(engine: str, tmp_path: Path) 
 
 @pytest.mark.parametrize("engine, option", [("gemini", "--model"), ("claude", "--model"), ("qwen", "--model")])
 def test_a_model_among_the_options_is_asked(engine: str, option: str, tmp_path: Path) -> None:
-    """By its name."""
+    """The model is asked by that name."""
     run = client(engine, tmp_path)
     assert run.run(option, "m-1") == 0
     assert "m-1" in {request.model for request in run.asked}

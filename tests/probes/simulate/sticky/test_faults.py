@@ -32,7 +32,7 @@ def test_without_a_fault_all_goes_well(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_it_dies_after_a_turn(engine: str, tmp_path: Path) -> None:
-    """The client is told of the end of the turn first."""
+    """The client hears of the end of the turn first."""
     run = client(engine, tmp_path, faults.DIES_AFTER_TURN)
     assert run.run() == 1
     assert run.kinds()[-1] == ENDS[run.contract.sticky.transport]
@@ -87,7 +87,7 @@ def test_it_acts_unasked(engine: str, tmp_path: Path) -> None:
 
 @every_engine
 def test_it_changes_its_session_id(engine: str, tmp_path: Path) -> None:
-    """It goes by two ids, and the model is told all the same."""
+    """It goes by two ids, and the model gets the whole conversation all the same."""
     run = client(engine, tmp_path, faults.CHANGES_SESSION)
     assert run.run() == 0
     assert len(run.ids()) == 2
