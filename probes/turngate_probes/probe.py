@@ -13,7 +13,7 @@ from pathlib import Path
 
 from turngate.contract import load
 from turngate.contract.clauses import Level, Reason
-from turngate.contract.verdict import ClauseResult, Verdict, capability, profile, verdict
+from turngate.contract.verdict import ClauseResult, FailOn, Verdict, capability, profile, verdict
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.files import default_cache
 from turngate.process.executable import difference, fingerprint, identity
@@ -56,7 +56,7 @@ class ProbeSettings:
     jobs: int
     sandboxes: Path
     keep: bool = False
-    strict: bool = False
+    fail_on: FailOn = FailOn.BROKEN
     clauses: tuple[str, ...] = ()
     more: tuple[Case, ...] = ()
 
@@ -99,7 +99,7 @@ class Probe:
         self.journal.add(
             ProbeStarted(
                 turngate=metadata.version("turngate"), machine=machine(), level=self.settings.level,
-                strict=self.settings.strict, cores=os.cpu_count() or 1,
+                fail_on=self.settings.fail_on, cores=os.cpu_count() or 1,
                 clauses=tuple(sorted(self.settings.asked() or ())),
             )
         )  # fmt: skip
@@ -218,13 +218,14 @@ class ReleaseProbe:
         Without an executable, or an answer, there is nothing to keep.
         """
         release = self.release
-        if release.executable is None or finished.verdict is Verdict.UNANSWERED:
+        verdict, profile, able = finished.verdict, finished.profile, finished.capability
+        if release.executable is None or verdict in (Verdict.UNANSWERED, None) or not profile or not able:
             return
         save_result(
             ProbeResult(
                 engine=release.engine, executable=os.path.realpath(release.executable), identity=known,
-                version=release.version, verdict=finished.verdict, profile=finished.profile.kind,
-                capability=finished.capability, at=datetime.now(UTC), turngate=metadata.version("turngate"),
+                version=release.version, verdict=verdict, profile=profile.kind, capability=able,
+                at=datetime.now(UTC), turngate=metadata.version("turngate"),
             ),
             default_cache(),
         )  # fmt: skip
@@ -245,11 +246,12 @@ class ReleaseProbe:
 
     def _finished(self, seconds: float) -> ReleaseFinished:
         """Weigh the results, once: the verdict is read from this event from here on."""
-        able = capability(self.results.values())
+        results, able = self.results.values(), capability(self.results.values())
+        weighed = verdict(results, recordings_only=self.release.executable is None)
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
         return ReleaseFinished(
-            release=self.release.name, profile=profile(able), capability=able, handle=session,
-            verdict=verdict(self.results.values(), recordings_only=self.release.executable is None),
+            release=self.release.name, profile=profile(able) if able else None, capability=able,
+            verdict=None if self.probe.settings.clauses else weighed, handle=session,
             seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3), turns=len(self.seen.turns),
             unverified=tuple(self.release.contract.unverified),
         )  # fmt: skip

@@ -124,6 +124,7 @@ def _ruling(seen: Observations) -> VerificationOutcome:
     judge_all(seen, results, ("hermetic",), _READ, DECIDING)
     able = capability(results.values())
     failed = any(result.result is Result.FAIL for result in results.values())
-    if able.supported or failed:
+    if able and (able.supported or failed):
         return VerificationOutcome("proven" if able.supported else "refuted", bounded(able.detail, _LONGEST))
-    return VerificationOutcome("unproven", bounded(f"{able.detail}: {why_early}".rstrip(": "), _LONGEST))
+    what = next((f"{r.id}: {r.detail}" for r in results.values() if r.result is Result.NOT_RUN), "no clause was judged")
+    return VerificationOutcome("unproven", bounded(f"{what}: {why_early}".rstrip(": "), _LONGEST))

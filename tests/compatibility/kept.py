@@ -83,7 +83,12 @@ def _release(release: Mapping[str, Any], asked: list[str]) -> Kept:
     found = {each["id"]: _clause(release, each, told=not why) for each in release["clauses"] if _worth_keeping(each)}
     if asked:
         return {"asked": sorted(asked)} | lost | {"found": found}
-    return {"verdict": release["verdict"], "profile": release["profile"]["kind"]} | why | lost | {"found": found}
+    return (
+        {"verdict": release["verdict"], "profile": (release["profile"] or {}).get("kind", "not tested")}
+        | why
+        | lost
+        | {"found": found}
+    )
 
 
 def _reason(release: Mapping[str, Any]) -> str:
@@ -118,7 +123,7 @@ def _symptoms(release: Mapping[str, Any], clause: Mapping[str, Any]) -> list[str
     contract = load.contract(release["engine"]).at(release["version"])
     of_clause = [each for each in contract.deviations if each.clause == clause["id"]]
     # the absence of what occurs by chance is not told, but what is seen is told with what must be done about it
-    declared = {each.symptom for each in of_clause if not each.flaky or each.compensation in clause["detail"]}
+    declared = {each.symptom for each in of_clause if not each.flaky or each.compensation in clause["action"]}
     return sorted(declared - set(re.findall(r"stale: the declared deviation (\S+) did not occur", clause["detail"])))
 
 

@@ -43,7 +43,8 @@ def _judged(engine: str, version: str) -> RecordedRelease:
     seen = replay.replay(load.contract(engine).at(version), FIXTURES)
     judge_all(seen, results, ("static", "hermetic"), {case.name for case in CASES} | {EVERYTHING})
     judged = tuple(results.values())
-    kind = profile(capability(judged)).kind
+    able = capability(judged)
+    kind = profile(able).kind if able else "not tested"
     found = {each.id: _told(each) for each in judged if each.result is not Result.PASS}
     return RecordedRelease(engine, version, verdict(judged, recordings_only=True).value, kind, found)
 

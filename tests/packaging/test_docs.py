@@ -11,7 +11,7 @@ import yaml
 
 from turngate import cli
 from turngate.contract import load
-from turngate.contract.verdict import Verdict, exit_code
+from turngate.contract.verdict import FailOn, Verdict, exit_code
 from turngate_probes.report.build import INTERRUPTED_CODE
 from turngate_probes.report.publish import FORMATS
 from turngate_probes.report.view import MEANING
@@ -34,9 +34,7 @@ def blocks(kind: str) -> list[str]:
 
 def test_every_exit_code_is_in_the_table_and_no_other() -> None:
     """Those of verdicts, and those that stand in the code for what is none."""
-    verdicts = {exit_code([verdict], strict=strict) for verdict in Verdict for strict in (False, True)} | {
-        exit_code([])
-    }
+    verdicts = {exit_code([verdict], fail_on) for verdict in Verdict for fail_on in FailOn} | {exit_code([])}
     others = {cli.UNANSWERED, cli.CRASHED, cli.INTERRUPTED, cli.READER_GONE, OTHER_SESSION}
     assert set(coded(CODES)) == verdicts | others
     reported = {*load.schema("probe-report")["properties"]["exit_code"]["enum"]}
@@ -48,7 +46,7 @@ def test_the_table_says_what_the_code_does() -> None:
     """Each code by the word that names its case."""
     said = coded(CODES)
     assert "broken" in said[exit_code([Verdict.BROKEN, Verdict.UNANSWERED])]
-    assert "degraded" in said[exit_code([Verdict.DEGRADED], strict=True)]
+    assert "degraded" in said[exit_code([Verdict.DEGRADED], FailOn.DEGRADED)]
     assert "nothing to probe" in said[exit_code([])]
     assert "nothing stands against it" in said[exit_code([Verdict.COMPATIBLE, Verdict.DEGRADED])]
     for code, word in (

@@ -13,7 +13,7 @@ from turngate_reference.handle_record import HandleRecord
 
 def probe_report() -> Schema:
     """Return the schema of the JSON report."""
-    return schema(ProbeReport, TurnEvidence, CallEvidence, id="turngate.probe-report/1", title="Probe report")
+    return schema(ProbeReport, TurnEvidence, CallEvidence, id="turngate.probe-report/2", title="Probe report")
 
 
 def gate_report() -> Schema:
@@ -23,7 +23,7 @@ def gate_report() -> Schema:
 
 def probe_events() -> Schema:
     """Return the schema of a line of a journal."""
-    return schema(Event, TurnEvidence, CallEvidence, id="turngate.probe-events/1", title="Probe event")
+    return schema(Event, TurnEvidence, CallEvidence, id="turngate.probe-events/2", title="Probe event")
 
 
 def bisect_report() -> Schema:

@@ -15,12 +15,31 @@ RESUMABLE_NEEDS = ("handle.", "resume.", "server.context-carried")
 
 
 class Verdict(StrEnum):
-    """What a probe says of a release, best first."""
+    """What a probe says of a release, best first.
+
+    compatible: The release does what its contract says, declared deviations ("known caveats") included.
+    degraded: A clause that is not breaking failed in a way that the contract does not declare.
+    unanswered: A breaking clause could not run.
+    broken: A breaking clause failed in a way that the contract does not declare.
+    """
 
     COMPATIBLE = "compatible"
     DEGRADED = "degraded"
     UNANSWERED = "unanswered"
     BROKEN = "broken"
+
+
+class FailOn(StrEnum):
+    """The mildest problem that makes a probe fail; each includes those before it.
+
+    broken: A broken release.
+    degraded: A degraded release, or a declared deviation that no longer occurs.
+    caveat: A release with a known caveat.
+    """
+
+    BROKEN = "broken"
+    DEGRADED = "degraded"
+    CAVEAT = "caveat"
 
 
 class Finding(Struct, frozen=True):
@@ -36,6 +55,7 @@ class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
     """The result of one clause for one release; `stale` marks a declared deviation that did not occur.
 
     A clause that was not run says why: by the clauses that it `needs`, or by a `reason` in the environment.
+    `action` is what an orchestrator must do about a known caveat, empty for every other result.
     """
 
     id: Annotated[str, Meta(pattern=r"^[a-z-]+\.[a-z-]+$")]
@@ -47,15 +67,16 @@ class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
     needs: tuple[str, ...]
     reason: Reason | None
     evidence: tuple[Evidence, ...]
+    action: str
 
     @classmethod
     def of(
         cls, clause: Clause, result: Result, detail: str, evidence: Sequence[str] = (), *,
-        stale: bool = False, needs: Sequence[str] = (), reason: Reason | None = None,
+        stale: bool = False, needs: Sequence[str] = (), reason: Reason | None = None, action: str = "",
     ) -> Self:  # fmt: skip
         """Make the result of a clause of the catalogue."""
         about = (clause.id, clause.level, clause.severity)
-        return cls(*about, result, detail, stale, tuple(needs), reason, tuple(evidence))
+        return cls(*about, result, detail, stale, tuple(needs), reason, tuple(evidence), action)
 
 
 def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
@@ -66,9 +87,9 @@ def judged(clause: Clause, finding: Finding, contract: EngineContract) -> Clause
     if finding.ok:
         return ClauseResult.of(clause, Result.PASS, finding.detail + stale, finding.evidence, stale=bool(gone))
     if finding.symptoms and declared.keys() >= set(finding.symptoms):
-        must = "; ".join(dict.fromkeys(declared[symptom].compensation for symptom in finding.symptoms))
-        detail = f"{finding.detail}; an orchestrator must {must}{stale}"
-        return ClauseResult.of(clause, Result.DEVIATES, detail, finding.evidence, stale=bool(gone))
+        action = "; ".join(dict.fromkeys(declared[symptom].compensation for symptom in finding.symptoms))
+        detail = finding.detail + stale
+        return ClauseResult.of(clause, Result.DEVIATES, detail, finding.evidence, stale=bool(gone), action=action)
     unexcused = ", ".join(symptom for symptom in finding.symptoms if symptom not in declared)
     named = f" [{unexcused}]" if unexcused else ""
     return ClauseResult.of(clause, Result.FAIL, finding.detail + named, finding.evidence)
@@ -105,32 +126,47 @@ def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -
     """Weigh the results of one release; from recordings alone only the clauses that they can answer count."""
     counted = [r for r in results if r.result is not Result.NOT_RUN or not recordings_only]
     breaking = {r.result for r in counted if r.severity is Severity.BREAKING}
-    degraded = {r.result for r in counted if r.severity is Severity.DEGRADED}
     if Result.FAIL in breaking:
         return Verdict.BROKEN
     if Result.NOT_RUN in breaking or not counted:
         return Verdict.UNANSWERED
-    if breaking & {Result.DEVIATES, Result.UNSUPPORTED} or Result.FAIL in degraded:
-        return Verdict.DEGRADED
-    return Verdict.COMPATIBLE
+    return Verdict.DEGRADED if any(r.result is Result.FAIL for r in counted) else Verdict.COMPATIBLE
 
 
-def exit_code(verdicts: Sequence[Verdict], *, strict: bool = False, stale: bool = False) -> Literal[0, 1, 2]:
-    """1: broken; else 2: unanswered, or nothing asked; else 0, or if strict 1 for what is degraded or stale."""
+def verdict_of_selected(results: Sequence[ClauseResult]) -> Verdict:
+    """Weigh the results of selected clauses, for the exit code alone: each that could not run is a question left open.
+
+    No report calls this the verdict of the release, since the other clauses were not asked.
+    """
+    weighed = verdict(results)
+    is_open = weighed is not Verdict.BROKEN and any(r.result is Result.NOT_RUN for r in results)
+    return Verdict.UNANSWERED if is_open else weighed
+
+
+def exit_code(
+    verdicts: Sequence[Verdict], fail_on: FailOn = FailOn.BROKEN, *, stale: bool = False, caveats: bool = False
+) -> Literal[0, 1, 2]:
+    """Return 1 if a release is broken, or fails by `fail_on`; else 2 if one is unanswered or none was asked; else 0."""
     if Verdict.BROKEN in verdicts:
         return 1
     if Verdict.UNANSWERED in verdicts or not verdicts:
         return 2
-    return 1 if strict and (stale or Verdict.DEGRADED in verdicts) else 0
+    fails = fail_on is not FailOn.BROKEN and (stale or Verdict.DEGRADED in verdicts)
+    return 1 if fails or (fail_on is FailOn.CAVEAT and caveats) else 0
 
 
-def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability:
-    """Return whether resume can be relied on: no `handle.*` or `resume.*` clause failed or went unasked."""
+def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability | None:
+    """Return whether resume can be relied on; None if that was not tested.
+
+    A `handle.*` or `resume.*` clause that failed speaks against it. Without a failure, each breaking one of them
+    must have run, or be missing because the release has no such facility.
+    """
     deciding = [r for r in results if r.id.startswith(RESUMABLE_NEEDS)]
-    wrong = [f"{r.id}: {r.detail}" for r in deciding if r.result is Result.FAIL]
-    open_ = [r.id for r in deciding if r.result is Result.NOT_RUN and r.severity is Severity.BREAKING]
-    if not wrong and (open_ or not deciding):
-        wrong = [f"{open_[0] if open_ else 'no clause about resuming'} was not answered"]
+    untested = any(r.result is Result.NOT_RUN and r.severity is Severity.BREAKING for r in deciding)
+    against = (Result.FAIL, Result.UNSUPPORTED) if untested else (Result.FAIL,)
+    wrong = [f"{r.id}: {r.detail}" for r in deciding if r.result in against]
+    if not wrong and (untested or not deciding):
+        return None
     detail = wrong[0] if wrong else "resumed by handle with the context on the wire"
     return EngineResumeCapability(supported=not wrong, probe_method="command", detail=detail)
 

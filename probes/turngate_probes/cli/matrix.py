@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from turngate_probes.cli.report import report_option
+from turngate_probes.cli.report import fail_on_options, report_option
 
 CACHE_LIMIT = "10GB"
 PER_SHARD = 10
@@ -42,7 +42,7 @@ def shared(command: Command) -> Command:
 )
 @click.option("--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites.")
 @click.option("--shard", default="1/1", metavar="I/N", help="Probe the I-th of N parts.")
-@click.option("--strict", is_flag=True, help="Degraded releases and stale deviations fail too.")
+@fail_on_options
 @click.option("--plan", type=click.Choice(["github"]), help="Print the `include` list of a job matrix, and end.")
 @click.option(
     "--shards", type=click.IntRange(1, 256), help="With --plan: number of shards, each with at least one release."
@@ -71,12 +71,12 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 
     if asked["merge"]:
         folders = [Path(folder) for folder in subjects]
-        answers = command.merged(folders, strict=asked["strict"])
+        answers = command.merged(folders, fail_on=asked["fail_on"])
         return publish(answers, console_for(asked["json_to"]), asked["json_to"], asked["reports"], folders[0])
     if len(subjects) > 1 or not asked["versions"]:
         raise click.UsageError("give one ENGINE and its --versions, or --merge and the folders of shards")
     engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])
-    settings = matrix_settings(asked["level"], clauses, strict=asked["strict"], **_shared(asked))
+    settings = matrix_settings(asked["level"], clauses, fail_on=asked["fail_on"], **_shared(asked))
     if asked["plan"]:
         versions = command.choose(engine, asked["versions"])[1]
         count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))

@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from turngate.contract.clauses import Level
-from turngate_probes.cli.report import report_option
+from turngate_probes.cli.report import fail_on_options, report_option
 
 
 @click.command()
@@ -20,7 +21,7 @@ from turngate_probes.cli.report import report_option
 @click.option("--jobs", type=click.IntRange(1, 256), help="Parallel engines.  [default: CPU count + 1]")
 @click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
 @report_option
-@click.option("--strict", is_flag=True, help="Degraded releases and stale deviations fail too.")
+@fail_on_options
 @click.option(
     "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
     help="Keep all sandboxes and the journal in DIR.",
@@ -28,7 +29,7 @@ from turngate_probes.cli.report import report_option
 @click.option("--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites.")
 @click.option("--yes", is_flag=True, help="Consent to a live probe beforehand.")
 def probe(  # noqa: PLR0913 - as it has options
-    targets: tuple[str, ...], level: Level, jobs: int | None, json_to: str | None, strict: bool, keep: Path | None,
+    targets: tuple[str, ...], level: Level, jobs: int | None, json_to: str | None, fail_on: Any, keep: Path | None,
     clauses: tuple[str, ...], reports: tuple[Path, ...], yes: bool,
 ) -> int:  # fmt: skip
     """Run real engines against their contracts, without account or network.
@@ -44,8 +45,8 @@ def probe(  # noqa: PLR0913 - as it has options
     turngate probe --level server codex gemini opencode
     turngate probe --level live codex
 
-    Exit codes: 0 all compatible or degraded; 1 some release is broken; 2 some question was not
-    answered, or could not be asked; 130 interrupted. With --strict, degraded is 1.
+    Exit codes: 0 no release fails; 1 a release is broken, or fails by --fail-on; 2 a question was not
+    answered, or could not be asked; 130 interrupted.
     """
     import os  # noqa: PLC0415 - imported when asked for, so that --help is quick
     from contextlib import ExitStack, closing  # noqa: PLC0415
@@ -69,7 +70,7 @@ def probe(  # noqa: PLR0913 - as it has options
     asked = [parse_target(text) for text in targets or load.engines()]
     subjects: Sequence[Target | Release] = asked
     only = CLAUSES if is_live else known_clauses(clauses, level)
-    settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, strict, only)
+    settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
     console = console_for(json_to)
     with ExitStack() as stack:
         if is_live:

@@ -1,6 +1,7 @@
 """The subcommand `report`, and the option `--report` of others, checked before anything runs."""
 
 from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,25 @@ def report_option(command: Callable[..., Any]) -> Callable[..., Any]:
         type=click.Path(dir_okay=False, path_type=Path),
         help=f"Write a report to FILE, by its suffix {FORMATS}; may be repeated.",
     )(command)  # fmt: skip
+
+
+def fail_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--fail-on` and `--strict` to a command, which gets the former as `fail_on`."""
+
+    @click.option(
+        "--fail-on", type=click.Choice(["broken", "degraded", "caveat"]), default="broken", show_default=True,
+        help="Exit with 1 for this problem or a worse one. degraded includes declared deviations that no longer "
+        "occur; caveat includes every known caveat.",
+    )  # fmt: skip
+    @click.option("--strict", is_flag=True, help="Short for --fail-on degraded.")
+    @wraps(command)
+    def with_fail_on(*arguments: Any, fail_on: str, strict: bool, **more: Any) -> Any:
+        from turngate.contract.verdict import FailOn  # noqa: PLC0415 - so that --help is quick
+
+        mildest = FailOn.DEGRADED if strict and fail_on == "broken" else FailOn(fail_on)
+        return command(*arguments, fail_on=mildest, **more)
+
+    return with_fail_on
 
 
 def _checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from turngate.contract import load
 from turngate.contract.evidence import decode_hook
 from turngate.contract.structs import EngineContract
-from turngate.contract.verdict import verdict
+from turngate.contract.verdict import FailOn, verdict
 from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate_probes.gate.advice import NOTHING, UNKNOWN, advice
 from turngate_probes.gate.baseline import concerning
@@ -107,7 +107,7 @@ def _with_crossing(release: ReleaseReport, crossing: ProbeReport | None) -> Rele
     (crossed,) = crossing.releases
     clauses = (*release.clauses, *crossed.clauses)
     return replace(
-        release, clauses=clauses, verdict=verdict(clauses), turns=release.turns + crossed.turns,
+        release, clauses=clauses, verdict=release.verdict and verdict(clauses), turns=release.turns + crossed.turns,
         engine_seconds=release.engine_seconds + crossed.engine_seconds,
     )  # fmt: skip
 
@@ -118,9 +118,10 @@ def _joined(
     """Put both releases into one report of a probe."""
     asked = tuple(clause.id for clause in new.clauses) if frame.clauses else ()
     return replace(
-        frame, level="hermetic", strict=False, interrupted=interrupted, seconds=round(seconds, 3), clauses=asked,
-        engine_seconds=round(old.engine_seconds + new.engine_seconds, 3), peak_usage=UNSET, releases=(old, new),
-        exit_code=code_of((old, new), strict=False, interrupted=interrupted),
+        frame, level="hermetic", fail_on=FailOn.BROKEN, interrupted=interrupted, clauses=asked,
+        seconds=round(seconds, 3), engine_seconds=round(old.engine_seconds + new.engine_seconds, 3),
+        peak_usage=UNSET, releases=(old, new),
+        exit_code=code_of((old, new), FailOn.BROKEN, interrupted=interrupted),
     )  # fmt: skip
 
 

@@ -3,18 +3,19 @@
 `event` names the kind on disk. `at` (ISO 8601, UTC, milliseconds) is set by the journal.
 """
 
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
-from turngate.contract.verdict import ClauseResult, Verdict
+from turngate.contract.verdict import ClauseResult, FailOn, Verdict
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, EngineSessionHandle, Outcome
 from turngate.process import Ended
 from turngate_probes.harness.resource_usage import Machine
 
-SCHEMA = "turngate.probe-events/1"
+Schema: TypeAlias = Literal["turngate.probe-events/2"]
+SCHEMA: Final[Schema] = "turngate.probe-events/2"
 
 Origin: TypeAlias = Literal["path", "npm", "pypi", "recordings"]
 
@@ -29,10 +30,10 @@ class ProbeStarted(_Event, frozen=True, tag="probe.started"):
     turngate: str
     machine: Machine
     level: Level
-    strict: bool
+    fail_on: FailOn
     cores: int
     clauses: tuple[str, ...] = ()
-    schema: str = SCHEMA
+    schema: Schema = SCHEMA
 
 
 class ProbeFinished(_Event, frozen=True, tag="probe.finished"):
@@ -86,11 +87,14 @@ class ReleaseFailed(_ReleaseEvent, frozen=True, tag="release.failed"):
 
 
 class ReleaseFinished(_ReleaseEvent, frozen=True, tag="release.finished"):
-    """A release was asked to the end."""
+    """A release was asked to the end.
 
-    verdict: Verdict
-    profile: EngineInteractiveProfile
-    capability: EngineResumeCapability
+    `verdict` is None if only selected clauses were asked, `profile` and `capability` if resuming was not tested.
+    """
+
+    verdict: Verdict | None
+    profile: EngineInteractiveProfile | None
+    capability: EngineResumeCapability | None
     handle: EngineSessionHandle | None
     seconds: float
     engine_seconds: float

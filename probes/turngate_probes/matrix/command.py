@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from turngate.contract import load
+from turngate.contract.verdict import FailOn
 from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate.process import Stop
 from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
@@ -49,9 +50,9 @@ def run_matrix(
     return publish(answers, console, json_to, reports, settings.folder)
 
 
-def merged(folders: Sequence[Path], *, strict: bool) -> ProbeReport:
+def merged(folders: Sequence[Path], *, fail_on: FailOn) -> ProbeReport:
     """Join what shards left in these folders; EnvironmentFailed if they don't fit together."""
-    return joined([plan for folder in folders for plan in plans(folder)], folders, strict=strict, merging=True)
+    return joined([plan for folder in folders for plan in plans(folder)], folders, fail_on=fail_on, merging=True)
 
 
 def run_bisection(

@@ -21,9 +21,11 @@ from semver import Version
 
 from turngate.contract import load
 from turngate.contract.clauses import Level, Reason
+from turngate.contract.verdict import FailOn
 from turngate.errors import EnvironmentFailed
 from turngate.files import locked, write_atomically
 from turngate_probes.harness.resource_usage import Machine, machine
+from turngate_probes.journal import events as journal_events
 from turngate_probes.journal.events import Event, Origin, ProbeStarted, ReleaseFailed, ReleasePlanned
 from turngate_probes.journal.journal import read
 from turngate_probes.releases.registry import Registry
@@ -67,7 +69,14 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     ) -> "Plan":
         """Plan releases that a registry has, now and on this machine."""
         contract, turngate = load.contract(registry.engine), metadata.version("turngate")
-        asked = [contract.document.data, repr(load.catalogue()), turngate, level, sorted(clauses)]
+        asked = [
+            contract.document.data,
+            repr(load.catalogue()),
+            turngate,
+            journal_events.SCHEMA,
+            level,
+            sorted(clauses),
+        ]
         keys = {version: _digest([*asked, registry.identity(version)]) for version in versions}
         return cls(
             registry.engine, registry.name, level, clauses, shard,
@@ -137,7 +146,7 @@ def _digest(data: Any) -> str:
 
 
 def joined(
-    plans: Sequence[Plan], folders: Sequence[Path], *, strict: bool = False, interrupted: bool = False,
+    plans: Sequence[Plan], folders: Sequence[Path], *, fail_on: FailOn = FailOn.BROKEN, interrupted: bool = False,
     merging: bool = False,
     failed: Mapping[str, str] | None = None,
 ) -> ProbeReport:  # fmt: skip
@@ -162,14 +171,14 @@ def joined(
     totals = [plan.totals for plan in plans if plan.totals]
     return ProbeReport(
         turngate=first.turngate, started_at=min(plan.at for plan in plans), machine=first.machine, level=first.level,
-        strict=strict, clauses=first.clauses, cores=first.machine.cores or 1, interrupted=interrupted,
+        fail_on=fail_on, clauses=first.clauses, cores=first.machine.cores or 1, interrupted=interrupted,
         seconds=max((total.seconds for total in totals), default=0.0),
         engine_seconds=round(sum(total.engine_seconds for total in totals), 3),
         peak_usage=PeakUsage(
             max((total.cache_bytes for total in totals), default=0),
             max((total.memory_bytes for total in totals), default=0),
         ),
-        exit_code=code_of(releases, strict=strict, interrupted=interrupted), releases=releases,
+        exit_code=code_of(releases, fail_on, interrupted=interrupted), releases=releases,
     )  # fmt: skip
 
 
@@ -201,7 +210,7 @@ def _absent(plan: Plan, version: str, why: str) -> ReleaseReport:
     reason = Reason.INTERRUPTED if why in (NOT_PROBED, INTERRUPTED) else Reason.MACHINE
     events: list[Event] = [
         ProbeStarted(
-            at=at, turngate=plan.turngate, machine=plan.machine, level=plan.level, strict=False, cores=1,
+            at=at, turngate=plan.turngate, machine=plan.machine, level=plan.level, fail_on=FailOn.BROKEN, cores=1,
             clauses=plan.clauses,
         ),
         ReleasePlanned(

@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import structs
 
 from turngate.contract.clauses import Level, Reason
-from turngate.contract.verdict import Verdict
+from turngate.contract.verdict import FailOn, Verdict
 from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
 from turngate.process import Stop
@@ -26,7 +26,7 @@ from turngate_probes.probe import Probe, ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, parse_size
 from turngate_probes.releases.registry import Registry
 from turngate_probes.releases.source import Release, ReleaseSource, Target
-from turngate_probes.report.build import bugs, build
+from turngate_probes.report.build import bugs, build, standing
 from turngate_probes.report.structs import ProbeReport
 
 AT_ONCE = 24  # releases under way: most of the time they wait for a slot, or for a later minute
@@ -46,11 +46,11 @@ class MatrixSettings:
 
 def matrix_settings(
     level: Level, clauses: tuple[str, ...], *, results: Path | None, cache_limit: str, jobs: int | None,
-    strict: bool = False,
+    fail_on: FailOn = FailOn.BROKEN,
 ) -> MatrixSettings:  # fmt: skip
     """Read what was asked for; EnvironmentFailed if the limit is no size."""
     jobs = jobs or jobs_for(os.cpu_count() or 1)
-    settings = ProbeSettings(level, jobs, sandboxes_path(None), strict=strict, clauses=clauses)
+    settings = ProbeSettings(level, jobs, sandboxes_path(None), fail_on=fail_on, clauses=clauses)
     return MatrixSettings(settings, (results or default_cache() / "matrix").absolute(), parse_size(cache_limit))
 
 
@@ -102,7 +102,7 @@ class Matrix:
         with alone(self._folder, self.plan.engine):
             plan = self._run()
         return joined(
-            [plan], [self._folder], strict=self._settings.strict,
+            [plan], [self._folder], fail_on=self._settings.fail_on,
             interrupted=self._interrupt.is_set(), failed=self._failed,
         )  # fmt: skip
 
@@ -147,7 +147,7 @@ class Matrix:
         if report.interrupted:
             return release.engine_seconds
         self.plan.journal(self._folder, version, FAILED).unlink(missing_ok=True)
-        suffix = FAILED if release.verdict is Verdict.UNANSWERED or bugs(release) else ANSWERED
+        suffix = FAILED if standing(release) is Verdict.UNANSWERED or bugs(release) else ANSWERED
         part.replace(self.plan.journal(self._folder, version, suffix))
         return release.engine_seconds
 

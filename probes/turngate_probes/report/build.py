@@ -13,7 +13,17 @@ from msgspec import structs
 from turngate.contract.clauses import Clause, Reason, Result
 from turngate.contract.evidence import CallEvidence, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
 from turngate.contract.load import catalogue
-from turngate.contract.verdict import ClauseResult, Verdict, capability, exit_code, profile, unexplained, verdict
+from turngate.contract.verdict import (
+    ClauseResult,
+    FailOn,
+    Verdict,
+    capability,
+    exit_code,
+    profile,
+    unexplained,
+    verdict,
+    verdict_of_selected,
+)
 from turngate.errors import EnvironmentFailed
 from turngate.sanitize import bounded
 from turngate_probes.clauses.registry import LEVELS
@@ -59,18 +69,18 @@ def build(events: Iterable[Event]) -> ProbeReport:
     for event in listed:
         if not isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned) and event.release in about:
             about[event.release].append(event)
-    releases = tuple(_release(mine, wanted) for mine in about.values())
+    releases = tuple(_release(mine, wanted, selected=bool(started.clauses)) for mine in about.values())
     interrupted = finished is None or finished.interrupted
     return ProbeReport(
         turngate=started.turngate, started_at=started.at, machine=started.machine, level=started.level,
-        strict=started.strict, clauses=started.clauses, cores=started.cores, interrupted=interrupted,
+        fail_on=started.fail_on, clauses=started.clauses, cores=started.cores, interrupted=interrupted,
         seconds=finished.seconds if finished else _elapsed(listed),
         engine_seconds=finished.engine_seconds if finished else sum(release.engine_seconds for release in releases),
-        exit_code=code_of(releases, strict=started.strict, interrupted=interrupted), releases=releases,
+        exit_code=code_of(releases, started.fail_on, interrupted=interrupted), releases=releases,
     )  # fmt: skip
 
 
-def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause]) -> ReleaseReport:
+def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, selected: bool) -> ReleaseReport:
     plan = next(event for event in events if isinstance(event, ReleasePlanned))
     failed = next((event for event in events if isinstance(event, ReleaseFailed)), None)
     finished = next((event for event in events if isinstance(event, ReleaseFinished)), None)
@@ -80,13 +90,14 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause]) -> Releas
     unknown = {result.id for result in unexplained(results)}
     shown = {event.name: event for event in events if isinstance(event, TurnEvent | CallEvent)}
     able = finished.capability if finished else capability(results)
+    kind = finished.profile if finished else profile(able) if able else None
     # a release that was not asked to the end is never good
-    worth = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED
+    early = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED
     return ReleaseReport(
         release=plan.release, engine=plan.engine, version=plan.version, executable=plan.executable,
         source=plan.source, contract_version=plan.contract_version, note=plan.note,
-        integrity=plan.integrity, verdict=finished.verdict if finished else worth,
-        profile=finished.profile if finished else profile(able), capability=able,
+        integrity=plan.integrity, verdict=finished.verdict if finished else None if selected else early,
+        profile=kind, capability=able,
         handle=finished.handle if finished else None,
         seconds=finished.seconds if finished else _elapsed(events),
         engine_seconds=finished.engine_seconds if finished else sum(turn.cpu_seconds for turn in turns),
@@ -149,14 +160,20 @@ def _request(request: RequestExcerpt) -> RequestExcerpt:
     )
 
 
-def code_of(releases: Sequence[ReleaseReport], *, strict: bool, interrupted: bool) -> ExitCode:
+def standing(release: ReleaseReport) -> Verdict:
+    """Return the verdict of a release, or what the exit code makes of its selected clauses."""
+    return release.verdict or verdict_of_selected(release.clauses)
+
+
+def code_of(releases: Sequence[ReleaseReport], fail_on: FailOn, *, interrupted: bool) -> ExitCode:
     """Return the exit code of what is said of these releases; that of a crash if turngate failed to say it."""
     if any(map(bugs, releases)):
         return CRASHED_CODE
     if interrupted:
         return INTERRUPTED_CODE
-    stale = any(clause.stale for release in releases for clause in release.clauses)
-    return exit_code([release.verdict for release in releases], strict=strict, stale=stale)
+    clauses = [clause for release in releases for clause in release.clauses]
+    stale, caveats = any(c.stale for c in clauses), any(c.result is Result.DEVIATES for c in clauses)
+    return exit_code([standing(release) for release in releases], fail_on, stale=stale, caveats=caveats)
 
 
 def _elapsed(events: Sequence[Event]) -> float:

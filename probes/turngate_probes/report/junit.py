@@ -7,7 +7,7 @@ from turngate.sanitize import visible
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import JudgedCase, View, known, name_of, view
+from turngate_probes.report.view import JudgedCase, View, known, name_of, profile_of, view
 
 COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 TAGS = {"failed": "failure", "open": "error"}
@@ -30,8 +30,8 @@ def _suite(shown: View, release: ReleaseReport) -> ET.Element:
     suite.set("timestamp", visible(probe.started_at))
     listed = ET.SubElement(suite, "properties")
     properties = {
-        "turngate": probe.turngate, "level": probe.level, "verdict": release.verdict,
-        "profile": release.profile.kind, "contract_version": release.contract_version,
+        "turngate": probe.turngate, "level": probe.level, "verdict": release.verdict or "",
+        "profile": profile_of(release), "contract_version": release.contract_version,
         "executable": release.executable or "", "source": release.source,
     } | ({"in place of": gate.old.release, "outcome": gate.outcome} if gate else {})  # fmt: skip
     for key, value in properties.items():

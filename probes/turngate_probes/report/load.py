@@ -11,7 +11,7 @@ import msgspec
 
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.evidence import decode_hook
-from turngate.contract.verdict import Verdict
+from turngate.contract.verdict import FailOn, Verdict
 from turngate.errors import EnvironmentFailed
 from turngate_probes.journal.journal import read
 from turngate_probes.report.build import build, code_of
@@ -64,13 +64,14 @@ def joined(reports: Sequence[ProbeReport], names: Sequence[Path]) -> ProbeReport
             if release.release in releases:
                 raise EnvironmentFailed(f"{name} holds {release.release} once more", "give each release once")
             releases[release.release] = release
-    strict, interrupted = any(r.strict for r in reports), any(r.interrupted for r in reports)
+    fail_on = max((r.fail_on for r in reports), key=list(FailOn).index)
+    interrupted = any(r.interrupted for r in reports)
     listed = tuple(releases.values())
     return msgspec.structs.replace(
-        first, started_at=min((r.started_at for r in reports), key=datetime.fromisoformat), strict=strict,
+        first, started_at=min((r.started_at for r in reports), key=datetime.fromisoformat), fail_on=fail_on,
         interrupted=interrupted, seconds=sum(r.seconds for r in reports), peak_usage=msgspec.UNSET,
         engine_seconds=sum(r.engine_seconds for r in reports), releases=listed,
-        exit_code=code_of(listed, strict=strict, interrupted=interrupted),
+        exit_code=code_of(listed, fail_on, interrupted=interrupted),
     )  # fmt: skip
 
 
@@ -94,9 +95,11 @@ def told_otherwise(report: ProbeReport) -> str | None:
         return "started_at has no time zone"
     for release in report.releases:
         failed = [clause.id for clause in release.clauses if (clause.severity, clause.result) == BREAKS]
-        if failed and release.verdict is not Verdict.BROKEN:
+        if release.verdict is None and not report.clauses:
+            return f"{release.release} has no verdict although all clauses were asked"
+        if failed and release.verdict not in (Verdict.BROKEN, None):
             return f"{release.release} is called {release.verdict} although {failed[0]} failed"
-    code = code_of(report.releases, strict=report.strict, interrupted=report.interrupted)
+    code = code_of(report.releases, report.fail_on, interrupted=report.interrupted)
     if report.exit_code != code:
         return f"its exit code is {report.exit_code}, but its releases make it {code}"
     names = {release.release for release in report.releases}

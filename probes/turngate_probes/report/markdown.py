@@ -10,7 +10,7 @@ from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.gate_structs import Difference, GateReport, Impact
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import Remark, View, basis, known, view
+from turngate_probes.report.view import Remark, View, known, profile_of, verdict_of, view
 
 MOST_BYTES = 1024 * 1024  # a longer summary is not shown at all
 SPARE = 4096
@@ -86,8 +86,8 @@ def _release(release: ReleaseReport) -> tuple[object, ...]:
     results = [clause.result for clause in release.clauses]
     others = [f"{results.count(result)} {result.replace('_', ' ')}" for result in _OTHERS if result in results]
     return (
-        escaped(release.release), f"{SIGNS[release.verdict]} {release.verdict}{basis(release)}",
-        release.profile.kind.replace("_", " "), results.count(Result.PASS), results.count(Result.FAIL),
+        escaped(release.release), f"{SIGNS.get(release.verdict or '', '')} {verdict_of(release)}".strip(),
+        profile_of(release).replace("_", " "), results.count(Result.PASS), results.count(Result.FAIL),
         escaped(release.failed.what) if release.failed else ", ".join(others),
     )  # fmt: skip
 

@@ -26,7 +26,13 @@ FEW = 8  # so many columns have room for what stands above them
 LONGEST_WORD = 1000
 
 STATES = ("pass", "fail", "deviates", "stale", "unsupported", "not_run", "excused")
-VERDICT_SIGNS = {"compatible": "pass", "degraded": "deviates", "unanswered": "not_run", "broken": "fail"}
+VERDICT_SIGNS = {
+    "no verdict": "not_run",
+    "compatible": "pass",
+    "degraded": "deviates",
+    "unanswered": "not_run",
+    "broken": "fail",
+}
 IMPACT_SIGNS = {"breaking": "fail", "degraded": "deviates", "additive": "pass", "none": "unsupported"}
 
 Json = Mapping[str, Any]
@@ -83,7 +89,8 @@ def _started(report: ProbeReport) -> str:
 
 def _column(number: int, release: ReleaseReport) -> Json:
     version = release.version or "unknown"
-    return {**structs.asdict(release), "n": number, "version": version, "title": f"{release.engine} {version}"}
+    verdict, title = release.verdict or "no verdict", f"{release.engine} {version}"
+    return {**structs.asdict(release), "verdict": verdict, "n": number, "version": version, "title": title}
 
 
 def _engines(columns: Iterable[Json]) -> Sequence[Json]:

@@ -67,7 +67,7 @@ class ProgressRow:
                 self.passed += event.result is Result.PASS
                 self.failing += [event.id] if event.result is Result.FAIL else []
             case ReleaseFinished():
-                self.state = event.verdict
+                self.state = event.verdict or "done"
             case ReleaseFailed():
                 self.state = "not asked"
 

@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.evidence import Count, Seconds, Text
-from turngate.contract.verdict import ClauseResult, Verdict
+from turngate.contract.verdict import ClauseResult, FailOn, Verdict
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, EngineSessionHandle
 from turngate_probes.harness.resource_usage import Machine
 from turngate_probes.journal.events import Origin
@@ -29,6 +29,9 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     release: A key that no other release of this report has.
     version: null: not known.
     executable: null: none was run.
+    verdict: null: only selected clauses were asked, which says nothing of the whole release.
+    profile: null: not tested.
+    capability: null: not tested.
     unverified: Sections of the contract that nobody has seen hold.
     failed: Why the question could not be asked.
     integrity: The checksum of the engine's own package, as its registry writes it; absent: it comes from none.
@@ -43,9 +46,9 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     contract_version: Text
     note: str | None
     integrity: Text | UnsetType = UNSET
-    verdict: Verdict
-    profile: EngineInteractiveProfile
-    capability: EngineResumeCapability
+    verdict: Verdict | None
+    profile: EngineInteractiveProfile | None
+    capability: EngineResumeCapability | None
     handle: EngineSessionHandle | None
     seconds: Seconds
     engine_seconds: Seconds
@@ -64,12 +67,12 @@ class PeakUsage(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ProbeReport(
-    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.probe-report/1"
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.probe-report/2"
 ):
     """What a probe says of each release, with evidence.
 
     turngate: The version of turngate.
-    strict: Degraded and stale count as broken for the exit code.
+    fail_on: The mildest problem for which the exit code is 1.
     clauses: The only clauses that were asked; none: all of the level.
     cores: How many cores the probe used.
     interrupted: The probe did not come to its end.
@@ -81,7 +84,7 @@ class ProbeReport(
     started_at: Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
     machine: Machine
     level: Level
-    strict: bool
+    fail_on: FailOn
     clauses: tuple[Text, ...] = ()
     cores: Annotated[int, Meta(ge=1)]
     interrupted: bool

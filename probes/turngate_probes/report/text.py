@@ -14,10 +14,11 @@ from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import INDENT, Line, evidence_lines
 from turngate_probes.report.gate_structs import Difference, GateReport, Impact
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import View, basis, known, state, view
+from turngate_probes.report.view import ACTIONS, View, basis, counted, duration, known, profile_of, state, view
 
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
+MOST_NAMED = 4
 LONGEST = 240
 
 STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking"), "bold red")
@@ -52,17 +53,17 @@ def _of_probe(report: ProbeReport, shown: View, journal: Path | None) -> Iterato
     for release in report.releases:
         yield from _release(release)
     yield 0, Text()
+    yield from _actions(shown, len(report.releases))
     yield from _tool_access(shown)
     if peak := report.peak_usage:
         most = f"{peak.cache_bytes / 1e9:.2f} GB of disk for releases, {peak.memory_bytes / 1e9:.2f} GB of memory"
         yield 0, Text(f"at most at one time: {most} (sum of resident sets)")
     if report.interrupted:
         yield 0, Text("interrupted: this is what was known by then", style_of("not_run"))
-    wall, engines, cores = report.seconds, report.engine_seconds, report.cores
-    ratio = f", wall / (CPU / cores) = {wall * cores / engines:.2f}" if engines else ""
-    written = f"; journal: {visible(str(journal))}" if journal else ""
-    took = f"{wall:.1f} s wall, {engines:.1f} s CPU by engines, {cores} cores{ratio}"
-    yield 0, Text(f"{took}; exit code {report.exit_code}: {shown.meaning}{written}")
+    if journal:
+        yield 0, Text(f"journal: {visible(str(journal))}")
+    yield 0, Text(f"exit code {report.exit_code}: {shown.meaning}")
+    yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU")
 
 
 def _of_gate(report: GateReport, shown: View) -> Iterator[Line]:
@@ -98,18 +99,14 @@ def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
 
 
 def _cells(release: ReleaseReport) -> tuple[str, ...]:
-    results = Counter(clause.result for clause in release.clauses)
-    run = results[Result.PASS] + results[Result.FAIL] + results[Result.DEVIATES]
-    deviating = f", {results[Result.DEVIATES]} deviating" if results[Result.DEVIATES] else ""
     return (
-        visible(release.engine), visible(release.version or "?"), release.verdict, release.profile.kind,
-        f"{results[Result.PASS]} of {run} clauses passed{deviating}{basis(release)}", f"{release.turns} turns",
-        f"{release.seconds:.1f} s", f"{release.engine_seconds:.1f} s CPU",
+        visible(release.engine), visible(release.version or "?"), release.verdict or "no verdict",
+        counted(release) + basis(release), profile_of(release), duration(release.seconds),
     )  # fmt: skip
 
 
 def _release(release: ReleaseReport) -> Iterator[Line]:
-    listed = [clause for clause in release.clauses if state(clause) != Result.PASS]
+    listed = [clause for clause in release.clauses if state(clause) not in (Result.PASS, Result.DEVIATES)]
     shared = Counter(clause.detail for clause in listed if clause.result is Result.NOT_RUN)
     notes = list(_notes(release))
     if not listed and not notes:
@@ -147,6 +144,18 @@ def _clause(clause: ClauseResult) -> Iterator[Line]:
             yield 2, Text(f"why: {entry.why}")
         for evidence in clause.evidence:
             yield from evidence_lines(evidence)
+
+
+def _actions(shown: View, releases: int) -> Iterator[Line]:
+    """Return what an orchestrator must do, with a blank line after it."""
+    if not shown.actions:
+        return
+    yield 0, Text(ACTIONS, "bold")
+    for action in shown.actions:
+        where = f"{len(action.releases)} releases" if len(action.releases) > MOST_NAMED else ", ".join(action.releases)
+        named = f"{where}  " if releases > 1 else ""
+        yield 1, Text(visible(f"{named}{action.clause}: {action.text}"))
+    yield 0, Text()
 
 
 def _labelled(word: str, rest: str) -> Text:

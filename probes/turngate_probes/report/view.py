@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from turngate.contract.clauses import Clause, Result, Severity
 from turngate.contract.load import catalogue
-from turngate.contract.verdict import ClauseResult, Verdict
+from turngate.contract.verdict import ClauseResult, FailOn, Verdict
 from turngate.sanitize import visible
 from turngate_probes.journal.tool_access import ToolAccessRow, rows
 from turngate_probes.report.gate_structs import Difference, GateOutcome, GateReason, GateReport, Impact, Ruling
@@ -33,14 +33,21 @@ TITLES = {
     GateOutcome.INTERRUPTED: "was not asked to the end about taking the place of",
 }
 MEANING = {
-    0: "no release is broken and none is left unanswered",
-    1: "a release is broken",
+    0: "no release fails, and none is left unanswered",
+    1: "a release fails",
     2: "a question is left unanswered",
     3: "turngate itself failed: it can't say why a clause was not run; please report it",
     130: "interrupted",
 }
-STRICT = "a release is broken, or degraded or stale under --strict"
+FAILS = {
+    FailOn.BROKEN: "a release is broken",
+    FailOn.DEGRADED: "a release is broken or degraded, or a declared deviation no longer occurs",
+    FailOn.CAVEAT: "a release is broken or degraded, or has known caveats",
+}
 NOTHING = "there was nothing to probe"
+NOT_TESTED = "not tested"
+ACTIONS = "What your orchestrator must do"
+MINUTE, TEN = 60, 10
 
 
 class Remark(Struct, frozen=True):
@@ -90,6 +97,14 @@ class JudgedCase(Struct, frozen=True):
     hint: str = ""
 
 
+class Action(Struct, frozen=True):
+    """What an orchestrator must do about a known caveat, and the releases that have it."""
+
+    clause: str
+    text: str
+    releases: tuple[str, ...]
+
+
 class View(Struct, frozen=True):
     """A report as every format shows it.
 
@@ -98,6 +113,7 @@ class View(Struct, frozen=True):
     meaning: What the exit code of the probe means.
     verdicts: The number of releases of each verdict, the worst first.
     remarks: What is wrong and what is excused, the severest first; those of a gate are on the newer release alone.
+    actions: What an orchestrator must do, a line for each known caveat; those of a gate are on the newer release alone.
     differences: Those that cost or bring something, except clauses that fell with others that they need.
     fallen: The clauses that fell with others that they need.
     """
@@ -109,6 +125,7 @@ class View(Struct, frozen=True):
     meaning: str
     verdicts: Mapping[Verdict, int]
     remarks: tuple[Remark, ...]
+    actions: tuple[Action, ...]
     differences: tuple[Difference, ...]
     fallen: tuple[Difference, ...]
     tool_access: tuple[tuple[ReleaseReport, ToolAccessRow], ...]
@@ -128,7 +145,7 @@ class View(Struct, frozen=True):
             elif self.gate and clause.result is Result.FAIL:
                 yield JudgedCase(clause.id, "noted", f"fails, which is {clause.severity} alone: {clause.detail}")
             else:
-                yield judged(clause, strict=self.probe.strict)
+                yield judged(clause, self.probe.fail_on)
         yield from (_against(reason, about) for about, reason in reasons.items())
         yield from (JudgedCase(about, "skipped", excuse) for about, excuse in excused.items())
         if release.verdict is Verdict.UNANSWERED and not self.gate:  # skipped cases alone would look green
@@ -141,13 +158,14 @@ def view(report: ProbeReport | GateReport) -> View:
     """Decide what is shown of a report."""
     probe, gate = (report.probe, report) if isinstance(report, GateReport) else (report, None)
     ruling = gate.ruling if gate else Ruling(GateOutcome.PASS, ())
-    counts = Counter(release.verdict for release in probe.releases)
+    counts = Counter(release.verdict for release in probe.releases if release.verdict)
     verdicts = {verdict: counts[verdict] for verdict in reversed(Verdict)}
     differences = [row for row in gate.differences if row.impact is not Impact.NONE] if gate else []
     fallen = tuple(row for row in differences if (row.kind, row.after) == ("clause", Result.NOT_RUN))
     return View(
         probe, gate, ruling, _title(gate) if gate else _gist(probe, verdicts), _meaning(probe), verdicts,
         tuple(_of_gate(gate.judged, ruling) if gate else _of_probe(probe.releases)),
+        _actions([gate.judged] if gate else probe.releases),
         tuple(row for row in differences if row not in fallen), fallen,
         tuple((release, row) for release in probe.releases for row in rows(release.tool_access)),
     )  # fmt: skip
@@ -169,20 +187,54 @@ def basis(release: ReleaseReport) -> str:
     return ", from recordings" if release.source == "recordings" else ""
 
 
+def verdict_of(release: ReleaseReport) -> str:
+    """Return the verdict of a release with the number of its caveats; a run of selected clauses has none."""
+    caveats = sum(clause.result is Result.DEVIATES for clause in release.clauses)
+    with_caveats = f", {caveats} known caveat{'s' * (caveats > 1)}" if caveats else ""
+    return f"{release.verdict or 'no verdict'}{with_caveats}{basis(release)}"
+
+
+def profile_of(release: ReleaseReport) -> str:
+    """Return the profile kind that a release earns, `not tested` if resuming was not."""
+    return release.profile.kind if release.profile else NOT_TESTED
+
+
+def counted(release: ReleaseReport) -> str:
+    """Return the number of clauses by result; `unsupported` is left out where it is 0."""
+    counts = Counter(clause.result for clause in release.clauses)
+    caveats, total = counts[Result.DEVIATES], len(release.clauses)
+    words = [f"{counts[Result.PASS]} passed", f"{caveats} known caveat{'s' * (caveats != 1)}"]
+    words += [f"{counts[Result.FAIL]} failed", f"{counts[Result.NOT_RUN]} not run"]
+    words += [f"{counts[Result.UNSUPPORTED]} unsupported"] if counts[Result.UNSUPPORTED] else []
+    return f"{total} clause{'s' * (total != 1)}: {', '.join(words)}"
+
+
+def duration(seconds: float) -> str:
+    """Return a time as people say it: `0.4 s`, `12 s`, `3 min 3 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < MINUTE:
+        return f"{seconds:.1f} s" if whole < TEN else f"{whole} s"
+    minutes, rest = divmod(whole, MINUTE)
+    hours, minutes = divmod(minutes, MINUTE)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
+
+
 def state(clause: ClauseResult) -> str:
     """Return the result of a clause, or `stale`."""
     return "stale" if clause.stale and clause.result is Result.PASS else clause.result
 
 
-def judged(clause: ClauseResult, *, strict: bool = False) -> JudgedCase:
-    """Judge a clause as a probe does."""
+def judged(clause: ClauseResult, fail_on: FailOn = FailOn.BROKEN) -> JudgedCase:
+    """Judge a clause as a probe does: what makes its exit code 1 fails, and so does what breaks the contract."""
     said = f"{state(clause).replace('_', ' ')}: {clause.detail}"
     if clause.result is Result.FAIL:
         return JudgedCase(clause.id, "failed", clause.detail, clause.severity, clause)
     if clause.result in (Result.UNSUPPORTED, Result.NOT_RUN):
         return JudgedCase(clause.id, "skipped", said)
-    if clause.stale and strict:
+    if clause.stale and fail_on is not FailOn.BROKEN:
         return JudgedCase(clause.id, "failed", clause.detail, "stale")
+    if clause.result is Result.DEVIATES and fail_on is FailOn.CAVEAT:
+        return JudgedCase(clause.id, "failed", f"{clause.detail}; {clause.action}", "caveat")
     return JudgedCase(clause.id, "noted" if clause.stale or clause.result is Result.DEVIATES else "passed", said)
 
 
@@ -219,6 +271,15 @@ def _failed(releases: Iterable[ReleaseReport]) -> Iterator[Remark]:
                 yield Remark(release, level, clause.id, clause.detail, clause.id, clause.id, result=clause)
 
 
+def _actions(releases: Iterable[ReleaseReport]) -> tuple[Action, ...]:
+    having: dict[tuple[str, str], list[str]] = {}
+    for release in releases:
+        for clause in release.clauses:
+            if clause.action:
+                having.setdefault((clause.id, clause.action), []).append(release.release)
+    return tuple(Action(clause, text, tuple(names)) for (clause, text), names in having.items())
+
+
 def _title(report: GateReport) -> str:
     return visible(f"{report.new.release} {TITLES[report.outcome]} {report.old.release}")
 
@@ -229,7 +290,10 @@ def _gist(report: ProbeReport, verdicts: Mapping[Verdict, int]) -> str:
         return "Nothing was probed"
     if len(releases) == 1:
         (only,) = releases
-        return f"{name_of(only)} is {only.verdict}{basis(only)}"
+        return f"{name_of(only)} is {verdict_of(only)}" if only.verdict else f"{name_of(only)}: {counted(only)}"
+    if not any(verdicts.values()):
+        failing = sum(any(clause.result is Result.FAIL for clause in release.clauses) for release in releases)
+        return f"{failing} of {len(releases)} releases fail a selected clause"
     worst, count = next(pair for pair in verdicts.items() if pair[1])
     if count == len(releases):
         return f"All {count} releases are {worst}"
@@ -239,4 +303,4 @@ def _gist(report: ProbeReport, verdicts: Mapping[Verdict, int]) -> str:
 def _meaning(report: ProbeReport) -> str:
     if not report.releases and not report.interrupted:
         return NOTHING
-    return STRICT if report.strict and report.exit_code == 1 else MEANING[report.exit_code]
+    return FAILS[report.fail_on] if report.exit_code == 1 else MEANING[report.exit_code]

@@ -11,6 +11,7 @@ from turngate.contract.clauses import Clause, Reason, Result, Severity
 from turngate.contract.structs import Deviation
 from turngate.contract.verdict import (
     ClauseResult,
+    FailOn,
     Finding,
     Verdict,
     capability,
@@ -20,7 +21,9 @@ from turngate.contract.verdict import (
     profile,
     unexplained,
     verdict,
+    verdict_of_selected,
 )
+from turngate.model import EngineResumeCapability
 
 BREAKING, DEGRADED, INFORMATIVE = Severity.BREAKING, Severity.DEGRADED, Severity.INFORMATIVE
 HANG, QUIET = Deviation("resume.dead-handle", "hang", "bound it"), Deviation("resume.dead-handle", "quiet", "look")
@@ -51,15 +54,16 @@ def fail(*symptoms: str) -> Finding:
     [
         (BREAKING, Result.PASS, Verdict.COMPATIBLE),
         (BREAKING, Result.FAIL, Verdict.BROKEN),
-        (BREAKING, Result.DEVIATES, Verdict.DEGRADED),
-        (BREAKING, Result.UNSUPPORTED, Verdict.DEGRADED),
+        (BREAKING, Result.DEVIATES, Verdict.COMPATIBLE),
+        (BREAKING, Result.UNSUPPORTED, Verdict.COMPATIBLE),
         (BREAKING, Result.NOT_RUN, Verdict.UNANSWERED),
         (DEGRADED, Result.PASS, Verdict.COMPATIBLE),
         (DEGRADED, Result.FAIL, Verdict.DEGRADED),
         (DEGRADED, Result.DEVIATES, Verdict.COMPATIBLE),
         (DEGRADED, Result.UNSUPPORTED, Verdict.COMPATIBLE),
         (DEGRADED, Result.NOT_RUN, Verdict.COMPATIBLE),
-        *((INFORMATIVE, came, Verdict.COMPATIBLE) for came in Result),
+        (INFORMATIVE, Result.FAIL, Verdict.DEGRADED),
+        *((INFORMATIVE, came, Verdict.COMPATIBLE) for came in Result if came is not Result.FAIL),
     ],
 )
 def test_one_result_beside_a_good_one(severity: Severity, came: Result, expected: Verdict) -> None:
@@ -69,7 +73,7 @@ def test_one_result_beside_a_good_one(severity: Severity, came: Result, expected
 
 @given(st.lists(st.sampled_from(list(product(Severity, Result))), min_size=1))
 def test_worst_result_decides_whatever_the_order(pairs: list[tuple[Severity, Result]]) -> None:
-    """A breaking fail outweighs an open question, which outweighs what is merely degraded, in any order."""
+    """A breaking failure outweighs an open question, which outweighs any other failure, in any order."""
     judgement = verdict(result(*pair) for pair in pairs)
     breaking = {came for severity, came in pairs if severity is BREAKING}
     assert judgement is verdict(result(*pair) for pair in reversed(pairs))
@@ -91,26 +95,49 @@ def test_recordings_are_weighed_by_what_they_can_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    "verdicts, strict, stale, code",
+    "severity, came, expected",
     [
-        ([Verdict.COMPATIBLE], False, False, 0),
-        ([Verdict.DEGRADED], False, False, 0),
-        ([Verdict.DEGRADED], True, False, 1),
-        ([Verdict.COMPATIBLE], True, False, 0),
-        ([Verdict.COMPATIBLE], True, True, 1),
-        ([Verdict.COMPATIBLE], False, True, 0),
-        ([Verdict.UNANSWERED], False, False, 2),
-        ([Verdict.UNANSWERED], True, False, 2),
-        ([Verdict.UNANSWERED, Verdict.BROKEN], False, False, 1),
-        ([Verdict.COMPATIBLE, Verdict.UNANSWERED], False, False, 2),
-        ([], False, False, 2),
-        ([], True, False, 2),
+        (BREAKING, Result.FAIL, Verdict.BROKEN),
+        (BREAKING, Result.NOT_RUN, Verdict.UNANSWERED),
+        (DEGRADED, Result.NOT_RUN, Verdict.UNANSWERED),
+        (DEGRADED, Result.FAIL, Verdict.DEGRADED),
+        (INFORMATIVE, Result.DEVIATES, Verdict.COMPATIBLE),
     ],
 )
-def test_exit_code(verdicts: list[Verdict], strict: bool, stale: bool, code: int) -> None:  # noqa: FBT001
-    """1 is broken (or, if strict, degraded or stale), 2 is a question without an answer, else 0."""
-    assert exit_code(verdicts, strict=strict, stale=stale) == code
-    assert exit_code(verdicts[::-1], strict=strict, stale=stale) == code
+def test_each_selected_clause_that_could_not_run_is_a_question_left_open(
+    severity: Severity, came: Result, expected: Verdict
+) -> None:
+    """A user who selects a clause wants its answer, whatever its severity."""
+    assert verdict_of_selected([result(BREAKING, Result.PASS), result(severity, came)]) is expected
+    assert verdict_of_selected([result(BREAKING, Result.FAIL), result(severity, came)]) is Verdict.BROKEN
+
+
+@pytest.mark.parametrize("stale", [False, True])
+@pytest.mark.parametrize("caveats", [False, True])
+@pytest.mark.parametrize("fail_on", list(FailOn))
+@pytest.mark.parametrize(
+    "verdicts",
+    [
+        [Verdict.COMPATIBLE],
+        [Verdict.DEGRADED],
+        [Verdict.UNANSWERED],
+        [Verdict.UNANSWERED, Verdict.BROKEN],
+        [Verdict.COMPATIBLE, Verdict.UNANSWERED],
+        [],
+    ],
+)
+def test_exit_code(verdicts: list[Verdict], fail_on: FailOn, caveats: bool, stale: bool) -> None:  # noqa: FBT001
+    """1 is broken, or what `fail_on` includes; 2 is a question without an answer; else 0."""
+    code = exit_code(verdicts, fail_on, stale=stale, caveats=caveats)
+    assert code == exit_code(verdicts[::-1], fail_on, stale=stale, caveats=caveats)
+    if Verdict.BROKEN in verdicts:
+        assert code == 1
+    elif Verdict.UNANSWERED in verdicts or not verdicts:
+        assert code == 2
+    else:
+        problems = {FailOn.DEGRADED: stale or Verdict.DEGRADED in verdicts}
+        problems[FailOn.CAVEAT] = problems[FailOn.DEGRADED] or caveats
+        assert code == problems.get(fail_on, False)
 
 
 def test_undeclared_failure_fails() -> None:
@@ -120,10 +147,10 @@ def test_undeclared_failure_fails() -> None:
 
 
 def test_declared_symptom_deviates_and_says_what_to_do() -> None:
-    """The declared symptom is excused, and the compensation stands in the detail."""
+    """The declared symptom is excused, and the compensation is what an orchestrator must do."""
     came = judge(fail("hang"), HANG)
     assert came.result is Result.DEVIATES
-    assert "an orchestrator must bound it" in came.detail
+    assert (came.detail, came.action) == ("it hung", "bound it")
     assert not came.stale
 
 
@@ -139,7 +166,7 @@ def test_every_symptom_must_be_declared() -> None:
     assert (came.result, came.detail) == (Result.FAIL, "it hung [quiet]")
     both = judge(fail("hang", "quiet"), HANG, QUIET)
     assert both.result is Result.DEVIATES
-    assert "must bound it; look" in both.detail
+    assert both.action == "bound it; look"
 
 
 def test_deviation_of_another_clause_excuses_nothing() -> None:
@@ -228,22 +255,36 @@ def test_clause_whose_need_held_is_asked(came: Result) -> None:
 @pytest.mark.parametrize("prefix", ["handle.shape", "resume.context-carried"])
 @pytest.mark.parametrize(
     "came, supported",
-    [(Result.PASS, True), (Result.DEVIATES, True), (Result.FAIL, False), (Result.NOT_RUN, False)],
+    [(Result.PASS, True), (Result.DEVIATES, True), (Result.FAIL, False)],
 )
 def test_resume_is_supported_when_all_about_it_held(prefix: str, came: Result, supported: bool) -> None:  # noqa: FBT001
     """Capability, and the profile kind that it earns, follow the clauses of handle and resume."""
     judgement = capability([result(BREAKING, Result.PASS, "resume.accepted"), result(BREAKING, came, prefix)])
+    assert judgement
     assert judgement.supported is supported
     assert profile(judgement).kind == ("resumable" if supported else "sticky_process")
     assert supported or judgement.detail.startswith(prefix)
 
 
+@pytest.mark.parametrize("came", [None, Result.NOT_RUN])
+def test_resume_that_was_not_tested_is_neither_supported_nor_refuted(came: Result | None) -> None:
+    """Without an answer about sessions nothing is said; a failure is an answer, and so is a missing facility."""
+    untested = [result(BREAKING, came, "resume.accepted")] if came else []
+    assert capability([*untested, result(BREAKING, Result.FAIL, "prompt.not-a-flag")]) is None
+    failed = capability([*untested, result(BREAKING, Result.FAIL, "handle.present")])
+    assert failed == EngineResumeCapability(supported=False, probe_method="command", detail="handle.present: as seen")
+    lacking = capability([result(BREAKING, Result.NOT_RUN), result(BREAKING, Result.UNSUPPORTED, "handle.present")])
+    assert lacking
+    assert not lacking.supported
+
+
 def test_clauses_about_other_things_do_not_decide_on_resume() -> None:
-    """A broken prompt says nothing of sessions; no clause about them at all supports nothing."""
+    """A broken prompt says nothing of sessions."""
     good, bad = result(BREAKING, Result.PASS, "resume.accepted"), result(BREAKING, Result.FAIL, "prompt.not-a-flag")
-    assert capability([good, bad]).supported
-    assert not capability([bad]).supported
-    assert profile(capability([])).session_timeout_sec == 1200
+    able = capability([good, bad])
+    assert able
+    assert able.supported
+    assert profile(able).session_timeout_sec == 1200
 
 
 @pytest.mark.parametrize("declared", [(), (HANG,), (HANG, QUIET)])
@@ -272,10 +313,10 @@ def test_clause_that_is_not_run_is_the_one_that_waits() -> None:
 
 
 def test_exit_code_is_lenient_unless_asked() -> None:
-    """Without a word about strictness what is degraded is no failure, and nothing is stale."""
+    """By default only what is broken fails."""
     assert exit_code([Verdict.DEGRADED]) == 0
-    assert exit_code([Verdict.DEGRADED], stale=True) == 0
-    assert exit_code([Verdict.COMPATIBLE], strict=True) == 0
+    assert exit_code([Verdict.DEGRADED], stale=True, caveats=True) == 0
+    assert exit_code([Verdict.COMPATIBLE], FailOn.CAVEAT) == 0
 
 
 @pytest.mark.parametrize(
@@ -283,11 +324,10 @@ def test_exit_code_is_lenient_unless_asked() -> None:
     [
         (Result.PASS, "resumed by handle with the context on the wire"),
         (Result.FAIL, "resume.dead-handle: as seen"),
-        (Result.NOT_RUN, "resume.dead-handle was not answered"),
-        (None, "no clause about resuming was not answered"),
     ],
 )
-def test_capability_says_how_it_was_found_and_why(came: Result | None, said: str) -> None:
+def test_capability_says_how_it_was_found_and_why(came: Result, said: str) -> None:
     """Resume is probed by running the command; the detail is the profile's reason as well."""
-    judgement = capability([result(BREAKING, came)] if came else [])
+    judgement = capability([result(BREAKING, came)])
+    assert judgement
     assert (judgement.probe_method, judgement.detail, profile(judgement).reason) == ("command", said, said)

@@ -49,11 +49,11 @@ def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
 
 
 def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
-    """It degrades the release, since a model may forget by itself; the evidence shows what it answered."""
+    """It fails nothing, since a model may forget by itself; the evidence shows what it answered."""
     done = live("--yes", "--json", "-", lies="answers-itself forgets")
     assert done.code == 0, done.err
     assert done.clauses()["live.context-recalled"] == "fail"
-    assert done.report["releases"][0]["verdict"] == "degraded"
+    assert done.report["releases"][0]["verdict"] is None
     assert "I do not know." in done.err
 
 

@@ -40,12 +40,12 @@ REQUEST = {
 def started(**fields: Any) -> Any:
     """The first event of a probe."""
     usual = {
-        "schema": "turngate.probe-events/1",
+        "schema": "turngate.probe-events/2",
         "turngate": "0.1.0",
         "machine": MACHINE,
         "level": "hermetic",
     }
-    return _event("probe.started", usual | {"strict": False, "cores": 2} | fields)
+    return _event("probe.started", usual | {"fail_on": "broken", "cores": 2} | fields)
 
 
 def planned(release: str = "codex@0.169.0", **fields: Any) -> Any:
@@ -102,7 +102,7 @@ def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0",
     known = catalogue()[clause_id]
     usual = {"release": release, "id": clause_id, "level": known.level, "severity": known.severity.value}
     seen = {"result": result, "detail": "as expected", "stale": False, "evidence": ["main/first"]}
-    seen |= {"needs": [], "reason": None}
+    seen |= {"needs": [], "reason": None, "action": "bound each turn" if result == "deviates" else ""}
     return _event("clause", usual | seen | fields)
 
 
@@ -112,9 +112,9 @@ def clauses(release: str = "codex@0.169.0", **changed: Event) -> list[Event]:
     return [changed.get(name) or clause(clause_id, release=release) for clause_id, name in names.items()]
 
 
-def finished(release: str = "codex@0.169.0", verdict: str = "compatible", **fields: Any) -> Any:
+def finished(release: str = "codex@0.169.0", verdict: str | None = "compatible", **fields: Any) -> Any:
     """The end of one release."""
-    usual = {
+    usual: dict[str, Any] = {
         "release": release,
         "verdict": verdict,
         "profile": PROFILE,

@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from tests.probes.report import samples
+from turngate.contract.verdict import FailOn
 from turngate_probes.report.junit import junit
 from turngate_probes.report.structs import ProbeReport
 
@@ -83,7 +84,7 @@ def test_a_release_that_was_not_asked_is_red() -> None:
 
 def test_what_is_stale_fails_if_the_probe_was_strict() -> None:
     """As the exit code does."""
-    report = structs.replace(samples.mixed(), strict=True)
+    report = structs.replace(samples.mixed(), fail_on=FailOn.DEGRADED)
     failure = cases(report)["gemini@0.61.0/prompt.large"].find("failure")
     assert failure is not None
     assert failure.get("type") == "stale"

@@ -50,7 +50,7 @@ def test_a_journal_is_a_source_too(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("text", [
-    "", "{", "[]", "null", '"x"', "NaN", "[" * 100_000, '{"schema": "turngate.probe-report/1"}', "\x00", "\ud800",
+    "", "{", "[]", "null", '"x"', "NaN", "[" * 100_000, '{"schema": "turngate.probe-report/2"}', "\x00", "\ud800",
 ])  # fmt: skip
 def test_what_is_no_report_is_refused(tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """With exit code 2 and a hint, never a traceback, and nothing is written."""

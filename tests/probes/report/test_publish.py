@@ -64,7 +64,7 @@ def test_json_on_standard_output_leaves_it_to_the_json(journal: Path, capsys: py
     """With `-` a program can read standard output, and people standard error."""
     publish(journal, console_for("-"), "-")
     captured = capsys.readouterr()
-    assert json.loads(captured.out)["schema"] == "turngate.probe-report/1"
+    assert json.loads(captured.out)["schema"] == "turngate.probe-report/2"
     assert "compatible" in captured.err
     assert "\x1b" not in captured.out + captured.err
 

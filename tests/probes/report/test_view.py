@@ -8,6 +8,7 @@ from msgspec import structs
 from tests.probes.gate import views
 from tests.probes.report import journals as j
 from tests.probes.report import samples
+from turngate.contract.verdict import FailOn
 from turngate_probes.report.structs import ProbeReport
 from turngate_probes.report.view import JudgedCase, judged, known, view
 
@@ -33,7 +34,8 @@ def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], h
 
 @pytest.mark.parametrize("fields, meaning", [
     ({}, "a release is broken"),
-    ({"strict": True}, "a release is broken, or degraded or stale under --strict"),
+    ({"fail_on": "degraded"}, "a release is broken or degraded, or a declared deviation no longer occurs"),
+    ({"fail_on": "caveat"}, "a release is broken or degraded, or has known caveats"),
     ({"exit_code": 130, "interrupted": True}, "interrupted"),
     ({"exit_code": 2, "releases": ()}, "there was nothing to probe"),
 ])  # fmt: skip
@@ -69,7 +71,7 @@ def test_a_stale_deviation_fails_under_strict() -> None:
     """As the exit code says."""
     stale = j.clause("stdin.open", detail="ended", stale=True).judged()
     assert judged(stale).text == "stale: ended"
-    assert judged(stale, strict=True) == JudgedCase("stdin.open", "failed", "ended", "stale")
+    assert judged(stale, FailOn.DEGRADED) == JudgedCase("stdin.open", "failed", "ended", "stale")
 
 
 def test_a_gate_judges_by_its_ruling() -> None:
