@@ -89,7 +89,7 @@ class Stop:
         return self._set
 
     def wait(self, seconds: float) -> bool:
-        """Sleep, and return whether `set` was called; it wakes nobody."""
+        """Sleep, and return whether `set` was called."""
         time.sleep(seconds)
         return self._set
 

@@ -26,17 +26,13 @@ def session_exists(
         values = slots(store.locations, locations) | {"handle": handle, "cwd": folder_word(str(cwd))}
         if store.check.kind == "sqlite":
             return _in_database(Path(filled(store.check.file, values)), store.check.query, handle)
-        # no name of a file holds a slash, though what would be looked for elsewhere might be there
-        return False if "/" in handle else _on_disk(store.check.pattern, values)
+        if "/" in handle:  # no name of a file holds a slash, though what would be looked for elsewhere might be there
+            return False
+        first, *names = store.check.pattern.split("/")
+        start = Path(filled(first, values) or "/")
+        return _below(start, names, values) if start.is_absolute() else None
     except (OSError, ValueError, KeyError):
         return None
-
-
-def _on_disk(pattern: str, values: Mapping[str, str]) -> bool | None:
-    names = pattern.split("/")
-    fixed = next((i for i, name in enumerate(names) if "*" in name), len(names))
-    start = Path(filled("/".join(names[:fixed]), values))
-    return _below(start, names[fixed:], values) if start.is_absolute() else None
 
 
 def _below(path: Path, names: list[str], values: Mapping[str, str]) -> bool | None:

@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
-from turngate.argv.build import Invocation
 from turngate.argv.environment import relocated
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
@@ -70,28 +69,21 @@ class ServedRun:
         if claimed is None:
             raise EnvironmentFailed(f"the question of {self.run.handle} is closed: somebody else was first", _SEE)
         self.records.keep(claimed, State.RUNNING, claimed.session)
-        add_event = text_events(self.store, claimed)
+        add_event, done = text_events(self.store, claimed), None
 
         def on_text_and_event(text: str) -> None:
             on_text(text)
             add_event(text)
 
-        return self._play(changed(turn, run=claimed, on_text=on_text_and_event), built, session, stop)
-
-    def _play(
-        self, turn: HeadlessTurn, built: Invocation, session: str | None, stop: Stop
-    ) -> tuple[HandleRecord, Attempt, str]:
-        """Run a turn that was claimed, and write what became of it, however it went."""
-        run, done = turn.run, None
-
         def play() -> tuple[Decision, TurnResult]:
             nonlocal done
+            claimed_turn = changed(turn, run=claimed, on_text=on_text_and_event)
             with self._ended_from_elsewhere(stop):
-                done = turn.play(built, session, stop)
-            return turn.conclude(done, _INTERRUPTED)
+                done = claimed_turn.play(built, session, stop)
+            return claimed_turn.conclude(done, _INTERRUPTED)
 
-        complete(self.store, self.records, run, play, stop.wait)
-        ended = runs.find(self.store, run.run_id) or run
+        complete(self.store, self.records, claimed, play, stop.wait)
+        ended = runs.find(self.store, claimed.run_id) or claimed
         if done is None:
             raise EnvironmentFailed(_news(ended), _SEE)
         return record_of(ended, ended.state, ended.session), done, _news(ended)
