@@ -18,12 +18,10 @@ from turngate_reference.engine.attempt import Attempt
 from turngate_reference.engine.lookup import find_engine
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.decide import Decision, failed
-from turngate_reference.server.orchestrator.documents import links
+from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
 from turngate_reference.server.orchestrator.recovery import settle_terminal_turn
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
-from turngate_reference.server.orchestrator.transitions import TurnResult
 from turngate_reference.server.states import ENDED, RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -132,7 +130,7 @@ def _reason_against(store: Store, run: Run) -> str:
         return "turngate serve is running its turn, or was killed in it"
     if run.is_sticky:
         if run.state is State.WAITING_USER:
-            return f"its sticky process belongs to turngate serve; POST the reply to {links(run.run_id)['reply']}"
+            return f"its sticky process belongs to turngate serve; POST the reply to {run.links['reply']}"
         return "its session ended with its sticky process"
     if run.state in ENDED and run.workspace and (other := runs.unfinished_in(store, run.workspace)):
         return f"the unfinished run {other} works in {run.workspace}"

@@ -58,13 +58,16 @@ class Server:
         self._started, self._verify = False, settings.verify
         self._records = Records(settings.data)
         root = settings.data.root
-        _check_is_text(root)
         with ExitStack() as opened:
             try:
+                str(root).encode()
                 settings.data.make()
                 opened.enter_context(locked(root / "server.lock", str(root)))
                 self.store = opened.enter_context(closing(Store(settings.data.database)))
                 recover(self.store, self._records)
+            except UnicodeEncodeError as odd:
+                what = f"the path of the data directory {str(root)!r} is no UTF-8"
+                raise EnvironmentFailed(what, "give another --data-dir") from odd
             except OSError as error:
                 hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
                 raise EnvironmentFailed(f"{root} can't be used: {error.strerror}", hint) from error
@@ -81,7 +84,7 @@ class Server:
             settings.pass_env, settings.observe,
         )  # fmt: skip
         self.commands = Commands(
-            self.store, settings.data, self.engines, self.dispatcher, self._sticky, settings.workspace_root
+            self.store, self._records, self.engines, self.dispatcher, self._sticky, settings.workspace_root
         )
 
         self._watch = threading.Thread(
@@ -97,7 +100,7 @@ class Server:
                 return
         else:
             threading.Thread(target=self.engines.collect, name="turngate-collect", daemon=True).start()
-        self.dispatcher.start(self._runner, self.engines.unsettled)
+        self.dispatcher.start(self._runner.run, self.engines.unsettled)
         self._watch.start()
         self._started = True
 
@@ -122,11 +125,3 @@ class Server:
         self.engines.close()
         self.store.wake()
         self._opened.close()
-
-
-def _check_is_text(path: Path) -> None:
-    try:
-        str(path).encode()
-    except UnicodeEncodeError as odd:
-        hint = "give another --data-dir"
-        raise EnvironmentFailed(f"the path of the data directory {str(path)!r} is no UTF-8", hint) from odd

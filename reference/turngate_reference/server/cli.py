@@ -41,49 +41,34 @@ to, 2 it could not start."""
     "--port", default=PORT, show_default=True, type=click.IntRange(0, 65535), help="0 takes a free one, and prints it."
 )
 @click.option(
-    "--data-dir",
-    "asked_dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    "--data-dir", "asked_dir", type=click.Path(file_okay=False, path_type=Path),
     help="Folder for runs and their database.  [default: TURNGATE_DATA_DIR, else the platform's user data folder]",
-)
+)  # fmt: skip
 @click.option(
-    "--slots",
-    default=SLOTS,
-    show_default=True,
-    type=click.IntRange(1, 1000),
+    "--slots", default=SLOTS, show_default=True, type=click.IntRange(1, 1000),
     help="Number of engines that run at the same time.",
-)
+)  # fmt: skip
 @click.option(
-    "--workspace-root",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    "--workspace-root", type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder that holds the workspaces that runs may name.  [default: runs may name none]",
-)
+)  # fmt: skip
 @click.option(
-    "--token-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    "--token-file", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file with the token that requests must carry as Authorization: Bearer TOKEN.",
+)  # fmt: skip
+@click.option(
+    "--pass-env", multiple=True, metavar="NAME", help="Pass another environment variable on to engines (repeatable)."
 )
 @click.option(
-    "--pass-env",
-    multiple=True,
-    metavar="NAME",
-    help="Pass another environment variable on to engines (repeatable).",
-)
-@click.option(
-    "--verify",
-    type=click.Choice([moment.value for moment in Verify]),
-    default=Verify.BACKGROUND.value,
+    "--verify", type=click.Choice([moment.value for moment in Verify]), default=Verify.BACKGROUND.value,
     show_default=True,
     help="Run two turns of each engine against a stub model to see that it resumes, unless that is known: "
     "while serving (its interactive runs stay queued until then), before serving, or never.",
-)
+)  # fmt: skip
 @click.option(
-    "--log-level",
-    type=click.Choice(("debug", "info", "warning")),
-    default="warning",
-    show_default=True,
+    "--log-level", type=click.Choice(("debug", "info", "warning")), default="warning", show_default=True,
     help="What is logged on stderr; debug says the arguments of every engine that is started.",
-)
+)  # fmt: skip
 def serve(  # noqa: PLR0913 - as it has options
     host: str,
     port: int,

@@ -16,20 +16,12 @@ class State(StrEnum):
 
 ENDED = frozenset({State.SUCCEEDED, State.FAILED, State.CANCELED})
 
-TRANSITIONS = frozenset(
-    {
-        (State.QUEUED, State.RUNNING),
-        (State.QUEUED, State.CANCELED),
-        (State.RUNNING, State.WAITING_USER),
-        (State.RUNNING, State.SUCCEEDED),
-        (State.RUNNING, State.FAILED),
-        (State.RUNNING, State.CANCELED),
-        (State.WAITING_USER, State.QUEUED),
-        (State.WAITING_USER, State.RUNNING),
-        (State.WAITING_USER, State.FAILED),
-        (State.WAITING_USER, State.CANCELED),
-    }
-)
+_STEPS = {
+    State.QUEUED: (State.RUNNING, State.CANCELED),
+    State.RUNNING: (State.WAITING_USER, *ENDED),
+    State.WAITING_USER: (State.QUEUED, State.RUNNING, State.FAILED, State.CANCELED),
+}
+TRANSITIONS = frozenset((source, to) for source, targets in _STEPS.items() for to in targets)
 
 
 class RunErrorCode(StrEnum):

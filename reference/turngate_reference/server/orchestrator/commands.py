@@ -10,13 +10,11 @@ from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
 from turngate.errors import ContractError, EnvironmentFailed, RefusedError
 from turngate.model import Mode, Outcome
-from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
-from turngate_reference.server.orchestrator.documents import links
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.output_schema import schema_flaw
 from turngate_reference.server.orchestrator.profiles import STICKY
@@ -37,7 +35,7 @@ class Commands:
     """Everything that changes runs from outside; requests have the shapes of `openapi.yaml`, and are validated."""
 
     store: Store
-    data: DataDir
+    records: Records
     engines: Engines
     dispatcher: Dispatcher
     sticky: StickyRuns
@@ -52,21 +50,18 @@ class Commands:
         request = _DEFAULTS | request
         self._check(request)
         workspace = resolved_workspace(request["workspace"], self.workspace_root) if request.get("workspace") else None
-        records = Records(self.data)
-        handle, directory = records.create(request, workspace)
         try:
-            with self.store.writing() as connection:
+            with self.records.created(request, workspace) as (handle, directory), self.store.writing() as connection:
                 if (before := once.answer(connection)) is not None:
-                    records.discard(handle, directory)
+                    self.records.discard(handle, directory)
                     return before
                 answer = _accepted(runs.insert(connection, handle, directory, request, workspace)) | {"handle": handle}
                 once.keep(connection, directory.name, answer)
-        except BaseException as error:
-            records.discard(handle, directory)
-            if isinstance(error, sqlite3.IntegrityError) and "runs.workspace" in str(error):
-                hint = "wait until it has ended, cancel it, or name another directory"
-                raise ApiError("WORKSPACE_BUSY", f"another unfinished run works in {workspace}", hint) from error
-            raise
+        except sqlite3.IntegrityError as error:
+            if "runs.workspace" not in str(error):
+                raise
+            hint = "wait until it has ended, cancel it, or name another directory"
+            raise ApiError("WORKSPACE_BUSY", f"another unfinished run works in {workspace}", hint) from error
         self.dispatcher.kick()
         return answer
 
@@ -81,7 +76,7 @@ class Commands:
             if run.state is not State.WAITING_USER:
                 raise ApiError("NOT_WAITING", f"the run is {run.state}, and waits for no reply", "look at its state")
             if run.pending_interaction_id != interaction_id:
-                hint = f"read {links(run_id)['interaction']} and reply to what it asks now"
+                hint = f"read {run.links['interaction']} and reply to what it asks now"
                 raise ApiError("INTERACTION_STALE", f"the open question is not {interaction_id[:100]!r}", hint)
             question = runs.question_in(connection, interaction_id)
             self._check_reply(run, question, response)
@@ -128,7 +123,7 @@ class Commands:
         contract, model = engine.contract, request.get("model")
         try:
             build.turn_options(contract, mode, options, model)
-            build.prompt_channel(contract, first_prompt(request, self.data.runs))
+            build.prompt_channel(contract, first_prompt(request, self.records.data.runs))
             if request.get("interactive_profile") == STICKY and contract.sticky.transport != "none":
                 build.sticky_options(contract, mode, options, model)
         except RefusedError as refused:
@@ -172,5 +167,5 @@ def _existing(connection: sqlite3.Connection, run_id: str) -> Run:
 
 def _accepted(run: Run) -> dict[str, Any]:
     return {
-        "run_id": run.run_id, "state": run.state.value, "turn_index": run.turn_index, "links": links(run.run_id)
+        "run_id": run.run_id, "state": run.state.value, "turn_index": run.turn_index, "links": run.links
     }  # fmt: skip

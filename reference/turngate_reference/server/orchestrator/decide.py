@@ -1,12 +1,17 @@
 """From what a turn came to, to what becomes of its run: the outcome and error precedence of the design."""
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
-from turngate.model import AdapterTurnResult, Interaction, Mode, Outcome
+from msgspec import structs
+
+from turngate.contract.structs import EngineContract
+from turngate.model import AdapterTurnResult, EngineSessionHandle, Interaction, Mode, Outcome
 from turngate.turn.read import read_answer
 from turngate_reference.server.orchestrator.output_schema import data_flaw
 from turngate_reference.server.states import RunErrorCode, State
+from turngate_reference.server.sticky.events import TurnEnded
 from turngate_reference.server.store.rows import Run
 
 _AFTER_REFUSAL = Interaction(
@@ -22,6 +27,21 @@ class Decision:
     error: dict[str, str] | None = None
     final_data: Any = None
     interaction: Interaction | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnResult:
+    """What a turn came to, apart from what becomes of its run (`exit_code` None: the engine has none of its own).
+
+    `session_seen` says whether the engine's session store held the session right after the turn that made it.
+    """
+
+    seconds: float | None = None
+    outcome: str = Outcome.ERROR
+    exit_code: int | None = None
+    repair_level: str | None = None
+    session: dict[str, Any] | None = None
+    session_seen: bool | None = None
 
 
 def decide(result: AdapterTurnResult, mode: Mode, *, can_wait: bool, output_schema: dict[str, Any] | None) -> Decision:
@@ -41,20 +61,22 @@ def decide(result: AdapterTurnResult, mode: Mode, *, can_wait: bool, output_sche
     return Decision(State.SUCCEEDED, final_data=result.final_data)
 
 
-def decide_sticky(
-    run: Run, final_text: str | None, failure: str | None, *, declined: bool
-) -> tuple[Decision, str, str | None]:
-    """Decide after a turn of a sticky process; also returns the outcome of the turn, and its repair level.
+def decide_sticky(run: Run, contract: EngineContract, ended: TurnEnded, seconds: float) -> tuple[Decision, TurnResult]:
+    """Decide after a turn of a sticky process, which leaves a session if a headless resume would take its id too.
 
     Some engines end a turn without a text when the user has declined an action.
     """
-    if failure is not None or (final_text is None and not declined):
-        return failed(RunErrorCode.ENGINE_FAILED, failure or "the engine gave no answer"), Outcome.ERROR, None
-    result = read_answer(final_text or "", run.mode)
-    if declined and result.outcome is Outcome.ERROR:
+    session_id, session = ended.session_id or "", None
+    if run.session is None and contract.sticky.same_id and re.fullmatch(contract.handle.shape, session_id):
+        session = structs.asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id, 1))
+    if ended.failure is not None or (ended.final_text is None and not ended.declined):
+        decision = failed(RunErrorCode.ENGINE_FAILED, ended.failure or "the engine gave no answer")
+        return decision, TurnResult(seconds, session=session)
+    result = read_answer(ended.final_text or "", run.mode)
+    if ended.declined and result.outcome is Outcome.ERROR:
         result = AdapterTurnResult(Outcome.ASK_USER, interaction=_AFTER_REFUSAL)
     decision = decide(result, run.mode, can_wait=True, output_schema=run.request.get("output_schema"))
-    return decision, result.outcome, result.repair_level
+    return decision, TurnResult(seconds, result.outcome, None, result.repair_level, session)
 
 
 def failed(code: RunErrorCode, detail: str) -> Decision:

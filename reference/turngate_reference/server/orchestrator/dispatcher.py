@@ -4,11 +4,10 @@ import logging
 import threading
 import uuid
 from collections.abc import Callable, Collection
-from typing import Protocol
 
 from turngate.process import Stop
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.decide import failed
+from turngate_reference.server.orchestrator.decide import TurnResult, failed
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import RunErrorCode
 from turngate_reference.server.store import runs
@@ -18,13 +17,6 @@ from turngate_reference.server.store.rows import Run
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
-
-
-class Runner(Protocol):
-    """What runs a turn."""
-
-    def run(self, run: Run, stop: Stop) -> bool:
-        """Run a claimed turn to its end; False: it has a sticky process, which holds the slot until `release`."""
 
 
 class Dispatcher:
@@ -53,14 +45,17 @@ class Dispatcher:
         return self._thread is not None and self._thread.is_alive() and not self._closing.is_set()
 
     def start(
-        self, runner: Runner, unsettled: Callable[[Collection[str]], Collection[str]] = lambda _engines: ()
+        self,
+        run_turn: Callable[[Run, Stop], bool],
+        unsettled: Callable[[Collection[str]], Collection[str]] = lambda _engines: (),
     ) -> None:
         """Begin to start what is queued.
 
+        `run_turn` runs a claimed turn to its end; False: it has a sticky process, which holds the slot until `release`.
         `unsettled` picks, from the names of engines, those whose interactive runs must not begin yet; `kick` when
         that changes.
         """
-        self._runner, self._unsettled = runner, unsettled
+        self._run_turn, self._unsettled = run_turn, unsettled
         self._thread = threading.Thread(target=self._loop, name="turngate-dispatch", daemon=True)
         self._thread.start()
         self.kick()
@@ -141,7 +136,7 @@ class Dispatcher:
         except Exception as error:
             self._release(tag)
             why = f"its turn was not started: {type(error).__name__}: {error}"
-            decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, why), transitions.TurnResult(0.0)
+            decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, why), TurnResult(0.0)
             transitions.end_turn_eventually(self._store, self._records, run, decision, result, self._closing.wait)
             raise
         # a cancel that came between the claim and this found nothing to stop
@@ -163,7 +158,7 @@ class Dispatcher:
     def _work(self, run: Run, stop: Stop) -> None:
         done = True
         try:
-            done = self._runner.run(run, stop)
+            done = self._run_turn(run, stop)
         finally:
             with self._lock:
                 self._threads.discard(threading.current_thread())

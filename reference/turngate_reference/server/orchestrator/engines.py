@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -21,15 +22,14 @@ from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine, covering, locate, version_of
-from turngate_reference.server.orchestrator.help_survey import Memo
+from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT, Memo
 from turngate_reference.server.orchestrator.profiles import Profiles
+from turngate_reference.server.orchestrator.verification import Verify
 
-_FOREVER, _NO_ANSWER_KEPT = float("inf"), 60.0
 _CLOSING_GRACE = 15.0
 # an executable that is another file after each of so many looks never stays the same for long enough
 _LOOKS = 3
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
-_Key = tuple[str, str, str]
 
 
 class Engines:
@@ -50,19 +50,18 @@ class Engines:
     ) -> None:
         self._data, self._stop, self._profiles, self._environment = data, stop, profiles, environment
         self._settled = settled
-        self._paths: dict[str, Path] = {}
         self._installed: Memo[InstalledEngine] = Memo(clock)
         self._looking: set[str] = set()
-        self._looks_in_vain: dict[str, int] = {}
+        self._looks_in_vain: Counter[str] = Counter()
         self._news = threading.Condition()
 
     def find(self, name: str) -> InstalledEngine:
         """Find an engine as it is now; EnvironmentFailed if it is not installed, ContractError if it has no contract.
 
-        Where its executable has not changed that is a look at its file, no more.
+        It is not run again while its executable has not changed.
         """
         contract, newest = _contract(name)
-        key, path = self._place(newest)
+        key, path = _place(newest)
 
         def ask() -> tuple[InstalledEngine, float]:
             version = None
@@ -70,7 +69,7 @@ class Engines:
             with suppress(EnvironmentFailed, OSError):
                 version = version_of(newest, path, self._data, self._environment(newest), self._stop)
             engine = InstalledEngine(path, version, covering(contract, newest, version), key[2])
-            return engine, _FOREVER if version else _NO_ANSWER_KEPT
+            return engine, float("inf") if version else FAILURES_KEPT
 
         return self._installed.get(key, ask)
 
@@ -78,17 +77,16 @@ class Engines:
         """Learn all that is shown of every installed engine, all at once; returns when that is done."""
         for engine in load.engines():
             self._begin(engine)
-        with self._news:
-            self._news.wait_for(lambda: not self._looking)
+        self._wait(None)
 
     def unsettled(self, engines: Iterable[str]) -> set[str]:
         """Return those of which it is not known yet whether they resume; begins to look at what is new. Never waits."""
-        return {engine for engine in engines if self._is_unsettled(engine)} if self._profiles.verifies else set()
+        verifies = self._profiles.verifier.mode is not Verify.OFF
+        return {engine for engine in engines if self._is_unsettled(engine)} if verifies else set()
 
     def close(self) -> None:
         """Wait until nothing is run any more, for some seconds at most; `stop` must be set."""
-        with self._news:
-            self._news.wait_for(lambda: not self._looking, _CLOSING_GRACE)
+        self._wait(_CLOSING_GRACE)
 
     def every(self, patience: float = 2.0) -> list[dict[str, Any]]:
         """Describe every contracted engine, in the shape of `Engine` in `openapi.yaml`.
@@ -100,26 +98,29 @@ class Engines:
             self._news.wait_for(lambda: self._stop.is_set() or self._all_seen(), patience)
         return [self._row(engine) for engine in load.engines()]
 
+    def _wait(self, seconds: float | None) -> None:
+        with self._news:
+            self._news.wait_for(lambda: not self._looking, seconds)
+
+    def _seen(self, engine: str) -> tuple[Path | None, InstalledEngine | None]:
+        """Return an engine's executable (None: it is not installed), and what is known of it (None: nothing yet)."""
+        with suppress(EnvironmentFailed):
+            key, path = _place(_contract(engine)[1])
+            return path, self._installed.peek(key)
+        return None, None
+
     def _all_seen(self) -> bool:
         """Whether every installed engine has been asked for its version; begin with those that have not."""
-        seen = True
-        for engine in load.engines():
-            with suppress(EnvironmentFailed):
-                key, _ = self._place(_contract(engine)[1])
-                if self._installed.peek(key) is None:
-                    self._begin(engine)
-                    seen = False
-        return seen
+        seen = {engine: self._seen(engine) for engine in load.engines()}
+        unseen = [engine for engine, (path, installed) in seen.items() if path and not installed]
+        for engine in unseen:
+            self._begin(engine)
+        return not unseen
 
     def _is_unsettled(self, engine: str) -> bool:
-        try:
-            key, _ = self._place(_contract(engine)[1])
-        except EnvironmentFailed:
-            return False
-        installed = self._installed.peek(key)
-        if installed is not None and not self._profiles.is_pending(installed):
-            return False
-        if self._looks_in_vain.get(engine, 0) >= _LOOKS:
+        path, installed = self._seen(engine)
+        is_pending = installed is None or self._profiles.verifier.is_pending(installed)
+        if path is None or not is_pending or self._looks_in_vain[engine] >= _LOOKS:
             return False
         self._begin(engine)
         return True
@@ -140,33 +141,50 @@ class Engines:
                 with self._news:
                     self._news.notify_all()
                 self._profiles.learn(installed)
-                settled = not self._profiles.is_pending(installed)
+                settled = not self._profiles.verifier.is_pending(installed)
         finally:
             with self._news:
-                self._looks_in_vain[engine] = 0 if settled else self._looks_in_vain.get(engine, 0) + 1
+                self._looks_in_vain[engine] = 0 if settled else self._looks_in_vain[engine] + 1
                 self._looking.discard(engine)
                 self._news.notify_all()
             self._settled()
 
-    def _row(self, engine: str) -> dict[str, Any]:
-        _, contract = _contract(engine)
-        with suppress(EnvironmentFailed):
-            key, path = self._place(contract)
-            return _described(contract, path, self._installed.peek(key), self._profiles)
-        return _described(contract, None, None, self._profiles)
+    def _row(self, name: str) -> dict[str, Any]:
+        """Describe an engine without running it."""
+        executable, engine = self._seen(name)
+        contract = engine.contract if engine else _contract(name)[1]
+        simulated = executable is not None and is_simulated(executable)
+        verified = self._profiles.verifier.status(engine) if executable else None
+        able = self._profiles.known(engine) if engine else None
+        last = last_result(ProbeResult, name, engine.executable, default_cache()) if engine else None
+        return {
+            "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
+            "lifecycle": contract.lifecycle.status,
+            "executable": executable and str(executable),
+            "simulated": simulated,
+            "version": engine and engine.version,
+            "capability": able and structs.asdict(able),
+            "profile": able and {"kind": profile(able).kind, "reason": able.detail},
+            "verified": verified and verified.status.value,
+            "verified_detail": verified and verified.detail,
+            "verified_at": f"{verified.at:{_TIME}}" if verified and verified.at else None,
+            "sticky": _sticky(contract, simulated=simulated),
+            "tools_lost": [{"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools],
+            "help_missing": [*self._profiles.help_missing(engine)] if engine else [],
+            "last_probe": last and {
+                "verdict": last.verdict.value, "version": last.version, "at": f"{last.at:{_TIME}}",
+                "supported": last.capability.supported,
+            },
+        }  # fmt: skip
 
-    def _place(self, contract: EngineContract) -> tuple[_Key, Path]:
-        """Find the executable, and what tells it from what it was; EnvironmentFailed if there is none."""
-        engine = contract.engine
-        path = self._paths.get(engine)
-        if path is not None:
-            with suppress(OSError):
-                return (engine, str(path), identity(path)), path
-        path = self._paths[engine] = locate(contract)
-        try:
-            return (engine, str(path), identity(path)), path
-        except OSError as gone:
-            raise EnvironmentFailed(f"{path} is gone: {gone.strerror}", "install it again") from gone
+
+def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:
+    """Find the executable, and what tells it from what it was; EnvironmentFailed if there is none."""
+    path = locate(contract)
+    try:
+        return (contract.engine, str(path), identity(path)), path
+    except OSError as gone:
+        raise EnvironmentFailed(f"{path} is gone: {gone.strerror}", "install it again") from gone
 
 
 @cache
@@ -174,36 +192,6 @@ def _contract(engine: str) -> tuple[Contract, EngineContract]:
     """Load a contract, and resolve it for the newest release."""
     contract = load.contract(engine)
     return contract, contract.at()
-
-
-def _described(
-    newest: EngineContract, executable: Path | None, engine: InstalledEngine | None, profiles: Profiles
-) -> dict[str, Any]:
-    """Describe an engine without running it; `executable` None: it is not installed, `engine` None: not looked at."""
-    contract = engine.contract if engine else newest
-    simulated = executable is not None and is_simulated(executable)
-    verified = profiles.verified(engine) if executable else None
-    able = profiles.known(engine) if engine else None
-    last = last_result(ProbeResult, engine.contract.engine, engine.executable, default_cache()) if engine else None
-    return {
-        "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
-        "lifecycle": contract.lifecycle.status,
-        "executable": executable and str(executable),
-        "simulated": simulated,
-        "version": engine and engine.version,
-        "capability": able and structs.asdict(able),
-        "profile": able and {"kind": profile(able).kind, "reason": able.detail},
-        "verified": verified and verified.status.value,
-        "verified_detail": verified and verified.detail,
-        "verified_at": f"{verified.at:{_TIME}}" if verified and verified.at else None,
-        "sticky": _sticky(contract, simulated=simulated),
-        "tools_lost": [{"tool": tool, "detail": lost.why} for lost in contract.tools_lost for tool in lost.tools],
-        "help_missing": [*profiles.help_missing(engine)] if engine else [],
-        "last_probe": last and {
-            "verdict": last.verdict.value, "version": last.version, "at": f"{last.at:{_TIME}}",
-            "supported": last.capability.supported,
-        },
-    }  # fmt: skip
 
 
 def _sticky(contract: EngineContract, *, simulated: bool) -> dict[str, Any]:

@@ -20,10 +20,9 @@ from turngate.turn.read import TurnReader
 from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.decide import Decision, decide, failed
+from turngate_reference.server.orchestrator.decide import Decision, TurnResult, decide, failed
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
-from turngate_reference.server.orchestrator.transitions import TurnResult
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store

@@ -16,10 +16,9 @@ from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Pro
 from turngate.process import Stop
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator.help_survey import HelpSurvey, Memo, survey
-from turngate_reference.server.orchestrator.verification import Status, Verified, Verifier, Verify, replaced
+from turngate_reference.server.orchestrator.verification import Status, Verifier, replaced
 
 STICKY = "sticky_process"
-_ON_THE_WIRE = "verified on the wire"
 
 
 class Profiles:
@@ -35,7 +34,7 @@ class Profiles:
         stop: Stop,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._verifier, self._environment, self._stop = verifier, environment, stop
+        self.verifier, self._environment, self._stop = verifier, environment, stop
         self._surveys: Memo[HelpSurvey] = Memo(clock)
 
     def choose(
@@ -57,7 +56,7 @@ class Profiles:
     def learn(self, engine: InstalledEngine) -> None:
         """Find out all that takes time: ask for the help pages, and verify the resume on the wire."""
         self._survey(engine)
-        self._verifier.verify(engine)
+        self.verifier.verify(engine)
 
     def known(self, engine: InstalledEngine) -> EngineResumeCapability | None:
         """Return what is known of an engine without running anything; None while that decides nothing."""
@@ -65,25 +64,12 @@ class Profiles:
         if surveyed is None and engine.contract.resume_probe.unsupported is None:
             return None
         able = self._decide(engine, self._environment(engine.contract), surveyed.no_resume if surveyed else "")
-        return None if able.supported and self.is_pending(engine) else able
+        return None if able.supported and self.verifier.is_pending(engine) else able
 
     def help_missing(self, engine: InstalledEngine) -> tuple[str, ...]:
         """Return the names that the help pages lack, as far as they were asked for."""
         surveyed = self._surveys.peek(engine.key)
         return surveyed.missing if surveyed else ()
-
-    @property
-    def verifies(self) -> bool:
-        """Whether engines are verified on the wire."""
-        return self._verifier.mode is not Verify.OFF
-
-    def verified(self, engine: InstalledEngine | None) -> Verified:
-        """Return what is known of an engine's resume on the wire; None: it was not looked at yet."""
-        return self._verifier.status(engine)
-
-    def is_pending(self, engine: InstalledEngine) -> bool:
-        """Whether an engine's resume is yet to be verified."""
-        return self.verified(engine).status is Status.PENDING
 
     def _survey(self, engine: InstalledEngine) -> HelpSurvey:
         """Return the survey of an engine's help pages, which the first call runs."""
@@ -93,33 +79,27 @@ class Profiles:
         self, engine: InstalledEngine, environment: Mapping[str, str], no_resume: str
     ) -> EngineResumeCapability:
         """Ask the layers in their order."""
-        if why := engine.contract.resume_probe.unsupported:
-            return _unable("command", f"contract: {why}")
-        if no_resume:
-            return _unable("command", f"help: {no_resume}")
-        if why := replaced(engine):
-            return _unable("filesystem", f"executable: {why}")
-        directory = _directory(engine, environment)
-        wanted = engine.contract.resume_probe.directory is not None
-        if wanted and (why := _unwritable(directory)):
-            return _unable("filesystem", f"session store: sessions can't be kept: {why}")
-        on_wire = self.verified(engine)
-        dated = f" ({on_wire.at:%Y-%m-%d})" if on_wire.at else ""
-        if on_wire.status is Status.REFUTED:
-            return _unable("command", f"{_ON_THE_WIRE}: it does not resume: {on_wire.detail}{dated}")
+        probe, directory = engine.contract.resume_probe, _directory(engine, environment)
+        on_wire = self.verifier.status(engine)
+        dated = f"{on_wire.detail} ({on_wire.at:%Y-%m-%d})" if on_wire.at else on_wire.detail
+        refutations: tuple[tuple[ProbeMethod, str, str | None], ...] = (
+            ("command", "contract", probe.unsupported),
+            ("command", "help", no_resume),
+            ("filesystem", "executable", replaced(engine)),
+            ("filesystem", "session store: sessions can't be kept", probe.directory and _unwritable(directory)),
+            ("command", "verified on the wire: it does not resume", dated if on_wire.status is Status.REFUTED else ""),
+        )
+        for method, layer, why in refutations:
+            if why:
+                return EngineResumeCapability(supported=False, probe_method=method, detail=f"{layer}: {why}")
         if on_wire.status is Status.PROVEN:
-            detail = f"{_ON_THE_WIRE}: {on_wire.detail}{dated}"
+            detail = f"verified on the wire: {dated}"
             return EngineResumeCapability(supported=True, probe_method="command", detail=detail)
-        stored = f"session store: sessions can be kept in {directory}"
-        shown = stored if wanted else "help: it names what a resume needs"
+        kept = f"session store: sessions can be kept in {directory}" if probe.directory else ""
+        detail = f"{kept or 'help: it names what a resume needs'}; not verified on the wire: {on_wire.detail}"
         return EngineResumeCapability(
-            supported=True, probe_method="filesystem" if wanted else "command",
-            detail=f"{shown}; not {_ON_THE_WIRE}: {on_wire.detail}",
+            supported=True, probe_method="filesystem" if kept else "command", detail=detail
         )  # fmt: skip
-
-
-def _unable(method: ProbeMethod, detail: str) -> EngineResumeCapability:
-    return EngineResumeCapability(supported=False, probe_method=method, detail=detail)
 
 
 def _directory(engine: InstalledEngine, environment: Mapping[str, str]) -> Path | None:

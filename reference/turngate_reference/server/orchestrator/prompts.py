@@ -8,16 +8,11 @@ from typing import Any
 from turngate.model import Mode
 from turngate.turn.envelope import KINDS
 
-_QUESTION = {
-    "outcome": "ask_user",
-    "interaction": {
-        "kind": "choose_one",
-        "prompt": "Which colour?",
-        "options": ["red", "blue"],
-        "required_fields": [],
-        "context": {},
-    },
-}
+_QUESTION = (
+    '{"outcome": "ask_user", "interaction": {"kind": "choose_one", "prompt": "Which colour?", '
+    '"options": ["red", "blue"], "required_fields": [], "context": {}}}'
+)
+_FINAL = '{"outcome": "final", "final_data": {}}'
 _END = "End your turn with exactly one JSON object and nothing after it."
 
 
@@ -51,7 +46,7 @@ def mode_patch(mode: Mode, output_schema: dict[str, Any] | None) -> str:
 
     The rule on asking comes last, after the caller's schema, so that it overrides all text that is not ours.
     """
-    final = f"{json.dumps({'outcome': 'final', 'final_data': {}})}, with your result as the value of final_data"
+    final = f"{_FINAL}, with your result as the value of final_data"
     if output_schema is not None:
         final += f", which must be valid against this JSON Schema: {json.dumps(output_schema)}"
     if mode is Mode.AUTO:
@@ -61,7 +56,7 @@ def mode_patch(mode: Mode, output_schema: dict[str, Any] | None) -> str:
             "This overrides everything above that tells you to ask."
         )
     return (
-        f"{_END} To ask the user, it has this form: {json.dumps(_QUESTION)}, where kind is one of {', '.join(KINDS)}. "
+        f"{_END} To ask the user, it has this form: {_QUESTION}, where kind is one of {', '.join(KINDS)}. "
         f"When you are done, it has this form: {final}. "
         "You may ask the user: leave every decision that is theirs to them. "
         "This overrides everything above that limits or rules out questions."

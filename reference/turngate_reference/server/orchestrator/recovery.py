@@ -43,9 +43,9 @@ def recover(store: Store, records: Records) -> None:
             connection.executemany("UPDATE runs SET process_json = NULL WHERE run_id = ?", [*zip(noted)])
     for run in running:
         _end(store, records, run, INTERRUPTED)
-    for run_id, (code, detail) in lost:
+    for run_id, decision in lost:
         if (waits := runs.find(store, run_id)) is not None:
-            _end(store, records, waits, failed(code, detail))
+            _end(store, records, waits, decision)
 
 
 def settle_terminal_turns(store: Store, records: Records) -> None:
@@ -76,27 +76,23 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
             log.exception("the turns of terminals can't be looked at yet")
 
 
-def _lost(run: Summary) -> tuple[RunErrorCode, str] | None:
+def _lost(run: Summary) -> Decision | None:
     """Return why a waiting run can't be answered any more; None: it can, as far as presence and shape tell."""
     if not run.is_resumable:
-        return RunErrorCode.INTERACTION_PROCESS_LOST, "the server ended, and with it the process that waited"
-    value = run.session["handle_value"] if run.session else None
-    if value is None or not _has_shape(run, value):
-        return RunErrorCode.SESSION_RESUME_FAILED, "at the restart: no session id of the engine's shape was kept"
+        detail = "the server ended, and with it the process that waited"
+        return failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)
+    if run.session is None or not re.fullmatch(_shape(run.engine, run.engine_version), run.session["handle_value"]):
+        detail = "at the restart: no session id of the engine's shape was kept"
+        return failed(RunErrorCode.SESSION_RESUME_FAILED, detail)
     return None
-
-
-def _has_shape(run: Summary, value: str) -> bool:
-    try:
-        shape = _shape(run.engine, run.engine_version)
-    except (TurngateError, ValueError):
-        return True  # the contract says nothing of that release; the resume will tell
-    return re.fullmatch(shape, value) is not None
 
 
 @cache
 def _shape(engine: str, version: str | None) -> str:
-    return load.contract(engine).at(version).handle.shape
+    try:
+        return load.contract(engine).at(version).handle.shape
+    except (TurngateError, ValueError):
+        return "(?s).*"  # the contract says nothing of that release; the resume will tell
 
 
 def _end(store: Store, records: Records, run: Run, decision: Decision, **columns: Any) -> None:

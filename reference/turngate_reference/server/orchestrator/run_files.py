@@ -5,6 +5,8 @@ An engine works in a directory of the run's own, or in one that the caller named
 
 import logging
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -35,22 +37,23 @@ class Records:
 
     data: DataDir
 
-    def create(self, request: dict[str, Any], workspace: Path | None) -> tuple[str, Path]:
-        """Make the directory and the record of a run; EnvironmentFailed if they can't be made.
+    @contextmanager
+    def created(self, request: dict[str, Any], workspace: Path | None) -> Iterator[tuple[str, Path]]:
+        """Make the directory and the record of a run, and return its handle and directory; none is left on an error.
 
-        Returns the handle and the directory.
+        EnvironmentFailed if they can't be made.
         """
         handle, directory = self.data.new_run(request["engine"])
         try:
             record = _new(directory, request, workspace or own_cwd(directory))
             handle_record.write(self.data.record(handle), record)
+            yield handle, directory
         except BaseException:
             self.discard(handle, directory)
             raise
-        return handle, directory
 
     def discard(self, handle: str, directory: Path) -> None:
-        """Remove what `create` made."""
+        """Remove what `created` made."""
         shutil.rmtree(directory, ignore_errors=True)
         for file in (self.data.record(handle), self.data.lock(handle)):
             file.unlink(missing_ok=True)
@@ -65,13 +68,22 @@ class Records:
 
 def record_of(run: Run, state: State, session: dict[str, Any] | None) -> HandleRecord:
     """Return the record of a run that has had a turn."""
-    record = _new(run.run_directory, run.request, run.cwd)
+    record, contract = _new(run.run_directory, run.request, run.cwd), load.contract(run.engine)
+    field = covering(contract, contract.at(), run.engine_version).handle.field
     return replace(
         record,
-        session=SessionReference(_session_field(run), session["handle_value"]) if session else NO_SESSION,
+        session=SessionReference(field, session["handle_value"]) if session else NO_SESSION,
         launch=replace(record.launch, locations=run.locations),
         state=STATES[state], turns=run.turn_index, created_at=run.created_at,
     )  # fmt: skip
+
+
+def _new(directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
+    launch = LaunchSettings(
+        args=tuple(request["engine_options"]), mode=Mode(request["execution_mode"]), model=request.get("model"), cwd=cwd
+    )
+    state = STATES[State.QUEUED]
+    return handle_record.new(directory, request["engine"], launch, request["prompt"], state=state, turns=0, served=True)
 
 
 def resolved_workspace(asked: str, root: Path | None) -> Path:
@@ -80,24 +92,26 @@ def resolved_workspace(asked: str, root: Path | None) -> Path:
     A relative path counts from the root. Raises ApiError for a directory that this server does not offer.
     """
     if root is None:
-        raise ApiError("WORKSPACE_REFUSED", "this server has no workspaces", "start it with --workspace-root DIR")
+        raise _refused("this server has no workspaces", "start it with --workspace-root DIR")
+    name = repr(asked[:200])
     try:
         real_root = root.resolve(strict=True)
         workspace = (real_root / asked).resolve(strict=True)
     except (OSError, ValueError, RuntimeError) as error:
-        raise ApiError("WORKSPACE_REFUSED", f"there is no directory {asked[:200]!r}", "make it first") from error
-    if not workspace.is_relative_to(real_root) or workspace == real_root:
-        raise ApiError(
-            "WORKSPACE_REFUSED", f"{asked[:200]!r} is not below the workspace root", "name a directory in it"
-        )
+        raise _refused(f"there is no directory {name}", "make it first") from error
+    if real_root not in workspace.parents:
+        raise _refused(f"{name} is not below the workspace root", "name a directory in it")
     if not workspace.is_dir():
-        raise ApiError("WORKSPACE_REFUSED", f"{asked[:200]!r} is no directory", "name a directory")
+        raise _refused(f"{name} is no directory", "name a directory")
     try:
         str(workspace).encode()
     except UnicodeEncodeError as odd:
-        detail = f"the path of {asked[:200]!r}, links followed, is no UTF-8"
-        raise ApiError("WORKSPACE_REFUSED", detail, "rename what is not") from odd
+        raise _refused(f"the path of {name}, links followed, is no UTF-8", "rename what is not") from odd
     return workspace
+
+
+def _refused(detail: str, hint: str) -> ApiError:
+    return ApiError("WORKSPACE_REFUSED", detail, hint)
 
 
 def lost_workspace(run: Run) -> str | None:
@@ -128,16 +142,3 @@ def prepare_workspace(run: Run) -> str | None:
     except (OSError, RuntimeError) as error:
         return f"{run.artifacts} can't be made: {getattr(error, 'strerror', None) or error}"
     return None
-
-
-def _new(directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
-    launch = LaunchSettings(
-        args=tuple(request["engine_options"]), mode=Mode(request["execution_mode"]), model=request.get("model"), cwd=cwd
-    )
-    state = STATES[State.QUEUED]
-    return handle_record.new(directory, request["engine"], launch, request["prompt"], state=state, turns=0, served=True)
-
-
-def _session_field(run: Run) -> str:
-    contract = load.contract(run.engine)
-    return covering(contract, contract.at(), run.engine_version).handle.field

@@ -6,7 +6,6 @@ of the run's state in the store: what comes second finds another state, and does
 
 import logging
 import queue
-import re
 import sched
 import sqlite3
 import threading
@@ -17,17 +16,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from msgspec import structs
-
-from turngate.model import EngineSessionHandle, Interaction, Outcome
+from turngate.contract.structs import EngineContract
+from turngate.model import Interaction, Outcome
 from turngate_reference.engine.attempt import traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, decide_sticky, failed
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult, decide_sticky, failed
 from turngate_reference.server.orchestrator.headless import text_events
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records
-from turngate_reference.server.orchestrator.transitions import TurnResult
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.sticky import events
 from turngate_reference.server.sticky.host import StickyHost
@@ -48,26 +45,12 @@ class StickyRun:
     """
 
     run: Run
-    engine: InstalledEngine
+    contract: EngineContract
     on_text: Callable[[str], None]
     turn_began: float
     process: dict[str, Any]
     deadline: sched.Event | None = None
     lost: events.Lost | None = None
-
-    @property
-    def run_id(self) -> str:
-        """The id of the run."""
-        return self.run.run_id
-
-    def session_record(self, session_id: str | None) -> dict[str, Any] | None:
-        """Return the session's handle, if a headless resume would take the transport's id too."""
-        contract = self.engine.contract
-        if self.run.session is not None or session_id is None or not contract.sticky.same_id:
-            return None
-        if not re.fullmatch(contract.handle.shape, session_id):
-            return None
-        return structs.asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id, 1))
 
 
 class StickyRuns:
@@ -96,7 +79,7 @@ class StickyRuns:
     def begin(self, run: Run, engine: InstalledEngine, env: Mapping[str, str]) -> None:
         """Start the process of a run that was claimed, and run its first turn in it; `env` is the engine's."""
         on_text = text_events(self._store, run)
-        sticky = StickyRun(run, engine, on_text, self._clock(), dict(run.process or {}))
+        sticky = StickyRun(run, engine.contract, on_text, self._clock(), dict(run.process or {}))
         request = events.StickyRequest(
             engine.executable, engine.contract, run.cwd, {**env, "PWD": str(run.cwd)}, run.mode,
             sticky.process["tag"], traces(run.run_directory, run.turn_index), run.model,
@@ -178,10 +161,10 @@ class StickyRuns:
                 self._settle_lost(sticky)
             case events.Gone():
                 self._settle_lost(sticky)
-                self._runs.pop(sticky.run_id, None)
+                self._runs.pop(sticky.run.run_id, None)
                 self._drop_deadline(sticky)
                 with self._store.writing() as connection:
-                    transitions.end_process(connection, sticky.run_id, event.exit_code)
+                    transitions.end_process(connection, sticky.run.run_id, event.exit_code)
                 self._release(sticky.run)
 
     def _opened(self, sticky: StickyRun, event: events.Opened) -> None:
@@ -189,25 +172,24 @@ class StickyRuns:
             "pid": event.pid, "started_at": event.started_at, "transport_session_id": event.session_id
         }  # fmt: skip
         with self._store.writing() as connection:
-            runs.change(connection, sticky.run_id, process=sticky.process)
+            runs.change(connection, sticky.run.run_id, process=sticky.process)
             transitions.note_argv(connection, sticky.run, event.argv)
-        self._host.prompt(sticky.run_id, first_prompt(sticky.run.request, sticky.run.artifacts))
+        self._host.prompt(sticky.run.run_id, first_prompt(sticky.run.request, sticky.run.artifacts))
 
     def _turn_ended(self, sticky: StickyRun, event: events.TurnEnded) -> None:
         if self._is(sticky, State.WAITING_USER):
-            transitions.drop_permission(self._store, sticky.run_id)
+            transitions.drop_permission(self._store, sticky.run.run_id)
         if not self._is(sticky, State.RUNNING):
             return
         self._drop_deadline(sticky)
         sticky.process["transport_session_id"] = event.session_id
-        decision, outcome, repair = decide_sticky(sticky.run, event.final_text, event.failure, declined=event.declined)
-        session = sticky.session_record(event.session_id)
-        result = TurnResult(self._clock() - sticky.turn_began, outcome, None, repair, session)
+        seconds = self._clock() - sticky.turn_began
+        decision, result = decide_sticky(sticky.run, sticky.contract, event, seconds)
         until = self._limit_wait(sticky) if decision.state is State.WAITING_USER else None
         # what is noted of the process stays until it is gone, so that a restart finds it
         state = self._end_turn(sticky, decision, result, process=sticky.process, wait_deadline_at=until)
         if state is not State.WAITING_USER:
-            self._host.end(sticky.run_id)
+            self._host.end(sticky.run.run_id)
 
     def _asked(self, sticky: StickyRun, event: events.PermissionAsked) -> None:
         if not self._is(sticky, State.RUNNING):
@@ -215,7 +197,7 @@ class StickyRuns:
         asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
         columns = {"wait_deadline_at": self._limit_wait(sticky), "process": sticky.process}
         if not transitions.ask_permission(self._store, sticky.run, asked, event.request_id, **columns):
-            self._host.end(sticky.run_id)
+            self._host.end(sticky.run.run_id)
 
     def _deliver(self, run_id: str, question: StoredQuestion, response: str) -> None:
         sticky, run = self._runs.get(run_id), runs.find(self._store, run_id)
@@ -236,7 +218,7 @@ class StickyRuns:
             if self._is(sticky, State.RUNNING):
                 late = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
                 self._fail_running(sticky, late)
-                self._host.end(sticky.run_id)
+                self._host.end(sticky.run.run_id)
 
         self._set_deadline(sticky, sticky.run.timeout, too_late)
 
@@ -247,7 +229,7 @@ class StickyRuns:
             detail = f"no reply came within {sticky.run.timeout} seconds"
             # a reply may come at this very moment: what changes the state first counts
             if self._fail_waiting(sticky, failed(RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail)):
-                self._host.end(sticky.run_id)
+                self._host.end(sticky.run.run_id)
 
         self._set_deadline(sticky, sticky.run.timeout, too_late)
         return (datetime.now(UTC) + timedelta(seconds=sticky.run.timeout)).isoformat(timespec="milliseconds")
@@ -273,10 +255,10 @@ class StickyRuns:
             # only the end of the server ends the process of a run that still runs and is not canceled
             self._fail_running(sticky, INTERRUPTED)
         elif lost.ours:
-            log.error("%s: %s", sticky.run_id, detail)
+            log.error("%s: %s", sticky.run.run_id, detail)
             self._fail_running(sticky, failed(RunErrorCode.ORCHESTRATOR_ERROR, detail))
         else:
-            waited = self._store.read("SELECT 1 FROM interactions WHERE run_id = ? LIMIT 1", sticky.run_id)
+            waited = self._store.read("SELECT 1 FROM interactions WHERE run_id = ? LIMIT 1", sticky.run.run_id)
             self._fail_running(sticky, no_process if waited else failed(RunErrorCode.ENGINE_FAILED, detail))
 
     def _fail_running(self, sticky: StickyRun, decision: Decision) -> None:
@@ -293,7 +275,7 @@ class StickyRuns:
         """Fail a run if it waits; False: it does not (any more)."""
         seconds = self._clock() - sticky.turn_began
         with self._store.writing() as connection:
-            run = runs.get(connection, sticky.run_id)
+            run = runs.get(connection, sticky.run.run_id)
             if run.state is not State.WAITING_USER:
                 return False
             turn_ended = transitions.end_run(connection, run, decision, seconds)
@@ -304,7 +286,7 @@ class StickyRuns:
         return True
 
     def _current(self, sticky: StickyRun) -> Run:
-        return runs.find(self._store, sticky.run_id) or sticky.run
+        return runs.find(self._store, sticky.run.run_id) or sticky.run
 
     def _is(self, sticky: StickyRun, state: State) -> bool:
         return self._current(sticky).state is state

@@ -7,14 +7,14 @@ import json
 import logging
 import secrets
 import sqlite3
-from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 from msgspec import structs
 
-from turngate.model import Interaction, Mode, Outcome
-from turngate_reference.server.orchestrator.decide import Decision
+from turngate.model import Interaction, Mode
+from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
@@ -31,21 +31,6 @@ _MAY_BEGIN = """
     WHERE state = ? AND NOT (execution_mode = ? AND turn_index = 0 AND engine IN (SELECT value FROM json_each(?)))
     ORDER BY queue_place LIMIT 1
 """
-
-
-@dataclass(frozen=True, slots=True)
-class TurnResult:
-    """What a turn came to, apart from what becomes of its run (`exit_code` None: the engine has none of its own).
-
-    `session_seen` says whether the engine's session store held the session right after the turn that made it.
-    """
-
-    seconds: float | None = None
-    outcome: str = Outcome.ERROR
-    exit_code: int | None = None
-    repair_level: str | None = None
-    session: dict[str, Any] | None = None
-    session_seen: bool | None = None
 
 
 def first_turns(store: Store) -> list[str]:
@@ -72,12 +57,10 @@ def claim(store: Store, tag: str, held_back: Collection[str] = ()) -> Run | None
         row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back)).fetchone()
         if row is None:
             return None
-        runs.transition(
-            connection, row["run_id"], State.QUEUED, State.RUNNING,
-            turn_index=row["turn_index"] + 1, process={"tag": tag}, started_at=row["started_at"] or now(),
+        return _begin_turn(
+            connection, row["run_id"], State.QUEUED, row["turn_index"] + 1,
+            process={"tag": tag}, started_at=row["started_at"] or now(),
         )  # fmt: skip
-        _begin_turn(connection, row["run_id"], row["turn_index"] + 1)
-        return runs.get(connection, row["run_id"])
 
 
 def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | None:
@@ -86,17 +69,14 @@ def claim_at_terminal(store: Store, run: Run, response: str, tag: str) -> Run | 
     The run never enters the queue, so no server starts this turn too. `tag` is what the turn's processes will carry.
     """
     with store.writing() as connection:
-        current, turn_index = runs.get(connection, run.run_id), run.turn_index + 1
+        current = runs.get(connection, run.run_id)
         if (current.state, current.pending_interaction_id) != (State.WAITING_USER, run.pending_interaction_id):
             return None
         _close_question(connection, run, response, terminal=True)
-        runs.transition(
-            connection, run.run_id, State.WAITING_USER, State.RUNNING,
-            pending=run.pending_interaction_id, pending_interaction_id=None,
-            turn_index=turn_index, process={"tag": tag, "terminal": True},
+        return _begin_turn(
+            connection, run.run_id, State.WAITING_USER, run.turn_index + 1,
+            pending_interaction_id=None, process={"tag": tag, "terminal": True},
         )  # fmt: skip
-        _begin_turn(connection, run.run_id, turn_index)
-        return runs.get(connection, run.run_id)
 
 
 def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permission: bool) -> None:
@@ -105,25 +85,21 @@ def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permi
     A reply that gives or refuses a permission belongs to the turn that asked; any other begins the next one.
     """
     _close_question(connection, run, response)
-    columns: dict[str, Any] = {
-        "pending": run.pending_interaction_id, "pending_interaction_id": None, "wait_deadline_at": None
-    }  # fmt: skip
+    columns: dict[str, Any] = {"pending_interaction_id": None, "wait_deadline_at": None}
     if run.process is None:
         runs.transition(connection, run.run_id, run.state, State.QUEUED, **columns)
-        return
-    turn_index = run.turn_index if permission else run.turn_index + 1
-    runs.transition(connection, run.run_id, run.state, State.RUNNING, turn_index=turn_index, **columns)
-    if not permission:
-        _begin_turn(connection, run.run_id, turn_index)
+    elif permission:
+        runs.transition(connection, run.run_id, run.state, State.RUNNING, **columns)
+    else:
+        _begin_turn(connection, run.run_id, run.state, run.turn_index + 1, **columns)
         connection.execute(
-            "UPDATE turns SET argv_json = before.argv_json FROM turns AS before"
-            " WHERE turns.run_id = ? AND turns.turn_index = ?"
-            " AND before.run_id = turns.run_id AND before.turn_index = turns.turn_index - 1",
-            (run.run_id, turn_index),
+            "UPDATE turns SET argv_json = (SELECT argv_json FROM turns WHERE run_id = ? AND turn_index = ?)"
+            " WHERE run_id = ? AND turn_index = ?",
+            (run.run_id, run.turn_index, run.run_id, run.turn_index + 1),
         )
 
 
-def note_argv(connection: sqlite3.Connection, run: Run, argv: tuple[str, ...]) -> None:
+def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> None:
     """Note what the turn's process was started with."""
     connection.execute(
         "UPDATE turns SET argv_json = ? WHERE run_id = ? AND turn_index = ?",
@@ -227,11 +203,13 @@ def _queue_conditions(held_back: Collection[str]) -> tuple[str, ...]:
     return State.QUEUED, Mode.INTERACTIVE, json.dumps([*held_back])
 
 
-def _begin_turn(connection: sqlite3.Connection, run_id: str, turn_index: int) -> None:
+def _begin_turn(connection: sqlite3.Connection, run_id: str, source: State, turn_index: int, **columns: Any) -> Run:
+    runs.transition(connection, run_id, source, State.RUNNING, turn_index=turn_index, **columns)
     connection.execute(
         "INSERT INTO turns (run_id, turn_index, started_at) VALUES (?, ?, ?)", (run_id, turn_index, now())
     )
     add_event(connection, run_id, "turn.started", {"turn_index": turn_index})
+    return runs.get(connection, run_id)
 
 
 def _end_turn(connection: sqlite3.Connection, run: Run, decision: Decision, result: TurnResult) -> None:

@@ -12,13 +12,12 @@ from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate.process import Stop
 from turngate_reference.engine.lookup import InstalledEngine
-from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.run_files import Records, prepare_workspace
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
-from turngate_reference.server.orchestrator.transitions import TurnResult
 from turngate_reference.server.states import RunErrorCode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store

@@ -82,6 +82,10 @@ class Verifier:
         """Return what is known of this very executable, without running anything; None: it was not looked at yet."""
         return (engine and self._known(engine)) or (_OFF if self.mode is Verify.OFF else _PENDING)
 
+    def is_pending(self, engine: InstalledEngine) -> bool:
+        """Whether an engine's resume is yet to be verified."""
+        return self.status(engine).status is Status.PENDING
+
     def verify(self, engine: InstalledEngine) -> None:
         """Verify an engine unless that was done; returns when it is known, or the server ends."""
         if self.mode is Verify.OFF or self._known(engine):

@@ -39,6 +39,13 @@ class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": 
     ended_at: str | None
 
     @property
+    def links(self) -> dict[str, str]:
+        """The paths of all that belongs to it."""
+        base = f"/v1/runs/{self.run_id}"
+        below = {name: f"{base}/{name}" for name in ("interaction", "cancel", "turns", "events")}
+        return {"self": base, "reply": f"{base}/interaction/reply", **below}
+
+    @property
     def is_sticky(self) -> bool:
         """Whether its process is kept while it waits."""
         return self.profile is not None and self.profile["kind"] == "sticky_process"

@@ -4,19 +4,24 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
+import msgspec
 from flask import Response, request
 from msgspec import Struct
 
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
-from turngate_reference.server.orchestrator.documents import interaction_document, run_document
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.rows import Run
+from turngate_reference.server.store.rows import Run, Summary
 from turngate_reference.server.web import openapi
 from turngate_reference.server.web.metrics import CONTENT_TYPE, Metrics
 from turngate_reference.server.web.problems import as_bytes
 from turngate_reference.server.web.streams import EventStreams
+
+_API_NAMES = {
+    "profile": "interactive_profile", "capability": "resume_capability", "session": "engine_session_handle"
+}  # fmt: skip
+_UNSHOWN = frozenset({"seq", "run_directory", "request", "recovery", "process"})
 
 
 class Views(Struct, frozen=True):
@@ -42,11 +47,11 @@ class Views(Struct, frozen=True):
         following = None
         if page[limit:]:
             following = f"{request.path}?{urlencode(filters | {'limit': limit, 'before': page[limit - 1].seq})}"
-        return {"runs": [run_document(run) for run in page[:limit]], "next": following}
+        return {"runs": [_document(run) for run in page[:limit]], "next": following}
 
     def get_run(self, run_id: str) -> dict[str, Any]:
         """Show a run."""
-        return run_document(self._run(run_id))
+        return _document(self._run(run_id))
 
     def cancel_run(self, run_id: str) -> dict[str, Any]:
         """Cancel a run."""
@@ -59,8 +64,11 @@ class Views(Struct, frozen=True):
     def get_interaction(self, run_id: str) -> dict[str, Any]:
         """Show the open question."""
         run = self._run(run_id)
-        pending = run.pending_interaction_id
-        return interaction_document(run, runs.question(self.core.store, pending) if pending else None)
+        question = runs.question(self.core.store, run.pending_interaction_id or "")
+        pending = None
+        if run.state is State.WAITING_USER and question is not None:
+            pending = {"interaction_id": question.interaction_id, **question.question, "asked_at": question.asked_at}
+        return {"state": run.state, "pending": pending}
 
     def reply_to_interaction(
         self, run_id: str, body: dict[str, Any], idempotency_key: str | None = None
@@ -109,3 +117,10 @@ class Views(Struct, frozen=True):
         if run is None:
             raise ApiError("RUN_NOT_FOUND", f"there is no run {run_id[:100]!r}", "GET /v1/runs lists all")
         return run
+
+
+def _document(run: Summary) -> dict[str, Any]:
+    """Show a run, without its final data if `run` lacks them."""
+    shown = msgspec.to_builtins(run, enc_hook=str)
+    document = {_API_NAMES.get(name, name): value for name, value in shown.items() if name not in _UNSHOWN}
+    return document | {"links": run.links}

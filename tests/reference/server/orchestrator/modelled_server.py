@@ -13,7 +13,7 @@ from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import recovery, transitions
 from turngate_reference.server.orchestrator.commands import Commands
-from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
@@ -79,7 +79,7 @@ class Headless:
         with stop.telling(ended) as already:  # type: ignore[arg-type]
             decision = None if already else ended.get(timeout=PATIENCE)
         session = {"handle_value": ENGINE.contract.handle.nonexistent_id}
-        result = transitions.TurnResult(0.0, session=session)
+        result = TurnResult(0.0, session=session)
         decision = decision if isinstance(decision, Decision) else INTERRUPTED
         transitions.end_turn(self.world.store, self.world.records, run, decision, result)
         return True
@@ -100,8 +100,8 @@ class ModelledServer:
             self.store, self.records, self.host, self.dispatcher.release, lambda *_: None, now  # type: ignore[arg-type]
         )  # fmt: skip
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
-        self.commands = Commands(self.store, data, engines, self.dispatcher, self.sticky, None)
-        self.dispatcher.start(self.headless)
+        self.commands = Commands(self.store, self.records, engines, self.dispatcher, self.sticky, None)
+        self.dispatcher.start(self.headless.run)
 
     def settle(self) -> None:
         """Wait until nothing is to be done any more that nobody asked for."""

@@ -95,14 +95,11 @@ def test_an_engine_that_is_not_there_is_told_from_one_that_nobody_knows(engines:
         engines.find("kodex")
 
 
-def test_a_second_look_is_a_look_at_the_file(
-    cli_env: CliEnv, engines: Engines, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Neither the engine nor its contract is read again, and PATH is not searched."""
+def test_an_engine_is_asked_once(cli_env: CliEnv, engines: Engines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the engine nor its contract is read again."""
     cli_env.engine("codex", d.codex("hi"))
     first = engines.find("codex")
     monkeypatch.setattr(load, "parse", lambda *_, **__: pytest.fail("a contract was read again"))
-    monkeypatch.setattr("shutil.which", lambda *_: pytest.fail("PATH was searched again"))
     monkeypatch.setattr(executable, "run", lambda *_, **__: pytest.fail("the engine was run again"))
     assert engines.find("codex") is first
 

@@ -288,12 +288,12 @@ def test_a_simulated_engine_is_never_proven(place: Place, leave: Callable[[Insta
     """What it showed of itself is no proof; what it failed to show counts."""
     engine = place.engine(f"{MARKER.decode()}\n{GOOD}")
     leave(engine)
-    assert place.profiles.verified(engine).status is Status.UNPROVEN
+    assert place.verifier.status(engine).status is Status.UNPROVEN
     profile, _ = place.choose(engine)
     assert profile.kind == "resumable"
     assert profile.reason.startswith("session store: ")
     probed(engine, supported=False)
-    assert place.profiles.verified(engine).status is Status.REFUTED
+    assert place.verifier.status(engine).status is Status.REFUTED
 
 
 @pytest.mark.parametrize("changes", [{"identity": "other"}, {"version": "0.1.0"}, {"version": None}])
@@ -327,7 +327,7 @@ def test_while_a_verification_is_pending_nothing_is_promised(place: Place) -> No
     engine = place.engine()
     place.verifier.mode = Verify.BACKGROUND
     place.choose(engine)
-    assert place.profiles.verified(engine).status is Status.PENDING
+    assert place.verifier.status(engine).status is Status.PENDING
     assert place.profiles.known(engine) is None
     (place.home / ".codex").write_text("")
     able = place.profiles.known(engine)

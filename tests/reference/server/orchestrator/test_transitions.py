@@ -18,7 +18,7 @@ from tests.reference.server_env import ASK, PATIENCE, final
 from turngate.model import Interaction
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import recovery, transitions
-from turngate_reference.server.orchestrator.decide import Decision, failed
+from turngate_reference.server.orchestrator.decide import Decision, TurnResult, failed
 from turngate_reference.server.states import ENDED, TRANSITIONS, RunErrorCode, State
 from turngate_reference.server.sticky.events import Gone, Lost, PermissionAsked, TurnEnded
 from turngate_reference.server.store import runs
@@ -195,7 +195,7 @@ class Interleavings(RuleBasedStateMachine):
             return
         if how == "cancel":
             self.world.commands.cancel(run.run_id)
-        transitions.end_turn(store, self.world.records, claimed, ENDS[how], transitions.TurnResult(0.0))
+        transitions.end_turn(store, self.world.records, claimed, ENDS[how], TurnResult(0.0))
         if how == "fail":
             self._fails(run, RunErrorCode.ENGINE_FAILED)
 
