@@ -73,9 +73,9 @@ class ServerEnv:
     def question(self, run_id: str) -> StoredQuestion:
         """Wait until a run asks; gives the question."""
         run = self.wait(run_id, State.WAITING_USER)
-        found = runs.question(self.server.store, run.pending_interaction_id or "")
-        assert found
-        return found
+        question = runs.question(self.server.store, run.pending_interaction_id or "")
+        assert question
+        return question
 
     def reply(
         self, run_id: str, question: StoredQuestion, response: str = "red", key: str | None = None
@@ -86,9 +86,9 @@ class ServerEnv:
 
     def run(self, run_id: str) -> Run:
         """Read a run."""
-        found = runs.find(self.server.store, run_id)
-        assert found
-        return found
+        run = runs.find(self.server.store, run_id)
+        assert run
+        return run
 
     def wait(self, run_id: str, *states: State) -> Run:
         """Wait until a run is in one of these states, or has ended; it must be in one of these then."""

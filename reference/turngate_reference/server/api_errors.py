@@ -1,4 +1,4 @@
-"""What a caller is told when a request can't be done; nothing has changed then."""
+"""The error of a request that can't be done; nothing has changed then."""
 
 from dataclasses import dataclass, field
 from typing import Any

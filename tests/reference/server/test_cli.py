@@ -29,19 +29,19 @@ class ServeProcess:
         self.process = cli_env.spawn("serve", "--port", "0", "--verify", "off", *words)
         assert self.process.stdout
         self.line = self.process.stdout.readline()
-        found = re.search(r"http://\S+", self.line)
-        assert found, self.process.communicate()
-        self.url = found[0]
+        shown_url = re.search(r"http://\S+", self.line)
+        assert shown_url, self.process.communicate()
+        self.url = shown_url[0]
 
     def read(self, path: str, **headers: str) -> bytes:
         """Ask it something."""
         request = urllib.request.Request(self.url + path, headers=headers)
         with urllib.request.urlopen(request, timeout=PATIENCE) as response:
-            found: bytes = response.read()
-            return found
+            body: bytes = response.read()
+            return body
 
     def post(self, path: str, body: dict[str, str]) -> Any:
-        """Have it do something."""
+        """Send it a document."""
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
         with urllib.request.urlopen(request, timeout=PATIENCE) as response:
@@ -77,7 +77,7 @@ def test_serve_runs_until_it_is_told_to_end(cli_env: CliEnv, number: signal.Sign
 
 @pytest.mark.long
 def test_serve_names_simulated_engines_as_such(cli_env: CliEnv) -> None:
-    """Beside real ones."""
+    """They are marked among real ones."""
     cli_env.engine("codex", d.codex("x"))
     install(at_known_release("gemini"), cli_env.path)
     serving = ServeProcess(cli_env)

@@ -14,13 +14,14 @@ from typing import Any
 from msgspec import structs
 
 from turngate.model import Interaction, Mode
+from turngate_reference.handle_record import now
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import Run
-from turngate_reference.server.store.runs import add_event, now
+from turngate_reference.server.store.runs import add_event
 
 log = logging.getLogger(__name__)
 
@@ -150,7 +151,7 @@ def end_turn_eventually(
 
 
 def ask_permission(store: Store, run: Run, interaction: Interaction, request_id: str, **columns: Any) -> bool:
-    """Let a running turn wait for the user's permission; False: it is to be canceled instead."""
+    """Make a running turn wait for the user's permission; False: it is to be canceled instead."""
     with store.writing() as connection:
         if runs.get(connection, run.run_id).cancel_requested:
             return False
@@ -164,14 +165,14 @@ def ask_permission(store: Store, run: Run, interaction: Interaction, request_id:
 
 
 def drop_permission(store: Store, run_id: str) -> None:
-    """Let a run go on that waits for a permission: the engine has ended the turn without it."""
+    """Continue a run that waits for a permission: the engine has ended the turn without it."""
     with store.writing() as connection:
         run = runs.get(connection, run_id)
         pending = run.pending_interaction_id if run.state is State.WAITING_USER else None
         if pending is not None and runs.question_in(connection, pending).request_id is not None:
             runs.transition(
                 connection, run_id, State.WAITING_USER, State.RUNNING,
-                pending=pending, pending_interaction_id=None, wait_deadline_at=None,
+                pending_interaction_id=None, wait_deadline_at=None,
             )  # fmt: skip
 
 

@@ -3,23 +3,18 @@
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
 
+from turngate_reference.handle_record import now
 from turngate_reference.server.states import ENDED, TRANSITIONS, State
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
 
 Row = TypeVar("Row", bound=Struct)
-
-
-def now() -> str:
-    """Return the time as ISO 8601 in UTC."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def insert(
@@ -37,25 +32,16 @@ def insert(
     return get(connection, directory.name)
 
 
-def transition(
-    connection: sqlite3.Connection,
-    run_id: str,
-    source: State,
-    to: State,
-    *,
-    pending: str | None = None,
-    **columns: Any,
-) -> bool:
+def transition(connection: sqlite3.Connection, run_id: str, source: State, to: State, **columns: Any) -> bool:
     """Move a run from one state to another, with other columns; False if it is not in that state (any more).
 
-    `pending` is the id of the question that must be the open one. A run that returns to the queue goes to its end.
+    A run that returns to the queue goes to its end.
     """
     if (source, to) not in TRANSITIONS:
         raise ValueError(f"no run goes from {source} to {to}")
     if to is State.QUEUED:
         columns["queue_place"] = _next_place(connection)
-    conditions = {"state": source} | ({} if pending is None else {"pending_interaction_id": pending})
-    changed = _update(connection, run_id, {**columns, "state": to}, conditions)
+    changed = _update(connection, run_id, {**columns, "state": to}, source)
     if changed:
         run = get(connection, run_id)
         told = {"state": to, "turn_index": run.turn_index} | ({"error": run.error} if run.error else {})
@@ -65,15 +51,15 @@ def transition(
 
 def change(connection: sqlite3.Connection, run_id: str, **columns: Any) -> None:
     """Set columns of a run that have nothing to do with its state."""
-    _update(connection, run_id, columns, {})
+    _update(connection, run_id, columns)
 
 
-def _update(connection: sqlite3.Connection, run_id: str, columns: dict[str, Any], where: dict[str, str]) -> bool:
+def _update(connection: sqlite3.Connection, run_id: str, columns: dict[str, Any], state: State | None = None) -> bool:
+    """Set columns of a run; False if it is not in the state (None: in whichever)."""
     values = _columns({**columns, "updated_at": now()})
     assigned = ", ".join(f"{name} = ?" for name in values)
-    conditions = "".join(f" AND {name} = ?" for name in where)
-    sql = f"UPDATE runs SET {assigned} WHERE run_id = ?{conditions}"  # noqa: S608 - our own names
-    return bool(connection.execute(sql, (*values.values(), run_id, *where.values())).rowcount)
+    sql = f"UPDATE runs SET {assigned} WHERE run_id = ? AND state = coalesce(?, state)"  # noqa: S608 - our own names
+    return bool(connection.execute(sql, (*values.values(), run_id, state)).rowcount)
 
 
 def _next_place(connection: sqlite3.Connection) -> int:

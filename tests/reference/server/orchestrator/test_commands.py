@@ -53,7 +53,7 @@ def test_a_repeated_reply_is_one_resume(server_env: ServerEnv) -> None:
 
 
 def test_of_many_replies_one_is_taken(server_env: ServerEnv) -> None:
-    """Of eight replies at once without a key one resumes the run; the others are told, and change nothing."""
+    """Of eight replies at once without a key one resumes the run; the others get an error, and change nothing."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     run_id, question = server_env.ask()
     gate = threading.Barrier(8)

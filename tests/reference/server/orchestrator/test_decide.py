@@ -1,16 +1,27 @@
-"""From a turn's result to the run's state."""
+"""From a turn's result to the run's state, and the code of a turn in which several things went wrong."""
 
+import json
+from itertools import product
 from typing import Any
 
 import pytest
 
-from turngate.model import AdapterTurnResult, Interaction, Mode, Outcome
+from tests.contracts.releases import IDS, NEWEST
+from tests.contracts.transcripts import lines
+from turngate.model import AdapterTurnResult, Ended, Failure, Interaction, Mode, Outcome
+from turngate.turn.read import TurnReader
 from turngate_reference.server.orchestrator.decide import decide
 from turngate_reference.server.states import TRANSITIONS, RunErrorCode, State
+from turngate_reference.server.web import openapi
 
 ASKED = AdapterTurnResult(Outcome.ASK_USER, interaction=Interaction("confirm", "Sure?"))
 DONE = AdapterTurnResult(Outcome.FINAL, final_data={"x": 1})
 WRONG = AdapterTurnResult(Outcome.ERROR, failure_reason="TURN_TIMEOUT: still running")
+ORDER = openapi.document()["x-turngate"]["error_order"]
+OTHER = "00000000-0000-7000-8000-000000000000"
+# what can go wrong in a turn that the server did not interrupt, in the order of the list
+FAULTS = ("late", "failed", "astray", "unfinished", "no envelope")
+CODES = {"late": 2, "failed": 3, "astray": 4, "unfinished": 5, "no envelope": 6}
 
 
 @pytest.mark.parametrize(
@@ -36,8 +47,6 @@ def test_the_first_that_applies_names_it(
 
 def test_every_failure_of_a_turn_has_a_code_of_a_run() -> None:
     """The words of the turn reader are words of the server."""
-    from turngate.model import Failure  # noqa: PLC0415 - looked at here alone
-
     assert {failure.value for failure in Failure} <= {code.value for code in RunErrorCode}
 
 
@@ -47,3 +56,44 @@ def test_data_that_is_too_large_is_refused() -> None:
     decision = decide(huge, Mode.AUTO, can_wait=True, output_schema=None)
     assert decision.error
     assert decision.error["code"] == "FINAL_DATA_INVALID"
+
+
+def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str:
+    """Return the code of an interactive, resumable turn with these faults."""
+    session = IDS["codex"] if "astray" not in faults else OTHER if resumed else None
+    records: list[dict[str, object]] = [{"type": "thread.started", "thread_id": session}] if session else []
+    text = "no envelope" if "no envelope" in faults else json.dumps({"outcome": "final", "final_data": {}})
+    records.append({"type": "item.completed", "item": {"type": "agent_message", "text": text}})
+    if reported and "failed" in faults:
+        records.append({"type": "turn.failed", "error": {"message": "no quota"}})
+    if "unfinished" not in faults:
+        records.append({"type": "turn.completed"})
+    reader = TurnReader(NEWEST["codex"], Mode.INTERACTIVE, resumed=IDS["codex"] if resumed else None)
+    reader.feed("stdout", lines(*records).encode())
+    ended = Ended.TIMEOUT if "late" in faults else Ended.EXIT
+    reading = reader.finish(int("failed" in faults and not reported), ended=ended)
+    decision = decide(reading.result, Mode.INTERACTIVE, can_wait=True, output_schema=None)
+    assert decision.state is State.FAILED
+    assert decision.error
+    return decision.error["code"]
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+@pytest.mark.parametrize("reported", [False, True])
+def test_the_first_fault_of_the_list_names_the_turn(*, resumed: bool, reported: bool) -> None:
+    """Whatever else went wrong, the code is that of the list's first entry that applies."""
+    for chosen in product((False, True), repeat=len(FAULTS)):
+        faults = [fault for fault, there in zip(FAULTS, chosen, strict=True) if there]
+        if not faults:
+            continue
+        codes = ORDER[CODES[faults[0]]]["codes"]
+        assert code_of(set(faults), resumed=resumed, reported=reported) == codes[-1 if resumed else 0], faults
+
+
+def test_the_list_knows_every_code_of_a_turn() -> None:
+    """Codes that it leaves out are of turns that never ran, of waits, and of the server's own failures."""
+    listed = {code for step in ORDER for code in step["codes"]}
+    assert set(RunErrorCode) - listed == {
+        "INTERACTION_WAIT_TIMEOUT", "ENGINE_UNAVAILABLE", "PROMPT_REFUSED", "ORCHESTRATOR_ERROR"
+    }  # fmt: skip
+    assert all(step["when"] for step in ORDER)

@@ -12,14 +12,13 @@ import pytest
 from tests.reference import cli_env as d
 from tests.reference.server_env import PATIENCE, ServerEnv, final
 from turngate_reference.data_dir import ALPHABET
-from turngate_reference.server.app import Server
 from turngate_reference.server.orchestrator import dispatcher, transitions
 from turngate_reference.server.states import State
 
 
 @pytest.fixture(name="impatient", autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the dispatcher try again soon."""
+    """Make the dispatcher try again soon."""
     monkeypatch.setattr(dispatcher, "RETRY_SECONDS", 0.05)
 
 
@@ -87,21 +86,3 @@ def test_what_nobody_foresaw_does_not_end_the_queue(
     with caplog.at_level(logging.ERROR):
         server_env.wait(server_env.create(), State.SUCCEEDED)
     assert "MemoryError" in caplog.text
-
-
-def test_a_server_whose_queue_nobody_works_on_is_not_ready(
-    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It is ready while the thread of its queue lives, and neither before nor after that."""
-    server = Server(closed_server_env.settings)
-    seen = [server.ready]
-    server.start()
-    seen.append(server.ready)
-    with monkeypatch.context() as patch:
-        patch.setattr(server.dispatcher._closing, "is_set", lambda: True)
-        server.dispatcher.kick()
-        (working,) = (thread for thread in threading.enumerate() if thread.name == "turngate-dispatch")
-        working.join(PATIENCE)
-    seen.append(server.ready)
-    server.close()
-    assert seen == [False, True, False]

@@ -64,9 +64,9 @@ def asked(cli_env: CliEnv, word: str, engine: str = "codex") -> int:
 
 
 def row(engines: Engines, engine: str = "codex", patience: float = 30) -> dict[str, Any]:
-    """Return what the catalogue tells of one engine."""
-    (found,) = (each for each in engines.every(patience) if each["engine"] == engine)
-    return found
+    """Return what the catalogue says of one engine."""
+    (only,) = (row for row in engines.every(patience) if row["engine"] == engine)
+    return only
 
 
 def slow(cli_env: CliEnv, name: str = "codex") -> None:
@@ -81,12 +81,12 @@ def slow(cli_env: CliEnv, name: str = "codex") -> None:
 def test_an_engine_is_found_with_the_claims_of_its_release(cli_env: CliEnv, engines: Engines) -> None:
     """Executable, version and contract are those of what stands on PATH."""
     path = cli_env.engine("codex", d.codex("hi"), version="codex-cli 0.60.0")
-    found = engines.find("codex")
-    assert (found.executable, found.version) == (path, "0.60.0")
-    assert found.contract == load.contract("codex").at("0.60.0")
+    engine = engines.find("codex")
+    assert (engine.executable, engine.version) == (path, "0.60.0")
+    assert engine.contract == load.contract("codex").at("0.60.0")
 
 
-def test_an_engine_that_is_not_there_is_told_from_one_that_nobody_knows(engines: Engines) -> None:
+def test_an_engine_that_is_not_there_differs_from_one_that_nobody_knows(engines: Engines) -> None:
     """The one can be installed, the other can't."""
     with pytest.raises(EnvironmentFailed, match="codex on PATH") as raised:
         engines.find("codex")
@@ -108,9 +108,9 @@ def test_all_who_ask_at_once_get_one_answer(cli_env: CliEnv, engines: Engines) -
     """The version is asked for once, however many runs begin."""
     slow(cli_env)
     with ThreadPoolExecutor(8) as pool:
-        found = [pool.submit(engines.find, "codex") for _ in range(8)]
+        lookups = [pool.submit(engines.find, "codex") for _ in range(8)]
         (cli_env.path / "go").write_text("\n")
-        assert len({id(each.result()) for each in found}) == 1
+        assert len({id(lookup.result()) for lookup in lookups}) == 1
     assert (cli_env.path / "codex.calls").read_text() == "--version\n"
 
 
@@ -170,12 +170,12 @@ def test_engines_are_asked_without_the_secrets_of_the_server(
 def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """Those that are not installed too, with what the contract says of them; nothing is asked for that."""
     rows = engines.every()
-    assert [each["engine"] for each in rows] == list(load.engines())
-    for each in rows:
-        contract = load.contract(each["engine"]).at()
-        assert each == {
+    assert [listed["engine"] for listed in rows] == list(load.engines())
+    for listed in rows:
+        contract = load.contract(listed["engine"]).at()
+        assert listed == {
             "engine": contract.engine, "title": contract.title, "contract_version": contract.contract_version,
-            "lifecycle": contract.lifecycle.status, "sticky": each["sticky"],
+            "lifecycle": contract.lifecycle.status, "sticky": listed["sticky"],
             "executable": None, "simulated": False, "version": None, "capability": None, "profile": None,
             "help_missing": [], "last_probe": None, "verified": None, "verified_detail": None, "verified_at": None,
             "tools_lost": [
@@ -185,39 +185,39 @@ def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) ->
 
 
 def test_how_a_process_is_kept_is_listed(cli_env: CliEnv, engines: Engines) -> None:
-    """What the contract says of the installed release is told, installed or not, and whether it was seen at work."""
+    """What the contract says of the installed release is listed, installed or not, and whether it was seen at work."""
     cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["sticky"] == {
         "supported": True, "transport": "app_server", "verified": True, "asks": True, "same_id": True,
         "own_store": False, "detail": "driven over app_server; seen at work with this release",
     }  # fmt: skip
-    for each in engines.every():
-        contract = load.contract(each["engine"]).at(each["version"])
-        told, verified = each["sticky"], "sticky" not in contract.unverified
-        assert (told["transport"], told["same_id"]) == (contract.sticky.transport, contract.sticky.same_id)
-        assert told["verified"] == (told["supported"] and verified)
-        assert ("not yet seen" in told["detail"]) == (told["supported"] and not verified)
+    for listed in engines.every():
+        contract = load.contract(listed["engine"]).at(listed["version"])
+        shown, verified = listed["sticky"], "sticky" not in contract.unverified
+        assert (shown["transport"], shown["same_id"]) == (contract.sticky.transport, contract.sticky.same_id)
+        assert shown["verified"] == (shown["supported"] and verified)
+        assert ("not yet seen" in shown["detail"]) == (shown["supported"] and not verified)
 
 
 @pytest.mark.parametrize("engine", ["codex", "gemini", "opencode", "claude", "qwen"])
 def test_a_simulated_engine_is_never_verified(cli_env: CliEnv, engines: Engines, engine: str) -> None:
     """Though its contract is, and it can be kept: it is named as what it is, and proves nothing."""
     install(at_known_release(engine), cli_env.path)
-    told = row(engines, engine)
-    assert told["simulated"]
-    assert told["version"] == at_known_release(engine).version
-    assert told["sticky"]["supported"]
-    assert not told["sticky"]["verified"]
-    assert "proves nothing" in told["sticky"]["detail"]
-    assert told["verified"] == "unproven"
+    listed = row(engines, engine)
+    assert listed["simulated"]
+    assert listed["version"] == at_known_release(engine).version
+    assert listed["sticky"]["supported"]
+    assert not listed["sticky"]["verified"]
+    assert "proves nothing" in listed["sticky"]["detail"]
+    assert listed["verified"] == "unproven"
 
 
 def test_a_fresh_server_knows_what_its_engines_can_do(server_env: ServerEnv) -> None:
     """Capability and profile are there without any run, and the next interactive run tries nothing again."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     server_env.server.engines.collect()
-    found = row(server_env.server.engines)
-    assert (found["capability"]["supported"], found["profile"]["kind"]) == (True, "resumable")
+    codex = row(server_env.server.engines)
+    assert (codex["capability"]["supported"], codex["profile"]["kind"]) == (True, "resumable")
     calls = asked(server_env.cli_env, "--help")
     server_env.ask()
     assert asked(server_env.cli_env, "--help") == calls
@@ -228,10 +228,10 @@ def test_what_was_collected_is_listed(cli_env: CliEnv, engines: Engines) -> None
     path = cli_env.engine("codex", d.codex("hi"), help_page="--json resume --jsonl")
     cli_env.engine("gemini", d.gemini("hi"))
     engines.collect()
-    found = row(engines)
-    assert (found["executable"], found["version"]) == (str(path), "0.169.0")
-    assert {"--model", "SESSION_ID"} <= set(found["help_missing"])
-    assert not {"--json", "resume"} & set(found["help_missing"])
+    codex = row(engines)
+    assert (codex["executable"], codex["version"]) == (str(path), "0.169.0")
+    assert {"--model", "SESSION_ID"} <= set(codex["help_missing"])
+    assert not {"--json", "resume"} & set(codex["help_missing"])
     assert (row(engines, "gemini")["version"], row(engines, "gemini")["help_missing"]) == ("0.61.0", [])
     engines.collect()
     pages = len(load.contract("codex").at().help.pages)
@@ -239,7 +239,7 @@ def test_what_was_collected_is_listed(cli_env: CliEnv, engines: Engines) -> None
 
 
 def test_the_list_looks_at_what_is_new(cli_env: CliEnv, engines: Engines) -> None:
-    """An engine that was installed since is told with its version at once."""
+    """An engine that was installed since is listed with its version at once."""
     assert row(engines)["executable"] is None
     cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["version"] == "0.169.0"
@@ -273,17 +273,17 @@ def test_collecting_ends_with_the_server(cli_env: CliEnv) -> None:
 def test_what_is_known_of_resuming_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """Capability and profile come with their reason, and are null until the engine was looked at."""
     cli_env.engine("codex", d.codex("hi"), help_page="")
-    found = row(engines, patience=0)
-    assert (found["capability"], found["profile"]) == (None, None)
+    codex = row(engines, patience=0)
+    assert (codex["capability"], codex["profile"]) == (None, None)
     engines.collect()
-    found = row(engines)
-    assert found["capability"]["supported"] is False
-    assert found["capability"]["detail"].startswith("help: `codex exec --help` does not name resume; ")
-    assert found["profile"] == {"kind": "sticky_process", "reason": found["capability"]["detail"]}
+    codex = row(engines)
+    assert codex["capability"]["supported"] is False
+    assert codex["capability"]["detail"].startswith("help: `codex exec --help` does not name resume; ")
+    assert codex["profile"] == {"kind": "sticky_process", "reason": codex["capability"]["detail"]}
 
 
 def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
-    """What a probe of this very executable said stands beside it, until another one stands there."""
+    """What a probe of this very executable said is listed until another one stands in its place."""
     path = cli_env.engine("codex", d.codex("hi"))
     assert row(engines)["last_probe"] is None
     able = EngineResumeCapability(supported=True, probe_method="command", detail="")
@@ -298,8 +298,8 @@ def test_the_last_probe_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     assert row(engines)["last_probe"] == {
         "verdict": "degraded", "version": "0.169.0", "at": "2026-11-22T01:02:03Z", "supported": True,
     }  # fmt: skip
-    told = {key: value for key, value in row(engines).items() if key.startswith("verified")}
-    assert told == {
+    listed = {key: value for key, value in row(engines).items() if key.startswith("verified")}
+    assert listed == {
         "verified": "proven", "verified_detail": "turngate probe: ", "verified_at": "2026-11-22T01:02:03Z"
     }  # fmt: skip
     path.touch()

@@ -11,13 +11,13 @@ from turngate_reference.server.orchestrator.help_survey import Memo
 def test_all_who_ask_at_once_wait_for_the_first() -> None:
     """One finds out while the others wait, and all get the same."""
     once: Memo[object] = Memo()
-    found: list[object] = []
+    values: list[object] = []
     go, asking = threading.Event(), threading.Barrier(8)
 
     def find() -> tuple[object, float]:
         go.wait(30)
-        found.append(object())
-        return found[-1], float("inf")
+        values.append(object())
+        return values[-1], float("inf")
 
     def ask() -> object:
         asking.wait(30)
@@ -27,8 +27,8 @@ def test_all_who_ask_at_once_wait_for_the_first() -> None:
         asked = [pool.submit(ask) for _ in range(8)]
         assert once.peek("key") is None
         go.set()
-        assert {each.result() for each in asked} == {found[0]}
-    assert len(found) == 1
+        assert {answer.result() for answer in asked} == {values[0]}
+    assert len(values) == 1
 
 
 def test_a_value_is_kept_for_its_time() -> None:

@@ -219,7 +219,7 @@ def test_help_pages_are_asked_for_until_the_executable_changes(place: Place) -> 
     """One survey serves every run, at once too, until another file stands in the place."""
     engine = place.engine()
     with ThreadPoolExecutor(4) as pool:
-        assert {each[0].kind for each in pool.map(lambda _: place.choose(engine), range(8))} == {"resumable"}
+        assert {profile.kind for profile, _ in pool.map(lambda _: place.choose(engine), range(8))} == {"resumable"}
     place.now = 1e9
     assert place.choose(engine)[1].supported
     assert len(place.calls()) == 2
@@ -240,7 +240,7 @@ def test_what_failed_is_tried_again_after_a_minute(place: Place) -> None:
 
 
 def test_a_run_may_ask_for_a_kept_process(place: Place) -> None:
-    """The run's own wish goes first, and the capability is told all the same."""
+    """The run's own wish goes first, and the capability is stated all the same."""
     profile, able = place.choose(place.engine(), asked="sticky_process")
     assert (profile.kind, profile.reason) == ("sticky_process", "the run asked for it")
     assert able.supported

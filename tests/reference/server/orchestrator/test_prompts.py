@@ -60,9 +60,9 @@ def test_the_example_of_a_question_is_a_valid_envelope() -> None:
     """An agent that copies the example asks a valid question."""
     text = mode_patch(Mode.INTERACTIVE, None)
     example = text[text.index('{"outcome": "ask_user"') : text.index(", where kind")]
-    found = read_envelope(example)
-    assert isinstance(found, Envelope)
-    assert found.interaction
+    envelope = read_envelope(example)
+    assert isinstance(envelope, Envelope)
+    assert envelope.interaction
 
 
 @pytest.mark.parametrize("reply", ["--yolo", "/quit", "@file", "-"])

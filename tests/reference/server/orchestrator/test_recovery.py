@@ -116,7 +116,7 @@ def test_a_server_that_ends_in_order_settles_its_turns(closed_server_env: Server
 
 
 def test_a_turn_that_was_asking_for_permission_has_ended(closed_server_env: ServerEnv) -> None:
-    """A run that waited amid its turn fails with the turn, and both are told."""
+    """A run that waited amid its turn fails with the turn, and both have an event."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex(ASK))
     server_env.keep_session()

@@ -132,7 +132,7 @@ def test_a_wait_has_a_deadline(server_env: ServerEnv) -> None:
 
 @pytest.mark.long
 def test_a_reply_and_a_deadline_have_one_outcome(server_env: ServerEnv) -> None:
-    """Whichever comes first in the store wins, and the reply is told."""
+    """Whichever comes first in the store wins, and the reply is answered accordingly."""
     for _ in range(2):
         run_id = create(server_env, f"say {ASK}", session_timeout_sec=4)
         question = server_env.question(run_id)
@@ -227,7 +227,7 @@ def until(server_env: ServerEnv, run_id: str, kind: str) -> list[dict[str, Any]]
     while not (told := [e for e in runs.events(server_env.server.store, run_id, 0, 1000) if e.type == kind]):
         assert server_env.server.store.wait_for_event(run_id, after, PATIENCE)
         after = runs.events(server_env.server.store, run_id, after, 1000)[-1].id
-    return [each.data for each in told]
+    return [event.data for event in told]
 
 
 def turns(server_env: ServerEnv, run_id: str) -> list[StoredTurn]:
@@ -254,7 +254,7 @@ def test_a_run_that_ends_while_an_action_is_asked_for_ends_its_turn(server_env: 
     assert (turn.outcome, turn.failure) == ("error", run.error)
     assert until(server_env, run_id, "turn.ended") == [{"turn_index": 1, "outcome": "error"}]
     assert slots_are_free(server_env)
-    assert [each[:2] for each in heard] == [("codex", "error")]
+    assert [turn[:2] for turn in heard] == [("codex", "error")]
 
 
 def question_after(server_env: ServerEnv, run_id: str, before: StoredQuestion) -> StoredQuestion:
@@ -295,12 +295,12 @@ def test_without_a_transport_the_first_question_ends_the_run(
     server_env.cli_env.engine("codex", d.codex(ASK))
     find = server_env.server.engines.find
 
-    def found(name: str) -> InstalledEngine:
+    def without_transport(name: str) -> InstalledEngine:
         engine = find(name)
         alone = replace(engine.contract.sticky, transport="none")
         return replace(engine, contract=replace(engine.contract, sticky=alone))
 
-    monkeypatch.setattr(server_env.server.engines, "find", found)
+    monkeypatch.setattr(server_env.server.engines, "find", without_transport)
     run_id = create(server_env, f"say {ASK}")
     assert server_env.failed(run_id)["code"] == "INTERACTION_PROCESS_LOST"
     assert "waiting_user" not in server_env.states(run_id)
@@ -364,7 +364,7 @@ def test_a_server_that_ends_starts_no_process(closed_server_env: ServerEnv) -> N
 def test_options_that_only_a_headless_turn_takes_fail_as_ours(
     server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a process must be kept since the engine can't resume, our own refusal is told as such."""
+    """Where a process must be kept since the engine can't resume, our own refusal is named as such."""
     unable = EngineResumeCapability(supported=False, probe_method="command", detail="it can't")
     profile = EngineInteractiveProfile("sticky_process", unable.detail, 100)
     monkeypatch.setattr(Profiles, "choose", lambda *_args, **_more: (profile, unable))

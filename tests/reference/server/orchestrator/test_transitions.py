@@ -79,7 +79,7 @@ class Interleavings(RuleBasedStateMachine):
         return bool(self.world.store.read("SELECT 1 FROM interactions WHERE run_id = ?", run.run_id))
 
     def _pass(self, seconds: float) -> None:
-        """Let time pass; the runs whose deadline it brings fail by it."""
+        """Advance the clock; the runs whose deadline it brings fail by it."""
         self.world.settle()
         self._look()
         self.now += seconds

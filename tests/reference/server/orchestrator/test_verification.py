@@ -47,7 +47,7 @@ class Stand:
         return self._asked.read_text()
 
     def answer(self, text: str) -> None:
-        """Have it print something and end."""
+        """Make it print something and end."""
         self._answer.write_text(text)
 
 
@@ -60,8 +60,8 @@ def _stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
     return stand
 
 
-@pytest.fixture(name="verifying_house")
-def _verifying_house(closed_server_env: ServerEnv, stand: Stand) -> Iterator[ServerEnv]:
+@pytest.fixture(name="verifying_env")
+def _verifying_env(closed_server_env: ServerEnv, stand: Stand) -> Iterator[ServerEnv]:
     """Open a server that verifies in the background a codex which is not probed yet."""
     closed_server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
     closed_server_env.keep_session()
@@ -86,24 +86,24 @@ def ruled(root: Path, engine: InstalledEngine | None = None) -> Verified:
 
 
 def codex(server_env: ServerEnv) -> dict[str, Any]:
-    """Return what the server tells of codex."""
-    (row,) = (each for each in server_env.server.engines.every() if each["engine"] == "codex")
-    return row
+    """Return what the server says of codex."""
+    (listed,) = (row for row in server_env.server.engines.every() if row["engine"] == "codex")
+    return listed
 
 
 @pytest.mark.parametrize("status", ["proven", "refuted", "unproven"])
-def test_what_the_command_prints_is_told(stand: Stand, tmp_path: Path, status: str) -> None:
+def test_what_the_command_prints_is_known(stand: Stand, tmp_path: Path, status: str) -> None:
     """Status, detail and the time; another verification of the same file is not run."""
     stand.install(f"""print('{{"status": "{status}", "detail": "seen"}}')""")
     verifier, engine = Verifier(Verify.BACKGROUND, tmp_path, Stop()), installed(tmp_path)
     assert verifier.status(engine).status is Status.PENDING
     verifier.verify(engine)
-    found = verifier.status(engine)
-    assert (found.status.value, found.detail) == (status, "seen")
-    assert found.at
+    known = verifier.status(engine)
+    assert (known.status.value, known.detail) == (status, "seen")
+    assert known.at
     stand.install("sys.exit('run again')")
     verifier.verify(engine)
-    assert verifier.status(engine) == found
+    assert verifier.status(engine) == known
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_what_the_command_prints_is_told(stand: Stand, tmp_path: Path, status: s
 def test_a_command_that_fails_proves_nothing(stand: Stand, tmp_path: Path, code: str, why: str) -> None:
     """The engine is unproven, with what the command said."""
     stand.install(code)
-    found = ruled(tmp_path)
-    assert (found.status, found.detail) == (Status.UNPROVEN, why)
+    verified = ruled(tmp_path)
+    assert (verified.status, verified.detail) == (Status.UNPROVEN, why)
 
 
 def test_a_command_that_hangs_is_ended(stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,7 +139,7 @@ def test_without_a_command_nothing_is_proven(tmp_path: Path, stand: Stand, monke
 def test_the_command_knows_the_engine_and_the_contracts(
     stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is told the executable, and the folder of contracts that goes before the packaged ones."""
+    """It gets the executable, and the folder of contracts that goes before the packaged ones."""
     monkeypatch.setattr(verification, "overlay", lambda: tmp_path / "mine")
     stand.install("import json; print(json.dumps({'status': 'unproven', 'detail': ' '.join(sys.argv[1:])}))")
     told = f"--contracts {tmp_path}/mine verify --json --until-eof codex={tmp_path}/codex"
@@ -150,20 +150,20 @@ def test_one_engine_is_verified_at_a_time(stand: Stand, tmp_path: Path) -> None:
     """The second command starts when the first has ended."""
     verifier = Verifier(Verify.BACKGROUND, tmp_path, Stop())
     both = [installed(tmp_path, name) for name in ("codex", "gemini")]
-    threads = [threading.Thread(target=verifier.verify, args=(each,)) for each in both]
+    threads = [threading.Thread(target=verifier.verify, args=(engine,)) for engine in both]
     for thread in threads:
         thread.start()
     first = stand.asked()
-    assert {verifier.status(each).status for each in both} == {Status.PENDING}
+    assert {verifier.status(engine).status for engine in both} == {Status.PENDING}
     # the fifo would take the word of the other one too, if it had started
     stand.answer(PROVEN)
     second = stand.asked()
     assert {first.partition("=")[0], second.partition("=")[0]} == {"codex", "gemini"}
-    assert [verifier.status(each).status for each in both].count(Status.PENDING) == 1
+    assert [verifier.status(engine).status for engine in both].count(Status.PENDING) == 1
     stand.answer(PROVEN)
     for thread in threads:
         thread.join(PATIENCE)
-    assert {verifier.status(each).status for each in both} == {Status.PROVEN}
+    assert {verifier.status(engine).status for engine in both} == {Status.PROVEN}
 
 
 def test_what_is_verified_is_the_file_that_was_there(stand: Stand, tmp_path: Path) -> None:
@@ -187,27 +187,27 @@ def test_a_cache_that_can_not_be_read_is_no_result(
     assert ruled(tmp_path).status is Status.PROVEN
 
 
-def test_a_server_that_ends_ends_its_verification(verifying_house: ServerEnv, stand: Stand) -> None:
+def test_a_server_that_ends_ends_its_verification(verifying_env: ServerEnv, stand: Stand) -> None:
     """No process of it is left, however it left the process that started it."""
     stand.asked()
-    verifying_house.server.close()
+    verifying_env.server.close()
     below = psutil.Process().children(recursive=True)
     for process in below:
         with suppress(psutil.NoSuchProcess):
             assert "verify" not in process.cmdline()
-    assert codex(verifying_house)["verified"] == "pending"
+    assert codex(verifying_env)["verified"] == "pending"
 
 
-def test_interactive_runs_wait_until_their_engine_is_verified(verifying_house: ServerEnv, stand: Stand) -> None:
+def test_interactive_runs_wait_until_their_engine_is_verified(verifying_env: ServerEnv, stand: Stand) -> None:
     """They stay queued and hold no slot; a run in mode auto, and one of an engine that is known, go on."""
-    server_env = verifying_house
+    server_env = verifying_env
     assert stand.asked() == f"codex={server_env.cli_env.path}/codex"
     held_back = [server_env.create(execution_mode="interactive") for _ in range(3)]
     told = codex(server_env)
     assert (told["verified"], told["capability"], told["profile"]) == ("pending", None, None)
     server_env.wait(server_env.create(), State.FAILED)  # its engine asks, which nobody may answer
     assert server_env.server.dispatcher.held == 0
-    assert {server_env.run(each).state for each in held_back} == {State.QUEUED}
+    assert {server_env.run(run_id).state for run_id in held_back} == {State.QUEUED}
     server_env.server.commands.cancel(held_back[0])
     assert server_env.run(held_back[0]).state is State.CANCELED
     stand.answer(REFUTED)
@@ -222,9 +222,9 @@ def test_interactive_runs_wait_until_their_engine_is_verified(verifying_house: S
     assert told["profile"]["kind"] == "sticky_process"
 
 
-def test_a_proven_engine_resumes(verifying_house: ServerEnv, stand: Stand) -> None:
+def test_a_proven_engine_resumes(verifying_env: ServerEnv, stand: Stand) -> None:
     """The run goes on as soon as it is known, and its second turn waits for nothing."""
-    server_env = verifying_house
+    server_env = verifying_env
     stand.asked()
     run_id = server_env.create(execution_mode="interactive")
     stand.answer(PROVEN)
@@ -240,58 +240,58 @@ def test_a_proven_engine_resumes(verifying_house: ServerEnv, stand: Stand) -> No
     server_env.wait(run_id, State.SUCCEEDED)
 
 
-def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_house: ServerEnv, stand: Stand) -> None:
+def test_an_engine_that_is_not_proven_is_judged_by_the_other_layers(verifying_env: ServerEnv, stand: Stand) -> None:
     """A verification that could not be completed keeps nobody waiting."""
     stand.asked()
-    run_id = verifying_house.create(execution_mode="interactive")
+    run_id = verifying_env.create(execution_mode="interactive")
     stand.answer("")
-    verifying_house.question(run_id)
-    profile = verifying_house.run(run_id).profile
+    verifying_env.question(run_id)
+    profile = verifying_env.run(run_id).profile
     assert profile
     assert profile["reason"].startswith("session store: ")
     assert profile["reason"].endswith("; not verified on the wire: turngate verify: exit code 0")
 
 
-def test_a_restart_goes_on_waiting(verifying_house: ServerEnv, stand: Stand) -> None:
+def test_a_restart_goes_on_waiting(verifying_env: ServerEnv, stand: Stand) -> None:
     """What was held back is still queued, and begins when the next server knows."""
     stand.asked()
-    run_id = verifying_house.create(execution_mode="interactive")
-    verifying_house.server.close()
-    verifying_house.open()
+    run_id = verifying_env.create(execution_mode="interactive")
+    verifying_env.server.close()
+    verifying_env.open()
     stand.asked()
-    assert verifying_house.run(run_id).state is State.QUEUED
+    assert verifying_env.run(run_id).state is State.QUEUED
     stand.answer(PROVEN)
-    verifying_house.question(run_id)
+    verifying_env.question(run_id)
 
 
-def test_another_file_is_verified_before_the_next_run(verifying_house: ServerEnv, stand: Stand) -> None:
+def test_another_file_is_verified_before_the_next_run(verifying_env: ServerEnv, stand: Stand) -> None:
     """A release that was put in the place of a proven one is held back in its turn."""
     stand.asked()
     stand.answer(PROVEN)
-    verifying_house.ask()
-    path = verifying_house.cli_env.path / "codex"
+    verifying_env.ask()
+    path = verifying_env.cli_env.path / "codex"
     path.write_text(path.read_text() + "\n")
-    run_id = verifying_house.create(execution_mode="interactive")
+    run_id = verifying_env.create(execution_mode="interactive")
     stand.asked()
-    assert verifying_house.run(run_id).state is State.QUEUED
+    assert verifying_env.run(run_id).state is State.QUEUED
     stand.answer(REFUTED)
-    run = verifying_house.wait(run_id, *State)
+    run = verifying_env.wait(run_id, *State)
     while run.profile is None:
-        run = verifying_house.run(run_id)
+        run = verifying_env.run(run_id)
     assert run.profile["kind"] == "sticky_process"
 
 
 def test_an_executable_that_always_changes_keeps_nobody_waiting(
-    verifying_house: ServerEnv, stand: Stand, monkeypatch: pytest.MonkeyPatch
+    verifying_env: ServerEnv, stand: Stand, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After some verifications in vain its runs begin, without a promise."""
-    path = verifying_house.cli_env.path / "codex"
-    run_id = verifying_house.create(execution_mode="interactive")
+    path = verifying_env.cli_env.path / "codex"
+    run_id = verifying_env.create(execution_mode="interactive")
     for _ in range(engines._LOOKS):
         stand.asked()
         path.touch()
         stand.answer(PROVEN)
-    verifying_house.question(run_id)
+    verifying_env.question(run_id)
 
 
 def test_a_server_may_verify_before_it_serves(closed_server_env: ServerEnv, stand: Stand) -> None:

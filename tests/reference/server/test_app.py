@@ -1,0 +1,58 @@
+"""A server takes its data directory, says when it is ready, and gives everything back."""
+
+import os
+import threading
+from dataclasses import replace
+
+import pytest
+
+from tests.reference.server_env import PATIENCE, ServerEnv
+from turngate.contract import load
+from turngate.errors import EnvironmentFailed
+from turngate_reference.data_dir import DataDir
+from turngate_reference.server.app import Server
+
+
+def test_a_server_whose_queue_nobody_works_on_is_not_ready(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is ready while the thread of its queue lives, and neither before nor after that."""
+    server = Server(closed_server_env.settings)
+    seen = [server.ready]
+    server.start()
+    seen.append(server.ready)
+    with monkeypatch.context() as patch:
+        patch.setattr(server.dispatcher._closing, "is_set", lambda: True)
+        server.dispatcher.kick()
+        (working,) = (thread for thread in threading.enumerate() if thread.name == "turngate-dispatch")
+        working.join(PATIENCE)
+    seen.append(server.ready)
+    server.close()
+    assert seen == [False, True, False]
+
+
+def test_a_data_directory_has_one_server(closed_server_env: ServerEnv) -> None:
+    """A second one is refused, and finds the directory free once the first has closed."""
+    first = Server(closed_server_env.settings)
+    with pytest.raises(EnvironmentFailed, match=f"in use by process {os.getpid()}"):
+        Server(closed_server_env.settings)
+    first.close()
+    Server(closed_server_env.settings).close()
+
+
+@pytest.mark.parametrize("name, why", [("\udcff", "no UTF-8"), ("file/below", "can't be used")])
+def test_a_data_directory_that_can_not_be_used_is_refused(closed_server_env: ServerEnv, name: str, why: str) -> None:
+    """The error says why, and names another place."""
+    root = closed_server_env.cli_env.root
+    (root / "file").touch()
+    with pytest.raises(EnvironmentFailed, match=why) as refused:
+        Server(replace(closed_server_env.settings, data=DataDir(root / name)))
+    assert "--data-dir" in refused.value.hint
+
+
+def test_engines_get_what_their_contract_allows_and_what_is_passed_on(closed_server_env: ServerEnv) -> None:
+    """Nothing else of the server's environment reaches them."""
+    env = dict(closed_server_env.settings.env) | {"CODEX_HOME": "/x", "PASSED": "p", "SECRET": "s"}
+    settings = replace(closed_server_env.settings, env=env, pass_env=("PASSED",))
+    given = settings.environment(load.contract("codex").at())
+    assert (given["CODEX_HOME"], given["PASSED"], "SECRET" in given) == ("/x", "p", False)
