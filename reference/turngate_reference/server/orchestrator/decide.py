@@ -1,17 +1,12 @@
 """From what a turn came to, to what becomes of its run: the outcome and error precedence of the design."""
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
-from msgspec import structs
-
-from turngate.contract.structs import EngineContract
-from turngate.model import AdapterTurnResult, EngineSessionHandle, Interaction, Mode, Outcome
+from turngate.model import AdapterTurnResult, Interaction, Mode, Outcome
 from turngate.turn.read import read_answer
 from turngate_reference.server.orchestrator.output_schema import data_flaw
 from turngate_reference.server.states import RunErrorCode, State
-from turngate_reference.server.sticky.events import TurnEnded
 from turngate_reference.server.store.rows import Run
 
 _AFTER_REFUSAL = Interaction(
@@ -61,22 +56,20 @@ def decide(result: AdapterTurnResult, mode: Mode, *, can_wait: bool, output_sche
     return Decision(State.SUCCEEDED, final_data=result.final_data)
 
 
-def decide_sticky(run: Run, contract: EngineContract, ended: TurnEnded, seconds: float) -> tuple[Decision, TurnResult]:
-    """Decide after a turn of a sticky process, which leaves a session if a headless resume would take its id too.
+def decide_sticky(
+    run: Run, final_text: str | None, failure: str | None, *, declined: bool
+) -> tuple[Decision, TurnResult]:
+    """Decide after a turn of a sticky process.
 
     Some engines end a turn without a text when the user has declined an action.
     """
-    session_id, session = ended.session_id or "", None
-    if run.session is None and contract.sticky.same_id and re.fullmatch(contract.handle.shape, session_id):
-        session = structs.asdict(EngineSessionHandle(contract.engine, contract.handle.handle_type, session_id, 1))
-    if ended.failure is not None or (ended.final_text is None and not ended.declined):
-        decision = failed(RunErrorCode.ENGINE_FAILED, ended.failure or "the engine gave no answer")
-        return decision, TurnResult(seconds, session=session)
-    result = read_answer(ended.final_text or "", run.mode)
-    if ended.declined and result.outcome is Outcome.ERROR:
+    if failure is not None or (final_text is None and not declined):
+        return failed(RunErrorCode.ENGINE_FAILED, failure or "the engine gave no answer"), TurnResult()
+    result = read_answer(final_text or "", run.mode)
+    if declined and result.outcome is Outcome.ERROR:
         result = AdapterTurnResult(Outcome.ASK_USER, interaction=_AFTER_REFUSAL)
     decision = decide(result, run.mode, can_wait=True, output_schema=run.request.get("output_schema"))
-    return decision, TurnResult(seconds, result.outcome, None, result.repair_level, session)
+    return decision, TurnResult(None, result.outcome, None, result.repair_level)
 
 
 def failed(code: RunErrorCode, detail: str) -> Decision:

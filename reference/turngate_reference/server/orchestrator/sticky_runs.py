@@ -6,18 +6,21 @@ of the run's state in the store: what comes second finds another state, and does
 
 import logging
 import queue
+import re
 import sched
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import structs
+
 from turngate.contract.structs import EngineContract
-from turngate.model import Interaction, Outcome
+from turngate.model import EngineSessionHandle, Interaction, Outcome
 from turngate_reference.engine.attempt import traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
@@ -35,6 +38,7 @@ from turngate_reference.server.store.rows import Run, StoredQuestion
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 1.0
+_LATE = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
 
 
 @dataclass(slots=True)
@@ -51,6 +55,13 @@ class StickyRun:
     process: dict[str, Any]
     deadline: sched.Event | None = None
     lost: events.Lost | None = None
+
+    def session(self, session_id: str) -> dict[str, Any] | None:
+        """Return the session's handle if it is news and a headless resume would take the transport's id too."""
+        shape, kind = self.contract.handle.shape, self.contract.handle.handle_type
+        if self.run.session is not None or not self.contract.sticky.same_id or not re.fullmatch(shape, session_id):
+            return None
+        return structs.asdict(EngineSessionHandle(self.contract.engine, kind, session_id, 1))
 
 
 class StickyRuns:
@@ -78,8 +89,7 @@ class StickyRuns:
 
     def begin(self, run: Run, engine: InstalledEngine, env: Mapping[str, str]) -> None:
         """Start the process of a run that was claimed, and run its first turn in it; `env` is the engine's."""
-        on_text = text_events(self._store, run)
-        sticky = StickyRun(run, engine.contract, on_text, self._clock(), dict(run.process or {}))
+        sticky = StickyRun(run, engine.contract, text_events(self._store, run), self._clock(), dict(run.process or {}))
         request = events.StickyRequest(
             engine.executable, engine.contract, run.cwd, {**env, "PWD": str(run.cwd)}, run.mode,
             sticky.process["tag"], traces(run.run_directory, run.turn_index), run.model,
@@ -183,8 +193,9 @@ class StickyRuns:
             return
         self._drop_deadline(sticky)
         sticky.process["transport_session_id"] = event.session_id
-        seconds = self._clock() - sticky.turn_began
-        decision, result = decide_sticky(sticky.run, sticky.contract, event, seconds)
+        decision, result = decide_sticky(sticky.run, event.final_text, event.failure, declined=event.declined)
+        session = sticky.session(event.session_id or "")
+        result = replace(result, seconds=self._clock() - sticky.turn_began, session=session)
         until = self._limit_wait(sticky) if decision.state is State.WAITING_USER else None
         # what is noted of the process stays until it is gone, so that a restart finds it
         state = self._end_turn(sticky, decision, result, process=sticky.process, wait_deadline_at=until)
@@ -216,8 +227,7 @@ class StickyRuns:
 
         def too_late() -> None:
             if self._is(sticky, State.RUNNING):
-                late = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
-                self._fail_running(sticky, late)
+                self._fail_running(sticky, _LATE)
                 self._host.end(sticky.run.run_id)
 
         self._set_deadline(sticky, sticky.run.timeout, too_late)
@@ -263,8 +273,7 @@ class StickyRuns:
 
     def _fail_running(self, sticky: StickyRun, decision: Decision) -> None:
         """Fail a run that is `running`; nothing but this thread takes it out of that state."""
-        result = TurnResult(self._clock() - sticky.turn_began)
-        self._end_turn(sticky, decision, result, process=sticky.process)
+        self._end_turn(sticky, decision, TurnResult(self._clock() - sticky.turn_began), process=sticky.process)
 
     def _end_turn(self, sticky: StickyRun, decision: Decision, result: TurnResult, **columns: Any) -> State:
         state = transitions.end_turn(self._store, self._records, sticky.run, decision, result, **columns)
