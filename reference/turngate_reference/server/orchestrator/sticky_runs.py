@@ -203,12 +203,11 @@ class StickyRuns:
             self._host.end(sticky.run.run_id)
 
     def _asked(self, sticky: StickyRun, event: events.PermissionAsked) -> None:
-        if not self._is(sticky, State.RUNNING):
-            return
-        asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
-        columns = {"wait_deadline_at": self._limit_wait(sticky), "process": sticky.process}
-        if not transitions.ask_permission(self._store, sticky.run, asked, event.request_id, **columns):
-            self._host.end(sticky.run.run_id)
+        if self._is(sticky, State.RUNNING):
+            asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
+            columns = {"wait_deadline_at": self._limit_wait(sticky), "process": sticky.process}
+            if not transitions.ask_permission(self._store, sticky.run, asked, event.request_id, **columns):
+                self._host.end(sticky.run.run_id)
 
     def _deliver(self, run_id: str, question: StoredQuestion, response: str) -> None:
         sticky, run = self._runs.get(run_id), runs.find(self._store, run_id)
