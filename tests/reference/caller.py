@@ -87,19 +87,19 @@ def _dashed(headers: dict[str, str]) -> dict[str, str]:
 
 def hold_to_document(method: str, path: str, answer: Answer) -> Occurrence:
     """Check an answer against the document; gives what occurred."""
-    found = operation_of(method, path)
+    operation = operation_of(method, path)
     code = answer.json["code"] if answer.headers.get("Content-Type") == "application/problem+json" else ""
     if code:
         assert not problem_flaws(answer), answer
     if code in OUTSIDE:
         return Occurrence("", "", answer.status, code)
-    assert found, f"{method} {path} is not in the document, and got {answer}"
-    response = found.responses.get(str(answer.status))
+    assert operation, f"{method} {path} is not in the document, and got {answer}"
+    response = operation.responses.get(str(answer.status))
     assert response, f"{answer.status} of {method} {path} is not in the document: {answer}"
     assert set(response.get("headers", ())) <= set(answer.headers)
     assert code in response.get("x-codes", [""]), f"{code} of {method} {path} is not in the document"
     _check_content(response, answer)
-    return Occurrence(found.path, found.method, answer.status, code)
+    return Occurrence(operation.path, operation.method, answer.status, code)
 
 
 def problem_flaws(answer: Answer) -> list[str]:
@@ -108,7 +108,7 @@ def problem_flaws(answer: Answer) -> list[str]:
     entry = openapi.problems().get(told["code"])
     if entry is None:
         return [f"{told['code']} is not in the table"]
-    flaws = [each.message for each in schema("Problem").iter_errors(told)]
+    flaws = [error.message for error in schema("Problem").iter_errors(told)]
     if (told["status"], told["title"]) != (answer.status, entry["title"]) or int(entry["status"]) != answer.status:
         flaws.append("status and title are not those of the table")
     if told["status"] == 503 and "Retry-After" not in answer.headers:
@@ -125,19 +125,19 @@ def _check_content(response: dict[str, Any], answer: Answer) -> None:
     assert media in content
     if media.endswith("json"):
         errors = validator(json.dumps(content[media]["schema"])).iter_errors(answer.json)
-        assert not [f"{each.json_path}: {each.message}" for each in errors], answer.json
+        assert not [f"{error.json_path}: {error.message}" for error in errors], answer.json
     if media == "text/event-stream":
         types = re.findall(rb"^event: (.+)$", answer.body, re.MULTILINE)
-        assert {each.decode() for each in types} <= set(openapi.document()["x-turngate"]["events"])
+        assert {kind.decode() for kind in types} <= set(openapi.document()["x-turngate"]["events"])
 
 
 def operation_of(method: str, path: str) -> Operation | None:
     """Find the operation that a request means."""
     bare = path.partition("?")[0]
-    for each in openapi.operations():
-        pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(each.path))
-        if each.method == method.lower() and re.fullmatch(pattern, bare):
-            return each
+    for operation in openapi.operations():
+        pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(operation.path))
+        if operation.method == method.lower() and re.fullmatch(pattern, bare):
+            return operation
     return None
 
 
@@ -157,9 +157,9 @@ def validator(text: str) -> Draft202012Validator:
 def documented() -> set[Occurrence]:
     """List everything that the document says may be answered."""
     return {
-        Occurrence(each.path, each.method, int(status), code)
-        for each in openapi.operations()
-        for status, response in each.responses.items()
+        Occurrence(operation.path, operation.method, int(status), code)
+        for operation in openapi.operations()
+        for status, response in operation.responses.items()
         for code in response.get("x-codes", [""])
     }
 
@@ -171,4 +171,4 @@ def concrete(operation: Operation, run_id: str = "20261122T014200Z-codex-k3n9x2a
 
 def all_but(*left_out: str) -> Iterable[Operation]:
     """Return every operation but those of these paths."""
-    return (each for each in openapi.operations() if each.path not in left_out)
+    return (operation for operation in openapi.operations() if operation.path not in left_out)

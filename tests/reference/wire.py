@@ -82,9 +82,9 @@ class Following:
 
     def all(self) -> list[Sent]:
         """Wait for the end; gives what came before it."""
-        found = list(islice(iter(self.next, None), MANY))
-        assert len(found) < MANY
-        return found
+        events = list(islice(iter(self.next, None), MANY))
+        assert len(events) < MANY
+        return events
 
     def close(self) -> None:
         """Leave, so that the server sees it at once."""
@@ -95,5 +95,5 @@ class Following:
 @contextmanager
 def following(port: int, path: str, **headers: str) -> Iterator[Following]:
     """Follow a run for a block."""
-    with closing(Following(port, path, **headers)) as found:
-        yield found
+    with closing(Following(port, path, **headers)) as stream:
+        yield stream

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import pytest
 from msgspec.structs import replace
 
 from tests.fakes.executables import sticky
@@ -21,6 +22,7 @@ from turngate_reference.server.sticky.host import StickyHost
 
 PATIENCE = 30
 ENGINES = {"acp": "gemini", "app_server": "codex", "stream_json": "claude"}
+all_of_them = pytest.mark.parametrize("transport", list(ENGINES))
 Kind = TypeVar("Kind", bound=StickyEvent)
 
 

@@ -2,11 +2,12 @@ import threading
 from pathlib import Path
 
 import psutil
+import pytest
 
 from tests.reference.server.sticky.stage import Heard, Stage, contract
 from turngate.model import Mode
 from turngate.process import is_alive
-from turngate_reference.server.sticky.events import Gone, Opened, TurnEnded
+from turngate_reference.server.sticky.events import Gone, Lost, Opened, TurnEnded
 from turngate_reference.server.sticky.host import WORKERS, StickyHost
 
 MANY = 100
@@ -43,3 +44,51 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
     # what earlier tests left may have ended meanwhile
     assert not set(threading.enumerate()) - threads
     assert us.num_fds() <= files
+
+
+def test_an_end_that_was_asked_for_is_no_loss(stage: Stage) -> None:
+    """The tree is ended, and `Gone` is all that is told; the run can be opened anew."""
+    heard, opened = stage.opened(contract("app_server", "launcher"))
+    stage.host.end("run")
+    heard.until(Gone)
+    assert not any(isinstance(event, Lost) for event in heard.past)
+    assert not is_alive(opened.pid)
+    stage.opened(contract("app_server"))
+
+
+def test_a_run_has_one_process(stage: Stage) -> None:
+    """A second one is refused, and so is any once the host is closed; calls for unknown runs are passed over."""
+    heard = stage.open(contract("acp"))
+    with pytest.raises(ValueError, match="has a process already"):
+        stage.open(contract("acp"))
+    stage.host.prompt("nobody", "go on")
+    stage.host.decide("nobody", "x", "y")
+    stage.host.end("nobody")
+    stage.host.close()
+    heard.until(Gone)
+    with pytest.raises(ValueError, match="closed"):
+        stage.open(contract("acp"))
+    stage.host.prompt("run", "go on")
+
+
+def test_closing_ends_every_process(stage: Stage) -> None:
+    """`close` returns when all are gone, and may be called twice."""
+    ready = [stage.opened(contract("app_server"), f"run-{n}", Mode.AUTO)[1] for n in range(3)]
+    stage.host.close()
+    stage.host.close()
+    assert not any(is_alive(opened.pid) for opened in ready)
+
+
+def test_a_listener_that_fails_harms_nobody(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """What it raises is logged, and the run goes on."""
+    heard = Heard()
+
+    def listen(event: object) -> None:
+        heard(event)  # type: ignore[arg-type]
+        if isinstance(event, Opened):
+            raise RuntimeError("the listener is ill")  # noqa: TRY004 - no matter of types
+
+    stage.host.open("run", stage.request(contract("acp"), "run", Mode.AUTO, {}), listen)
+    heard.until(Opened)
+    assert stage.turn(heard, "go on").failure is None
+    assert "the listener is ill" in caplog.text

@@ -4,12 +4,10 @@ import signal
 import time
 
 import pytest
-from msgspec.structs import replace
 
-from tests.reference.server.sticky.stage import PATIENCE, Heard, Stage, contract
-from turngate.contract.launch import ModeQuery, PermissionMode
+from tests.reference.server.sticky.stage import PATIENCE, Stage, all_of_them, contract
 from turngate.model import Mode
-from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked, TurnEnded
+from turngate_reference.server.sticky.events import PermissionAsked, TurnEnded
 
 CHOICES = {
     "acp": (("Yes", "No"), ("y", "n")),
@@ -17,7 +15,6 @@ CHOICES = {
     "stream_json": (("allow", "deny"), ("allow", "deny")),
 }
 REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny"}
-all_of_them = pytest.mark.parametrize("transport", list(CHOICES))
 
 
 @all_of_them
@@ -47,7 +44,7 @@ def test_concurrent_requests_queue(stage: Stage, transport: str) -> None:
     stage.host.decide("run", first.request_id, no)
     second = heard.until(PermissionAsked)
     assert "write 1" in second.prompt
-    assert sum(isinstance(each, PermissionAsked) for each in heard.past) == 2
+    assert sum(isinstance(event, PermissionAsked) for event in heard.past) == 2
     stage.host.decide("run", second.request_id, yes)
     assert heard.until(TurnEnded).final_text == f"{words[1]} {words[0]}"
 
@@ -93,7 +90,7 @@ def test_a_request_while_no_turn_runs_is_refused(stage: Stage, transport: str, m
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert stage.turn(heard, "recall").final_text == REFUSALS[transport]
-    assert not any(isinstance(each, PermissionAsked) for each in heard.past)
+    assert not any(isinstance(event, PermissionAsked) for event in heard.past)
     stage.host.prompt("run", "ask")
     if mode is Mode.INTERACTIVE:
         asked = heard.until(PermissionAsked)
@@ -107,7 +104,7 @@ def test_in_auto_it_is_granted_once(stage: Stage, transport: str) -> None:
     """Nobody is asked, and the engine gets the one-time grant."""
     heard, _ = stage.opened(contract(transport), mode=Mode.AUTO)
     assert stage.turn(heard, "ask 2").final_text == " ".join([CHOICES[transport][1][0]] * 2)
-    assert not any(isinstance(each, PermissionAsked) for each in heard.past)
+    assert not any(isinstance(event, PermissionAsked) for event in heard.past)
 
 
 @pytest.mark.parametrize("mode", list(Mode))
@@ -119,61 +116,3 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
     assert answer["error"] == "files/grant_everything is not supported" or answer["error"]["code"] == -32601
     assert answer.get("subtype", "error") == "error"
     assert not {"result", "response"} & set(answer)
-
-
-@pytest.mark.parametrize(
-    "transport, flaw, told",
-    [
-        ("acp", "deaf-to-mode", "asked for mode default, yolo is in force"),
-        ("stream_json", "deaf-to-mode", "asked for mode default, yolo is in force"),
-        ("app_server", "widened", "asked for approvalPolicy untrusted, never is in force"),
-        ("acp", "no-session", "without an id"),
-        ("acp", "contrary", "asked for mode default, yolo is in force"),
-        ("acp", "no-options contrary", "asked for mode default, yolo is in force"),
-        ("acp", "no-options mute", "asked for mode default, it can't be confirmed"),
-        ("acp", "no-options answers deaf-to-mode", "asked for mode default, yolo is in force"),
-    ],
-)
-def test_asking_that_does_not_hold_is_a_loss(stage: Stage, transport: str, flaw: str, told: str) -> None:
-    """An engine that would act without asking is ended before the first prompt."""
-    heard = stage.open(contract(transport), flaws=flaw)
-    stage.host.prompt("run", "ask")
-    assert told in heard.until(Lost).detail
-    heard.until(Gone)
-    assert not any(isinstance(each, Opened | PermissionAsked) for each in heard.past)
-    assert '"ask"' not in (stage.folder / "run/protocol").read_text()
-
-
-@pytest.mark.parametrize("flaws", ["no-options", "no-options answers"])
-def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, flaws: str) -> None:
-    """What the answer says is in force counts; where it is empty, the update of the mode does."""
-    heard = stage.open(contract("acp"), flaws=flaws)
-    heard.until(Opened)
-    assert stage.turn(heard, "go on").failure is None
-
-
-def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
-    """An engine that tells that it has left the asking mode is ended."""
-    heard, _ = stage.opened(contract("acp"))
-    stage.host.prompt("run", "drift")
-    assert "it left mode default for yolo" in heard.until(Lost).detail
-
-
-@pytest.mark.parametrize("flaw", ["", "config-allows"])
-def test_the_configuration_in_force_is_looked_at(stage: Stage, flaw: str) -> None:
-    """A value below the key that is not among those of the contract is a loss, and names its place."""
-    query = ModeQuery(("acp", "config"), "permission", ("ask", "deny"))
-    heard = stage.open(contract("acp", permission_mode=PermissionMode(mode="default", query=query)), flaws=flaw)
-    if flaw:
-        assert "permission.bash.git * is allow" in heard.until(Lost).detail
-    else:
-        heard.until(Opened)
-
-
-def test_a_sticky_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> None:
-    """Without a word in the contract on how asking is switched on, nothing is started in mode interactive."""
-    known = contract("acp")
-    mute = replace(known, sticky=replace(known.sticky, interactive=None))
-    heard: Heard = stage.open(mute)
-    assert "nobody knows how" in heard.until(Lost).detail
-    assert heard.until(Gone).exit_code is None

@@ -1,104 +1,21 @@
-"""The database: whole or not at all, of one version, of one server."""
-
-import contextlib
 import re
-import sqlite3
-import time
-from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.server_env import ASK, ServerEnv, final
-from turngate.errors import EnvironmentFailed
+from tests.reference.server_env import ASK, ServerEnv
 from turngate.model import Mode
-from turngate_reference.server.app import Server
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
-
-
-def test_an_unknown_version_is_refused(tmp_path: Path) -> None:
-    """A file of a later turngate is left as it is."""
-    file = tmp_path / "turngate.db"
-    Store(file).close()
-    with sqlite3.connect(file) as connection:
-        connection.execute("PRAGMA user_version = 99")
-    with pytest.raises(EnvironmentFailed, match="schema 99"):
-        Store(file)
-
-
-def test_somebody_elses_database_is_refused(tmp_path: Path) -> None:
-    """A database that is not ours gets no tables of ours; a file that is none is refused too."""
-    file = tmp_path / "turngate.db"
-    with sqlite3.connect(file) as connection:
-        connection.execute("CREATE TABLE theirs (x)")
-    with pytest.raises(EnvironmentFailed, match="some other program"):
-        Store(file)
-    file.write_bytes(b"no database at all" * 100)
-    with pytest.raises(EnvironmentFailed, match="can't be used"):
-        Store(file)
-
-
-def test_a_data_directory_has_one_server(server_env: ServerEnv) -> None:
-    """A second server on the same directory is refused, and says who has it."""
-    with pytest.raises(EnvironmentFailed, match="in use by process"):
-        Server(server_env.settings)
-
-
-def test_a_full_disk_leaves_nothing_half_written(server_env: ServerEnv) -> None:
-    """A reply that can't be written changes nothing: the run still waits, and takes it later."""
-    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
-    run_id, question = server_env.ask()
-    writer = server_env.server.store._writer
-    (pages,) = writer.execute("PRAGMA page_count").fetchone()
-    writer.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(sqlite3.OperationalError, match="full"):
-        server_env.reply(run_id, question, "x" * 2**20)
-    assert server_env.run(run_id).state is State.WAITING_USER
-    assert [e.type for e in runs.events(server_env.server.store, run_id)][-1] == "state"
-    writer.execute("PRAGMA max_page_count = 1000000")
-    server_env.reply(run_id, question)
-    server_env.wait(run_id, State.SUCCEEDED)
 
 
 def test_a_transition_outside_of_the_table_is_a_fault_of_ours(server_env: ServerEnv) -> None:
     """No code of ours can move a run as the table does not allow."""
     with server_env.server.store.writing() as connection, pytest.raises(ValueError, match="no run goes"):
         runs.transition(connection, "x", State.SUCCEEDED, State.RUNNING)
-
-
-def test_a_transaction_that_fails_is_undone(server_env: ServerEnv) -> None:
-    """What a block wrote before it failed is gone."""
-    server_env.cli_env.engine("codex", d.codex(ASK))
-    run_id, _ = server_env.ask()
-    with contextlib.suppress(KeyError), server_env.server.store.writing() as connection:
-        runs.change(connection, run_id, error={"code": "x"})
-        raise KeyError
-    assert server_env.run(run_id).error is None
-
-
-def test_who_waits_for_a_locked_database_waits_but_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many who want to write are all told after the same time, and not one after the other."""
-    monkeypatch.setattr("turngate_reference.server.store.database.BUSY_SECONDS", 0.5)
-    store = Store(tmp_path / "turngate.db")
-
-    def write(_: int) -> float:
-        start = time.monotonic()
-        with pytest.raises(sqlite3.OperationalError, match="locked"), store.writing():
-            pytest.fail("the database is locked")
-        return time.monotonic() - start
-
-    with contextlib.closing(sqlite3.connect(tmp_path / "turngate.db", isolation_level=None)) as other:
-        other.execute("BEGIN IMMEDIATE")
-        with ThreadPoolExecutor(8) as pool:
-            assert max(pool.map(write, range(8))) < 1.9
-        other.execute("ROLLBACK")
-    with store.writing():
-        pass
-    store.close()
 
 
 def test_lists_of_runs_read_no_more_than_they_show(tmp_path: Path) -> None:

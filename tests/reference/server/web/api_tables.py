@@ -38,12 +38,15 @@ def _parts() -> list[str]:
     document = openapi.document()
     ours = document["x-turngate"]
     parts = ["## Operations\n", _everywhere()]
-    parts += [_operation(each) for each in openapi.operations()]
-    parts += ["## States\n", _table(["from", "to", "when"], [[*each.values()] for each in ours["transitions"]])]
+    parts += [_operation(operation) for operation in openapi.operations()]
+    parts += [
+        "## States\n",
+        _table(["from", "to", "when"], [[*transition.values()] for transition in ours["transitions"]]),
+    ]
     parts += ["## Why runs fail\n", _coded(ours["run_errors"].items())]
     parts += ["### Which code names a failed turn\n", _ORDER, _order(ours["error_order"])]
     parts += ["## Events\n", _coded(ours["events"].items())]
-    problems = [[f"`{code}`", each["status"], each["when"]] for code, each in ours["problems"].items()]
+    problems = [[f"`{code}`", problem["status"], problem["when"]] for code, problem in ours["problems"].items()]
     parts += ["## Problems\n", _table(["code", "status", "when"], problems)]
     return parts
 
@@ -53,17 +56,17 @@ def _everywhere() -> str:
     return f"These may be answered everywhere, and are not repeated: {codes}.\n"
 
 
-def _operation(each: Operation) -> str:
-    parts = [f"### `{each.method.upper()} {each.path}`\n", f"{each.definition['summary']}.\n"]
-    if "description" in each.definition:
-        parts.append(each.definition["description"])
-    if given := [p for p in each.parameters if p["in"] != "path"]:
+def _operation(operation: Operation) -> str:
+    parts = [f"### `{operation.method.upper()} {operation.path}`\n", f"{operation.definition['summary']}.\n"]
+    if "description" in operation.definition:
+        parts.append(operation.definition["description"])
+    if given := [p for p in operation.parameters if p["in"] != "path"]:
         rows = [[f"`{p['name']}` ({p['in']})", _type(p["schema"]), p.get("description", "")] for p in given]
         parts.append(_table(["parameter", "type", "meaning"], rows))
-    if "requestBody" in each.definition:
-        parts.append(_members(each.definition["requestBody"]["content"]["application/json"]["schema"]))
+    if "requestBody" in operation.definition:
+        parts.append(_members(operation.definition["requestBody"]["content"]["application/json"]["schema"]))
     rows = []
-    for status, response in each.responses.items():
+    for status, response in operation.responses.items():
         codes = [code for code in response.get("x-codes", ()) if code not in NEEDLESS]
         if codes or "x-codes" not in response:
             rows.append([status, ", ".join(f"`{code}`" for code in codes), response["description"]])
@@ -72,28 +75,28 @@ def _operation(each: Operation) -> str:
 
 
 def _members(schema: dict[str, Any]) -> str:
-    found = openapi.resolved(schema)
+    members = openapi.resolved(schema)
     rows = []
-    for name, member in found["properties"].items():
-        needed = " (required)" if name in found["required"] else ""
+    for name, member in members["properties"].items():
+        needed = " (required)" if name in members["required"] else ""
         rows.append([f"`{name}`{needed}", _type(member), member.get("description", "")])
     return _table(["member", "type", "meaning"], rows)
 
 
 def _type(schema: dict[str, Any]) -> str:
-    found = openapi.resolved(schema.get("allOf", [schema])[0]) | schema
-    if "enum" in found:
-        text = ", ".join(f"`{each}`" for each in found["enum"])
-    elif found["type"] == "array":
-        text = f"list of {found['items']['type']}"
+    whole = openapi.resolved(schema.get("allOf", [schema])[0]) | schema
+    if "enum" in whole:
+        text = ", ".join(f"`{word}`" for word in whole["enum"])
+    elif whole["type"] == "array":
+        text = f"list of {whole['items']['type']}"
     else:
-        text = str(found["type"])
-    least, most = found.get("minimum"), found.get("maximum")
+        text = str(whole["type"])
+    least, most = whole.get("minimum"), whole.get("maximum")
     if least is not None and most is not None and most < BOUNDLESS:
         text += f", {least} to {most}"
-    if "maxLength" in found:
-        text += f", {found['maxLength']} characters at most"
-    return text + (f"; default `{found['default']}`" if found.get("default") else "")
+    if "maxLength" in whole:
+        text += f", {whole['maxLength']} characters at most"
+    return text + (f"; default `{whole['default']}`" if whole.get("default") else "")
 
 
 def _order(steps: list[dict[str, Any]]) -> str:

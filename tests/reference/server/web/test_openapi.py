@@ -28,23 +28,23 @@ DOCUMENT = Path(load.__file__).parents[1] / "openapi.yaml"
 
 def enums(value: Any, name: str) -> list[Any]:
     """Return the values of a member of a schema."""
-    found: list[Any] = openapi.resolved(SCHEMAS[value]["properties"][name])["enum"]
-    return [each for each in found if each is not None]
+    words: list[Any] = openapi.resolved(SCHEMAS[value]["properties"][name])["enum"]
+    return [word for word in words if word is not None]
 
 
 def test_the_document_is_openapi() -> None:
     """It is valid by the schema of OpenAPI 3.1, and every schema in it by that of JSON Schema."""
     schemathesis.openapi.from_dict(openapi.document()).validate()
-    for each in SCHEMAS.values():
-        jsonschema.Draft202012Validator.check_schema(each)
+    for schema_ in SCHEMAS.values():
+        jsonschema.Draft202012Validator.check_schema(schema_)
 
 
 def test_the_table_of_transitions_is_that_of_the_code() -> None:
     """The document lists each transition once, and no other."""
-    listed = [(each["from"], each["to"]) for each in OURS["transitions"]]
+    listed = [(transition["from"], transition["to"]) for transition in OURS["transitions"]]
     assert len(set(listed)) == len(listed)
     assert set(listed) == TRANSITIONS
-    assert all(each["when"] for each in OURS["transitions"])
+    assert all(transition["when"] for transition in OURS["transitions"])
 
 
 def test_the_table_of_run_errors_is_that_of_the_code() -> None:
@@ -81,9 +81,9 @@ def test_kinds_of_questions_are_those_of_the_envelope() -> None:
 def test_every_problem_can_occur_somewhere() -> None:
     """The table and the operations know the same codes, with the same status."""
     problems = openapi.problems()
-    assert {each.code for each in documented() if each.code} | OUTSIDE | NEVER == set(problems)
-    for each in documented():
-        assert not each.code or int(problems[each.code]["status"]) == each.status, each
+    assert {occurrence.code for occurrence in documented() if occurrence.code} | OUTSIDE | NEVER == set(problems)
+    for occurrence in documented():
+        assert not occurrence.code or int(problems[occurrence.code]["status"]) == occurrence.status, occurrence
 
 
 def test_the_example_is_valid() -> None:
@@ -93,9 +93,9 @@ def test_the_example_is_valid() -> None:
 
 def test_every_operation_has_an_identity() -> None:
     """Each operation has an id of its own and a summary."""
-    found = [each.definition for each in openapi.operations()]
-    assert len({each["operationId"] for each in found}) == len(found)
-    assert all(each["summary"] for each in found)
+    definitions = [operation.definition for operation in openapi.operations()]
+    assert len({definition["operationId"] for definition in definitions}) == len(definitions)
+    assert all(definition["summary"] for definition in definitions)
 
 
 def schemas_within(value: Any, path: str = "#") -> list[tuple[str, dict[str, Any]]]:

@@ -58,7 +58,7 @@ def tell(caller: Caller, run_id: str, *texts: str) -> None:
 
 def texts(events: list[Sent]) -> list[str]:
     """Return what happened."""
-    return [each.data["text"] for each in events if each.type == "text"]
+    return [event.data["text"] for event in events if event.type == "text"]
 
 
 def test_a_stream_replays_and_ends_with_the_run(caller: Caller) -> None:
@@ -70,9 +70,9 @@ def test_a_stream_replays_and_ends_with_the_run(caller: Caller) -> None:
         assert stream.response.headers["Content-Type"] == "text/event-stream; charset=utf-8"
         events = stream.all()
     assert texts(events) == [str(i) for i in range(250)]
-    assert [each.id for each in events] == sorted({each.id for each in events})
-    assert [each.data["state"] for each in events if each.type == "state"] == ["queued", "canceled"]
-    assert all(each.data["at"] for each in events)
+    assert [event.id for event in events] == sorted({event.id for event in events})
+    assert [event.data["state"] for event in events if event.type == "state"] == ["queued", "canceled"]
+    assert all(event.data["at"] for event in events)
 
 
 def test_a_stream_tells_what_another_process_writes(caller: Caller, cli_env: CliEnv) -> None:
@@ -94,7 +94,7 @@ def test_a_stream_goes_on_where_the_client_was(caller: Caller) -> None:
     caller.post(f"/v1/runs/{run_id}/cancel")
     with served(caller) as port:
         with following(port, path) as stream:
-            ids = {each.data.get("text"): each.id for each in stream.all()}
+            ids = {event.data.get("text"): event.id for event in stream.all()}
         with following(port, path, Last_Event_ID=str(ids["b"])) as stream:
             assert texts(stream.all()) == ["c"]
         with following(port, f"{path}?last_event_id={ids['a']}") as stream:
@@ -126,7 +126,7 @@ def test_a_stream_tells_what_happens_as_it_happens(caller: Caller) -> None:
         tell(caller, run_id, "one\nline", "\u2028and\rmore")
         assert [(e := stream.next()) and e.data["text"] for _ in range(2)] == ["one\nline", "\u2028and\rmore"]
         caller.post(f"/v1/runs/{run_id}/cancel")
-        assert [each.data["state"] for each in stream.all()] == ["canceled"]
+        assert [event.data["state"] for event in stream.all()] == ["canceled"]
 
 
 def test_a_silent_stream_says_something_now_and_then(caller: Caller) -> None:
@@ -143,7 +143,7 @@ def test_streams_are_bounded(caller: Caller) -> None:
     run_id, path = queued(caller)
     with served(caller) as port:
         open_ones = [Following(port, path) for _ in range(caller.streams.limit)]
-        assert [each.response.status for each in open_ones] == [200] * caller.streams.limit
+        assert [stream.response.status for stream in open_ones] == [200] * caller.streams.limit
         with following(port, path) as refused:
             assert refused.response.status == 503
             answer = json.loads(refused.response.read())
@@ -157,9 +157,9 @@ def test_streams_are_bounded(caller: Caller) -> None:
         with following(port, path) as stream:
             assert stream.response.status == 200
         caller.post(f"/v1/runs/{run_id}/cancel")
-        for each in open_ones:
-            each.all()
-            each.close()
+        for stream in open_ones:
+            stream.all()
+            stream.close()
     assert caller.streams.open == 0
 
 

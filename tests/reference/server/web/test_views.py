@@ -67,7 +67,7 @@ def a_run_to_its_end(caller: Caller, server_env: ServerEnv) -> str:
     assert caller.post(created.json["links"]["reply"], reply, Idempotency_Key="reply").json == taken.json
     shown = caller.get(created.json["links"]["self"]).json
     assert (shown["state"], shown["final_data"], shown["turn_index"]) == ("succeeded", {"colour": "red"}, 2)
-    assert [each["outcome"] for each in caller.get(shown["links"]["turns"]).json["turns"]] == ["ask_user", "final"]
+    assert [turn["outcome"] for turn in caller.get(shown["links"]["turns"]).json["turns"]] == ["ask_user", "final"]
     assert caller.get("/v1/runs").json["runs"][0]["run_id"] == run_id
     assert b"event: interaction" in caller.get(shown["links"]["events"]).body
     assert caller.get(shown["links"]["events"], Last_Event_ID="100000").status == 204
@@ -124,15 +124,15 @@ def what_is_wrong_with_any_request(caller: Caller) -> None:
     """Send every operation what none of them takes."""
     guarded = Caller(caller.core, Guard(TOKEN), seen=caller.seen)
     full = Caller(caller.core, streams=EventStreams(0), seen=caller.seen)
-    for each in openapi.operations():
-        method, path = concrete(each)
-        body = BODIES.get(each.definition["operationId"])
+    for operation in openapi.operations():
+        method, path = concrete(operation)
+        body = BODIES.get(operation.definition["operationId"])
         sent = {} if body is None else {"json": body}
         guarded.call(method, path, **sent)
         caller.call(method, path, {"Host": "rebound.example"}, **sent)
         if method == "POST":
             caller.call(method, path, {"Origin": "http://localhost.example"}, **sent)
-        if "{run_id}" in each.path:
+        if "{run_id}" in operation.path:
             caller.call(method, path, **sent)
         if body is not None:
             caller.call(method, path, data=b"{}", content_type="text/plain")
@@ -151,8 +151,8 @@ def what_is_no_http(caller: Caller) -> None:
         "HEADERS_TOO_LARGE": b"X: " + b"x" * 70_000 + b"\r\n\r\n",
     }
     with served(caller) as port:
-        for each in openapi.operations():
-            method, path = concrete(each)
+        for operation in openapi.operations():
+            method, path = concrete(operation)
             for code, rest in wrong.items():
                 answer = exchange(port, f"{method} {path} HTTP/1.1\r\nHost: localhost\r\n".encode() + rest)
                 assert answer.json["code"] == code
@@ -197,9 +197,9 @@ def what_fails_with_the_disk(caller: Caller, run_id: str, monkeypatch: pytest.Mo
         patch.setattr(caller.core.store, "read", full)
         patch.setattr(caller.core.store, "writing", full)
         patch.setattr(caller.core.engines, "every", lacking)
-        for each in all_but("/healthz", "/readyz", "/openapi.json"):
-            method, path = concrete(each, run_id)
-            body = BODIES.get(each.definition["operationId"])
+        for operation in all_but("/healthz", "/readyz", "/openapi.json"):
+            method, path = concrete(operation, run_id)
+            body = BODIES.get(operation.definition["operationId"])
             answer = caller.call(method, path, **({} if body is None else {"json": body}))
             assert answer.json["code"] == "STORE_UNAVAILABLE"
 
@@ -212,7 +212,7 @@ def test_routes_are_the_operations(open_house: ServerEnv) -> None:
         for rule in rules
         for method in (rule.methods or set()) - {"HEAD"}
     }
-    assert routes == {(each.path, each.method) for each in openapi.operations()}
+    assert routes == {(operation.path, operation.method) for operation in openapi.operations()}
 
 
 def test_runs_are_paged_and_filtered(closed_server_env: ServerEnv) -> None:

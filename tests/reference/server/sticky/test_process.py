@@ -1,17 +1,19 @@
+import json
+import logging
 import os
 import signal
 import subprocess
 import time
 
 import pytest
+from msgspec.structs import replace
 
-from tests.reference.server.sticky.stage import Heard, Stage, contract
-from turngate.model import Mode
+from tests.reference.server.sticky.stage import Heard, Stage, all_of_them, contract
+from turngate.contract.launch import ModeQuery, PermissionMode
 from turngate.process import is_alive
 from turngate_reference.server.sticky.events import Gone, Lost, Opened
 
 AT_ONCE = 1.0
-all_of_them = pytest.mark.parametrize("transport", ["acp", "app_server", "stream_json"])
 
 
 @all_of_them
@@ -61,16 +63,6 @@ def test_a_pipe_that_ends_is_a_loss(stage: Stage, prompt: str) -> None:
     assert not is_alive(opened.pid)
 
 
-def test_an_end_that_was_asked_for_is_no_loss(stage: Stage) -> None:
-    """The tree is ended, and `Gone` is all that is told; the run can be opened anew."""
-    heard, opened = stage.opened(contract("app_server", "launcher"))
-    stage.host.end("run")
-    heard.until(Gone)
-    assert not any(isinstance(each, Lost) for each in heard.past)
-    assert not is_alive(opened.pid)
-    stage.opened(contract("app_server"))
-
-
 def test_an_executable_that_is_not_there_is_a_loss(stage: Stage) -> None:
     """The reason is told as an event, and nothing is raised."""
     stage.executable().unlink()
@@ -78,44 +70,6 @@ def test_an_executable_that_is_not_there_is_a_loss(stage: Stage) -> None:
     heard = stage.open(contract("acp"))
     assert "not started" in heard.until(Lost).detail
     assert heard.until(Gone).exit_code is None
-
-
-def test_a_run_has_one_process(stage: Stage) -> None:
-    """A second one is refused, and so is any once the host is closed; calls for unknown runs are passed over."""
-    heard = stage.open(contract("acp"))
-    with pytest.raises(ValueError, match="has a process already"):
-        stage.open(contract("acp"))
-    stage.host.prompt("nobody", "go on")
-    stage.host.decide("nobody", "x", "y")
-    stage.host.end("nobody")
-    stage.host.close()
-    heard.until(Gone)
-    with pytest.raises(ValueError, match="closed"):
-        stage.open(contract("acp"))
-    stage.host.prompt("run", "go on")
-
-
-def test_closing_ends_every_process(stage: Stage) -> None:
-    """`close` returns when all are gone, and may be called twice."""
-    ready = [stage.opened(contract("app_server"), f"run-{n}", Mode.AUTO)[1] for n in range(3)]
-    stage.host.close()
-    stage.host.close()
-    assert not any(is_alive(each.pid) for each in ready)
-
-
-def test_a_listener_that_fails_harms_nobody(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
-    """What it raises is logged, and the run goes on."""
-    heard = Heard()
-
-    def listen(event: object) -> None:
-        heard(event)  # type: ignore[arg-type]
-        if isinstance(event, Opened):
-            raise RuntimeError("the listener is ill")  # noqa: TRY004 - no matter of types
-
-    stage.host.open("run", stage.request(contract("acp"), "run", Mode.AUTO, {}), listen)
-    heard.until(Opened)
-    assert stage.turn(heard, "go on").failure is None
-    assert "the listener is ill" in caplog.text
 
 
 def test_a_process_is_not_reaped_by_the_watch(stage: Stage) -> None:
@@ -132,3 +86,59 @@ def test_where_the_system_tells_of_no_exit_it_is_looked_at(stage: Stage, monkeyp
     os.kill(opened.pid, signal.SIGKILL)
     heard.until(Lost)
     assert heard.at - before < AT_ONCE
+
+
+@all_of_them
+def test_an_oversized_line_is_dropped(stage: Stage, transport: str) -> None:
+    """A line of more than 8 MiB is no message, and the one after it is."""
+    heard, opened = stage.opened(contract(transport))
+    assert stage.turn(heard, "flood").final_text == f"turn 1 of {opened.pid}"
+
+
+def test_the_traces_hold_both_directions(stage: Stage) -> None:
+    """What was written and read is kept, in order, beside the run."""
+    heard, _ = stage.opened(contract("acp"))
+    stage.turn(heard, "go on")
+    lines = (stage.folder / "run/protocol").read_text().splitlines()
+    directions = [line.split()[1] for line in lines]
+    assert directions[0] == ">"
+    assert "<" in directions
+    assert any('"go on"' in line for line in lines)
+
+
+def test_the_command_is_kept_and_logged(stage: Stage, caplog: pytest.LogCaptureFixture) -> None:
+    """It stands among the traces with the release, and as a shell would read it in the log."""
+    caplog.set_level(logging.DEBUG, "turngate_reference.server.sticky")
+    known = contract("acp")
+    known = replace(known, version="0.61.0", sticky=replace(known.sticky, argv=("acp", "two words")))
+    stage.opened(known)
+    told = json.loads((stage.folder / "run/command.json").read_text())
+    assert told == {"argv": [str(stage.executable()), "acp", "two words"], "version": "0.61.0"}
+    assert f"{stage.executable()} acp 'two words'" in caplog.text
+
+
+def test_traces_that_can_not_be_kept_are_our_loss(stage: Stage) -> None:
+    """The engine is not started, nor blamed."""
+    (stage.folder / "run").touch()
+    heard = stage.open(contract("acp"))
+    assert heard.until(Lost).ours
+
+
+@pytest.mark.parametrize("flaw", ["", "config-allows"])
+def test_the_configuration_in_force_is_looked_at(stage: Stage, flaw: str) -> None:
+    """A value below the key that is not among those of the contract is a loss, and names its place."""
+    query = ModeQuery(("acp", "config"), "permission", ("ask", "deny"))
+    heard = stage.open(contract("acp", permission_mode=PermissionMode(mode="default", query=query)), flaws=flaw)
+    if flaw:
+        assert "permission.bash.git * is allow" in heard.until(Lost).detail
+    else:
+        heard.until(Opened)
+
+
+def test_a_sticky_engine_that_nobody_can_make_ask_is_refused(stage: Stage) -> None:
+    """Without a word in the contract on how asking is switched on, nothing is started in mode interactive."""
+    known = contract("acp")
+    mute = replace(known, sticky=replace(known.sticky, interactive=None))
+    heard: Heard = stage.open(mute)
+    assert "nobody knows how" in heard.until(Lost).detail
+    assert heard.until(Gone).exit_code is None

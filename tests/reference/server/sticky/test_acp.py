@@ -1,0 +1,69 @@
+import dataclasses
+
+import pytest
+from msgspec.structs import replace
+
+from tests.reference.server.sticky.stage import Heard, Stage, contract
+from turngate.model import Mode
+from turngate_reference.server.sticky.events import Gone, Lost, Opened, PermissionAsked
+
+
+@pytest.mark.parametrize(
+    "flaws, told",
+    [("one-model", "it offers no choice of a model"), ("", "it can't be confirmed that it is in force")],
+)
+def test_a_model_that_a_session_does_not_confirm_is_a_loss(stage: Stage, flaws: str, told: str) -> None:
+    """An engine that would silently run on another model than the one asked for is ended before the first prompt."""
+    assert f"asked for model m-1, {told}" in _with_session_model(stage, flaws).until(Lost).detail
+
+
+def test_a_model_of_a_session_is_confirmed_by_the_answer(stage: Stage) -> None:
+    """An engine whose answer names the model that was asked for runs its turns."""
+    heard = _with_session_model(stage, "answers")
+    heard.until(Opened)
+    assert stage.turn(heard, "go on").failure is None
+
+
+def _with_session_model(stage: Stage, flaws: str) -> Heard:
+    """Open a process, asking its session for a model."""
+    heard, known = Heard(), contract("acp")
+    known = replace(known, sticky=replace(known.sticky, model="session"))
+    request = stage.request(known, "run", Mode.INTERACTIVE, {"FAKE_FLAWS": flaws})
+    stage.host.open("run", dataclasses.replace(request, model="m-1"), heard)
+    return heard
+
+
+@pytest.mark.parametrize(
+    "flaw, told",
+    [
+        ("deaf-to-mode", "asked for mode default, yolo is in force"),
+        ("no-session", "without an id"),
+        ("contrary", "asked for mode default, yolo is in force"),
+        ("no-options contrary", "asked for mode default, yolo is in force"),
+        ("no-options mute", "asked for mode default, it can't be confirmed"),
+        ("no-options answers deaf-to-mode", "asked for mode default, yolo is in force"),
+    ],
+)
+def test_asking_that_does_not_hold_is_a_loss(stage: Stage, flaw: str, told: str) -> None:
+    """An engine that would act without asking is ended before the first prompt."""
+    heard = stage.open(contract("acp"), flaws=flaw)
+    stage.host.prompt("run", "ask")
+    assert told in heard.until(Lost).detail
+    heard.until(Gone)
+    assert not any(isinstance(event, Opened | PermissionAsked) for event in heard.past)
+    assert '"ask"' not in (stage.folder / "run/protocol").read_text()
+
+
+@pytest.mark.parametrize("flaws", ["no-options", "no-options answers"])
+def test_a_mode_without_an_option_is_confirmed_when_it_is_told(stage: Stage, flaws: str) -> None:
+    """What the answer says is in force counts; where it is empty, the update of the mode does."""
+    heard = stage.open(contract("acp"), flaws=flaws)
+    heard.until(Opened)
+    assert stage.turn(heard, "go on").failure is None
+
+
+def test_a_mode_that_is_left_is_a_loss(stage: Stage) -> None:
+    """An engine that tells that it has left the asking mode is ended."""
+    heard, _ = stage.opened(contract("acp"))
+    stage.host.prompt("run", "drift")
+    assert "it left mode default for yolo" in heard.until(Lost).detail

@@ -1,0 +1,47 @@
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.idempotency import IdempotentRequest
+
+REQUEST = {"engine": "codex", "execution_mode": "auto", "session_timeout_sec": 5}
+SCOPE = "POST /v1/runs"
+
+
+@pytest.fixture(name="store")
+def _store(tmp_path: Path) -> Iterator[Store]:
+    """Open a store with one run, `run-1`."""
+    with closing(Store(tmp_path / "turngate.db")) as store:
+        with store.writing() as connection:
+            runs.insert(connection, "handle", tmp_path / "run-1", REQUEST)
+        yield store
+
+
+def test_a_key_gets_the_answer_that_it_got_before(store: Store) -> None:
+    """The order of the body's members does not matter, and another scope knows nothing of the key."""
+    with store.writing() as connection:
+        assert IdempotentRequest(SCOPE, "once", {"a": 1, "b": 2}).answer(connection) is None
+        IdempotentRequest(SCOPE, "once", {"a": 1, "b": 2}).keep(connection, "run-1", {"state": "queued"})
+        assert IdempotentRequest(SCOPE, "once", {"b": 2, "a": 1}).answer(connection) == {"state": "queued"}
+        assert IdempotentRequest("POST /v1/other", "once", {"a": 1, "b": 2}).answer(connection) is None
+
+
+def test_a_key_belongs_to_one_body(store: Store) -> None:
+    """A second request under the same key is refused rather than taken for the first one."""
+    with store.writing() as connection:
+        IdempotentRequest(SCOPE, "once", {"a": 1}).keep(connection, "run-1", {})
+        with pytest.raises(ApiError, match="IDEMPOTENCY_KEY_REUSED"):
+            IdempotentRequest(SCOPE, "once", {"a": 2}).answer(connection)
+
+
+def test_a_request_without_a_key_was_never_done(store: Store) -> None:
+    """Nothing is kept of it."""
+    with store.writing() as connection:
+        IdempotentRequest(SCOPE, None, {}).keep(connection, "run-1", {})
+        assert IdempotentRequest(SCOPE, None, {}).answer(connection) is None
+    assert store.read("SELECT * FROM idempotency") == []

@@ -1,0 +1,170 @@
+"""The API as a whole: requests that the document allows and many that it does not, and the page that describes it."""
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi import checks
+
+from tests.reference import cli_env as d
+from tests.reference.caller import Caller
+from tests.reference.server.web.api_tables import FILE, with_tables
+from tests.reference.server_env import ASK, ServerEnv, final
+from tests.reference.wire import PATIENCE, served
+from turngate_reference.server.states import State
+from turngate_reference.server.web import openapi
+
+TEXT = FILE.read_text("utf-8")
+PORT = "8321"
+
+EXAMPLES = 40
+CHECKS = [
+    not_a_server_error,
+    checks.status_code_conformance,
+    checks.content_type_conformance,
+    checks.response_headers_conformance,
+    checks.response_schema_conformance,
+    checks.negative_data_rejection,
+    checks.unsupported_method,
+]
+KNOWN = {"createRun": {"engine": "codex"}}
+
+
+@dataclass(frozen=True, slots=True)
+class Fuzzed:
+    """A served app with a run of every kind; `ended` is a run whose events come to an end."""
+
+    schema: schemathesis.BaseSchema
+    runs: tuple[str, ...]
+    ended: str
+
+    def cases(self, operation_id: str) -> st.SearchStrategy[Any]:
+        """Invent requests of an operation, valid and not, for runs that there are and others."""
+        operation = self.schema.find_operation_by_label(_label(operation_id))
+        assert operation
+        ids: list[str | None] = [self.ended, *(() if operation_id == "streamEvents" else self.runs)]
+        places = [None, *({"run_id": run_id} for run_id in ids)] if "{run_id}" in operation.path else [None]
+        strategies = [operation.as_strategy(mode, path_parameters=place) for mode in GenerationMode for place in places]
+        known = KNOWN.get(operation_id)
+        if known:
+            strategies += [
+                operation.as_strategy(path_parameters=place).map(lambda case: _with(case, known)) for place in places
+            ]
+        return st.one_of(strategies)
+
+
+def _with(case: Any, known: dict[str, str]) -> Any:
+    """Lead an invented request past the first door, behind which the rest of it is looked at."""
+    case.body.update(known)
+    return case
+
+
+def _label(operation_id: str) -> str:
+    (operation,) = (
+        operation for operation in openapi.operations() if operation.definition["operationId"] == operation_id
+    )
+    return f"{operation.method.upper()} {operation.path}"
+
+
+@pytest.fixture(name="fuzzed")
+def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
+    """Have runs end, wait, run and queue, behind a real socket; what runs then goes on until it is canceled."""
+    server_env = closed_server_env
+    server_env.cli_env.engine("codex", d.codex(final(x=1)), d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
+    server_env.keep_session()
+    with server_env.opened(slots=1) as server:
+        ended = server_env.create()
+        server_env.wait(ended, State.SUCCEEDED)
+        waiting, _ = server_env.ask()
+        running, queued = server_env.create(), server_env.create()
+        server_env.wait(running, State.RUNNING)
+        with served(Caller(server)) as port:
+            schema = schemathesis.openapi.from_url(f"http://127.0.0.1:{port}/openapi.json")
+            yield Fuzzed(schema, (waiting, running, queued), ended)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("operation_id", [operation.definition["operationId"] for operation in openapi.operations()])
+def test_nothing_undocumented_is_answered(fuzzed: Fuzzed, operation_id: str) -> None:
+    """No invented request gets a 5xx, or an answer of another status, type or shape than the document says."""
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=fuzzed.cases(operation_id))
+    def ask(case: Any) -> None:
+        case.call_and_validate(checks=CHECKS, timeout=PATIENCE)
+
+    ask()
+
+
+def free_port() -> str:
+    """Find a port that nobody uses."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return str(listening.getsockname()[1])
+
+
+def walk(folder: Path) -> str:
+    """Run every block of the walk as one script, at a port of its own; gives what it printed."""
+    walked = TEXT.partition("## A walk through it")[2].partition("\n## ")[0]
+    blocks = re.findall(r"^```sh\n(.*?)^```$", walked, re.MULTILINE | re.DOTALL)
+    script = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + "\n".join(blocks)
+    env = {name: value for name, value in os.environ.items() if not name.startswith("TURNGATE_")}
+    env |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}", "HOME": str(folder)}
+    command = ("bash", "-c", script.replace(PORT, free_port()))
+    ran = subprocess.run(
+        command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=4 * PATIENCE
+    )
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_the_tables_are_those_of_the_document() -> None:
+    """What follows from the document is written as it follows from it."""
+    assert with_tables(TEXT) == TEXT
+
+
+def test_every_path_and_code_is_there() -> None:
+    """Each operation, problem, run error and event is named."""
+    ours = openapi.document()["x-turngate"]
+    for operation in openapi.operations():
+        assert f"### `{operation.method.upper()} {operation.path}`" in TEXT
+    for code in (*ours["problems"], *ours["run_errors"], *ours["events"]):
+        assert f"| `{code}` |" in TEXT
+
+
+@pytest.mark.long
+def test_the_walk_goes_where_it_says(tmp_path: Path) -> None:
+    """Every line of it works on a machine with no engine at all, and its three runs end as the text says."""
+    for program in ("bash", "curl", "jq"):
+        if subprocess.run(("which", program), check=False, capture_output=True).returncode:
+            pytest.fail(f"the walk needs {program}: install it")
+    said = walk(tmp_path)
+    assert '["codex","0.169.0",true]\n["gemini","0.61.0",true]' in said
+    assert '"kind": "choose_one"' in said
+    assert '"turn_index": 2' in said
+    assert '"state": "succeeded"' in said
+    assert "RUN_ENDED" in said
+    kept, _, lost = said.partition("RUN_ENDED")[2].partition('"state": "failed"')
+    assert '"prompt": "Allow this action? write_file: touched.txt"' in kept
+    assert '"action": "done"' in kept
+    assert '"profile": "sticky_process"' in kept
+    assert "INTERACTION_PROCESS_LOST" in lost
+    assert [file.read_text() for file in tmp_path.glob("data/runs/*/work/touched.txt")] == ["simulated\n"]

@@ -1,0 +1,17 @@
+from collections.abc import Iterator
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.caller import Caller
+from tests.reference.server_env import ServerEnv
+from turngate_reference.server.app import Server
+
+
+@pytest.fixture(name="caller")
+def _caller(closed_server_env: ServerEnv) -> Iterator[Caller]:
+    """Build a server that takes runs and starts none of them."""
+    closed_server_env.cli_env.engine("codex", d.codex("x"))
+    server = Server(closed_server_env.settings)
+    yield Caller(server)
+    server.close()

@@ -1,0 +1,49 @@
+import pytest
+
+from tests.reference.caller import Caller
+from tests.reference.wire import exchange, served
+from turngate.errors import EnvironmentFailed
+from turngate_reference.server.web.listener import address_of, bound, url
+from turngate_reference.server.web.validation import MAX_BODY
+
+
+def test_a_body_is_bounded(caller: Caller) -> None:
+    """4 MiB are read at most, whether the length is told or not."""
+    answer = caller.call("POST", "/v1/runs", data=b"x" * (MAX_BODY + 1), content_type="application/json")
+    assert answer.json["code"] == "BODY_TOO_LARGE"
+    head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Transfer-Encoding: chunked\r\n\r\n"
+    chunk = b"100000\r\n" + b" " * 2**20 + b"\r\n"
+    with served(caller) as port:
+        chunked = exchange(port, head + chunk * 5 + b"0\r\n\r\n")
+        assert chunked.json["code"] == "BODY_TOO_LARGE"
+        assert exchange(port, head + b"2\r\n{}\r\n0\r\n\r\n").json["code"] == "INVALID_REQUEST"
+        assert exchange(port, head + b"zz\r\n").json["code"] == "REQUEST_MALFORMED"
+        odd = exchange(port, head.replace(b"chunked", b"gzip"))
+        assert (odd.status, odd.json["code"]) == (400, "REQUEST_MALFORMED")
+
+
+@pytest.mark.parametrize("path", ["/v1/runs/x/cancel", "/v1/runs/x/interaction/reply"])
+def test_a_body_that_nobody_reads_is_bounded_too(caller: Caller, path: str) -> None:
+    """A request that needs none of its body is refused all the same for one that is too large."""
+    assert caller.call("POST", path, data=b"x" * (MAX_BODY + 1)).json["code"] == "BODY_TOO_LARGE"
+    chunk = b"100000\r\n" + b" " * 2**20 + b"\r\n"
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+    with served(caller) as port:
+        assert exchange(port, head + chunk * 5 + b"0\r\n\r\n").json["code"] == "BODY_TOO_LARGE"
+
+
+def test_a_host_that_is_none_is_refused() -> None:
+    """The address is looked up before anything is bound, and the error says what to try."""
+    with pytest.raises(EnvironmentFailed, match="is no address of this machine"):
+        address_of("x" * 300, 0)
+
+
+def test_a_bound_socket_has_a_url_and_its_port_alone() -> None:
+    """The port that was chosen is told, and nobody else gets it."""
+    family, address = address_of("127.0.0.1", 0)
+    with bound(family, address) as listening:
+        port = listening.getsockname()[1]
+        assert url(listening) == f"http://127.0.0.1:{port}"
+        with pytest.raises(EnvironmentFailed, match=f"can't listen on 127.0.0.1 port {port}"):
+            bound(family, ("127.0.0.1", port))

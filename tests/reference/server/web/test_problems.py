@@ -1,0 +1,65 @@
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tests.reference.caller import Caller, problem_flaws
+from tests.reference.server_env import ServerEnv
+
+
+def test_a_locked_database_changes_nothing(
+    caller: Caller, closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While another process holds the database, requests that change it are told to come again."""
+    monkeypatch.setattr("turngate_reference.server.store.database.BUSY_SECONDS", 0.0)
+    with sqlite3.connect(closed_server_env.settings.data.root / "turngate.db", isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"})
+        assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
+        assert caller.get("/v1/runs").json["runs"] == []
+        other.execute("ROLLBACK")
+    other.close()
+    assert not [*closed_server_env.settings.data.runs.glob("*")]
+    assert caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).status == 202
+
+
+def test_a_full_disk_changes_nothing(
+    caller: Caller, closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run whose directory can't be made is none."""
+    monkeypatch.setattr(Path, "mkdir", _full)
+    answer = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"})
+    assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
+    monkeypatch.undo()
+    assert caller.get("/v1/runs").json["runs"] == []
+
+
+def _faulty() -> None:
+    raise KeyError("secret")
+
+
+def test_a_failing_machine_is_told_as_such(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the system refuses in the midst of a request is a 503, since it may be granted later."""
+    monkeypatch.setattr(caller.core.engines, "every", _full)
+    answer = caller.get("/v1/engines")
+    assert (answer.status, answer.json["code"]) == (503, "STORE_UNAVAILABLE")
+
+
+def _full(*_: object, **__: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_a_fault_of_ours_is_a_problem_too(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What nobody foresaw is told as such, without its inside."""
+    monkeypatch.setattr(caller.core.engines, "every", _faulty)
+    response = caller.client.get("/v1/engines")
+    assert response.status_code == 500
+    assert '"INTERNAL_ERROR"' in response.text
+    assert "secret" not in response.text
+
+
+def test_a_problem_names_its_place(caller: Caller) -> None:
+    """The path is told as a URI, whatever stands in it."""
+    answer = caller.get("/v1/runs/%C3%A9%20%22%0A/turns")
+    assert answer.json["instance"] == "/v1/runs/%C3%A9%20%22%0A/turns"
+    assert not problem_flaws(answer)
