@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from turngate.contract.launch import OneTime
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
-from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, Texts, confirm, mapping
+from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, confirm, mapping
 
 PROTOCOL_VERSION = 1
 _NOTHING_OFFERED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
@@ -15,6 +15,25 @@ _WELL = "end_turn"
 _SET_MODEL = "session/set_model"  # not of version 1, and known to agents that offer no option for a model
 _SHOWN = ("kind", "title", "rawInput", "content", "locations")
 CONFIRM_SECONDS = 2.0
+
+
+class Texts:
+    """The agent's texts of one turn: pieces of the same message are joined, a new message replaces the last."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._message: object = None
+
+    def add(self, text: str, message: object = None) -> None:
+        """Take a piece of a message (None: of the only one there is)."""
+        if message != self._message:
+            self._pieces, self._message = [], message
+        self._pieces.append(text)
+
+    @property
+    def final(self) -> str | None:
+        """The last message; None if there was no text."""
+        return "".join(self._pieces) or None
 
 
 class AcpTransport(RpcTransport):

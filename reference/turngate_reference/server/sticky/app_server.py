@@ -6,7 +6,7 @@ from collections.abc import Callable
 from turngate.contract.launch import OneTime
 from turngate.turn.records import value_at
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
-from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, Texts, confirm, mapping
+from turngate_reference.server.sticky.transport import Ask, Message, RpcTransport, confirm, mapping
 
 _CLIENT = {"clientInfo": {"name": "turngate", "title": "turngate", "version": "1"}}
 _WELL = "completed"
@@ -19,7 +19,7 @@ class AppServerTransport(RpcTransport):
 
     def __init__(self, process: StickyProcess, ask: Ask, say: Callable[[str], None]) -> None:
         super().__init__(process, ask, say)
-        self._texts = Texts()
+        self._text: str | None = None
         self._items: dict[object, Message] = {}
         self._turn_id: str | None = None
         # turns that were told of under other threads: those of the agent's helpers, unless one of them is ours
@@ -43,7 +43,7 @@ class AppServerTransport(RpcTransport):
 
     async def turn(self, text: str) -> tuple[str | None, str | None]:
         """Start a turn and wait until it is completed."""
-        self._texts, self._items = Texts(), {}
+        self._text, self._items = None, {}
         self._turn_id, self._other_threads = None, {}
         self._ended = asyncio.get_running_loop().create_future()
         asked = {"threadId": self.session_id, "input": [{"type": "text", "text": text}]}
@@ -56,9 +56,9 @@ class AppServerTransport(RpcTransport):
         self._end_in_other_thread()
         turn = await self._ended
         if turn.get("status") == _WELL:
-            return self._texts.final, None
+            return self._text, None
         reason = value_at(turn, "error.message")
-        return self._texts.final, str(reason or f"the turn ended as {turn.get('status')}")
+        return self._text, str(reason or f"the turn ended as {turn.get('status')}")
 
     def on_notification(self, method: str, params: Message) -> None:
         """Hear the agent's words, the items that it asks about, and the end of the turn."""
@@ -73,7 +73,7 @@ class AppServerTransport(RpcTransport):
         if method == "item/started":
             self._items[item.get("id")] = item
         elif method == "item/completed" and item.get("type") == "agentMessage" and isinstance(item.get("text"), str):
-            self._texts.add(item["text"], item.get("id"))
+            self._text = item["text"] or None
             self.say(item["text"])
         elif method == "turn/completed":
             self._end(mapping(params.get("turn")))

@@ -2,9 +2,9 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Executor
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import Any
 
 from turngate.errors import ContractError, RefusedError, TurngateError
@@ -66,22 +66,14 @@ class StickySession:
     async def run(self) -> None:
         """Run the process until it is ended or lost, and leave nothing of it behind."""
         exit_code = None
-        with self._telling_losses():
+        try:
             process = StickyProcess(self._request)
             await self._off_loop(process.start)
             try:
-                with self._telling_losses():
-                    await self._talk_to(process)
+                await self._talk_to(process)
             finally:
                 process.hurry()
                 exit_code = await self._off_loop(process.end)
-        self._tell(Gone(exit_code))
-
-    @contextmanager
-    def _telling_losses(self) -> Iterator[None]:
-        """Tell why a process is lost, and whether the engine is to blame."""
-        try:
-            yield
         except (RefusedError, ContractError, OSError) as ours:
             self._tell(Lost(f"turngate can't run the process: {ours}", ours=True))
         except (TurngateError, TransportError) as failed:
@@ -89,6 +81,7 @@ class StickySession:
         except Exception as failed:
             _logger.exception("a sticky process failed in turngate itself")
             self._tell(Lost(f"turngate failed: {failed!r}", ours=True))
+        self._tell(Gone(exit_code))
 
     async def _talk_to(self, process: StickyProcess) -> None:
         """Talk until the process is lost, or is to end; whatever is still being said is dropped then."""
@@ -100,8 +93,10 @@ class StickySession:
                 await asyncio.wait((talk, ended, process.lost), return_when=asyncio.FIRST_COMPLETED)
                 if process.lost.done() and not ended.done():
                     self._tell(Lost(process.lost.result()))
-                elif not ended.done():
-                    await talk
+                elif not ended.done() and (failed := talk.exception()):
+                    # also where a message of another shape than the contract's made us fail
+                    is_stated = isinstance(failed, TransportError)
+                    self._tell(Lost(str(failed) if is_stated else f"{type(failed).__name__}: {failed}"))
             finally:
                 for task in (talk, ended):
                     task.cancel()

@@ -153,25 +153,6 @@ class RpcTransport(Transport):
             asyncio.get_running_loop().call_soon(self.on_notification, method, params)
 
 
-class Texts:
-    """The agent's texts of one turn: pieces of the same message are joined, a new message replaces the last."""
-
-    def __init__(self) -> None:
-        self._pieces: list[str] = []
-        self._message: object = None
-
-    def add(self, text: str, message: object = None) -> None:
-        """Take a piece of a message (None: of the only one there is)."""
-        if message != self._message:
-            self._pieces, self._message = [], message
-        self._pieces.append(text)
-
-    @property
-    def final(self) -> str | None:
-        """The last message; None if there was no text."""
-        return "".join(self._pieces) or None
-
-
 def mapping(value: object) -> Message:
     """Return an object of JSON as it is, and anything else as an empty one."""
     return value if isinstance(value, dict) else {}
