@@ -194,7 +194,7 @@ class ReleaseProbe:
         """Note and journal what was seen."""
         with self._lock:
             self._cpu += 0.0 if isinstance(item, Call) else item.cpu_seconds
-            self.seen.note(item)
+            self.seen.saw(item)
         if self.probe.settings.keep:
             save_streams(item, box.root)
         places = {**box.places(), str(self.release.executable): self.release.contract.executable}
@@ -203,7 +203,7 @@ class ReleaseProbe:
     def ended(self, end: CaseEnd) -> None:
         """Judge what can be judged now that a case has ended."""
         with self._lock:
-            self.seen.end(end)
+            self.seen.ended(end)
             self._done.add(end.case)
             self._judge(self._done)
 

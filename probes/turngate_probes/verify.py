@@ -20,10 +20,8 @@ from turngate_probes.clauses.registry import how_it_ended, went_well
 from turngate_probes.harness.cases import ASK, FINAL, Case, ask
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
-from turngate_probes.harness.mid_turn import Deadline
-from turngate_probes.harness.observations import CaseEnd, Observation, Observations
+from turngate_probes.harness.observations import Observations
 from turngate_probes.harness.runner import CaseRunner
-from turngate_probes.harness.sandbox import Sandbox
 from turngate_probes.probe import sandboxes_path
 from turngate_probes.releases.source import Release
 
@@ -43,19 +41,6 @@ class VerificationOutcome:
 
     status: Literal["proven", "refuted", "unproven"]
     detail: str
-
-
-@dataclass
-class _Observer:
-    """Notes the turns."""
-
-    seen: Observations
-
-    def saw(self, item: Observation, box: Sandbox) -> None:  # noqa: ARG002 - the place says nothing
-        self.seen.note(item)
-
-    def ended(self, end: CaseEnd) -> None:
-        self.seen.end(end)
 
 
 def verify(release: Release, interrupt: Interrupt) -> VerificationOutcome:
@@ -87,22 +72,25 @@ def _identity(executable: Path) -> str | None:
 
 def _observed(release: Release, executable: Path, interrupt: Interrupt) -> VerificationOutcome:
     """Run the turns until they end, or for too long."""
-    observer = _Observer(Observations(release.contract))
+    seen = Observations(release.contract)
     late = threading.Event()
 
     def give_up() -> None:
         late.set()
         interrupt.set()
 
-    with Deadline(DEADLINE, give_up) as deadline:
-        deadline.begin()
+    timer = threading.Timer(DEADLINE, give_up)
+    timer.start()
+    try:
         runner = CaseRunner.of(sandboxes_path(None), 1, interrupt)
-        runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2)], observer)
+        runner.play(release.contract, executable, [Case(_CASE, _two_turns, 2)], seen)
+    finally:
+        timer.cancel()
     if late.is_set():
         return VerificationOutcome("unproven", f"two turns did not end within {DEADLINE:.0f} s")
     if interrupt.is_set():
         raise InterruptedCaseError
-    return _ruling(observer.seen)
+    return _ruling(seen)
 
 
 def _two_turns(driver: EngineDriver) -> None:

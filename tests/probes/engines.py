@@ -50,13 +50,13 @@ class Spectator:
         """Note what was seen."""
         with self._lock:
             self.kept[item.name] = box.root
-            self.seen.note(item)
+            self.seen.saw(item)
 
     def ended(self, end: CaseEnd) -> None:
         """Note the end of a case."""
         with self._lock:
             self.done.add(end.case)
-            self.seen.end(end)
+            self.seen.ended(end)
 
     def judged(self, *more: str) -> dict[str, ClauseResult]:
         """Judge every clause whose cases were played; `more` counts as played too."""

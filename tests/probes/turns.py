@@ -96,8 +96,8 @@ def page(name: str, stdout: str, exit_code: int = 0, ended: Ended = Ended.EXIT) 
 def seen(*items: Observation, contract: EngineContract = CODEX, **rest: Any) -> Observations:
     """Gather turns, pages and calls as if a probe had seen them."""
     made = Observations(contract, **rest)
-    for each in items:
-        made.note(each)
+    for item in items:
+        made.saw(item)
     return made
 
 

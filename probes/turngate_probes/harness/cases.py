@@ -102,20 +102,12 @@ def _open_stdin(driver: EngineDriver) -> None:
     driver.start("first", Ask(prompt, nonce, FINAL, via="argument", stdin_open=True, patience=patience))
 
 
-def _one_turn(reply: Reply) -> Callable[[EngineDriver], None]:
-    return lambda driver: _start(driver, ask(reply))
-
-
-def _failing(reply: Reply, signal: Signals | None = None) -> Callable[[EngineDriver], None]:
+def _one_turn(reply: Reply, *, fails: bool = False, signal: Signals | None = None) -> Callable[[EngineDriver], None]:
     def play(driver: EngineDriver) -> None:
-        patience = driver.contract.hermetic.failure_deadline or _deadline("backend.failure-told")
-        _start(driver, replace(ask(reply), patience=patience, signal=signal))
+        patience = (driver.contract.hermetic.failure_deadline or _deadline("backend.failure-told")) if fails else None
+        driver.start("first", replace(ask(reply), patience=patience, signal=signal))
 
     return play
-
-
-def _start(driver: EngineDriver, asked: Ask) -> None:
-    driver.start("first", asked)
 
 
 def _tool_call(modes: Mapping[str, Mode]) -> Callable[[EngineDriver], None]:
@@ -144,10 +136,10 @@ def _deadline(clause_id: str) -> float | None:
 CASES = (
     Case("later-minute", _later_minute, 5, waits=True),
     Case("stdin-open", _open_stdin, 1, waits=True),
-    Case("backend-away", _failing(Text("")), 1, waits=True, backend_away=True),
-    Case("backend-500", _failing(Refuse(500)), 1, waits=True),
-    Case("backend-cut", _failing(Cut()), 1, waits=True),
-    Case("backend-401", _failing(Refuse(401)), 1, waits=True),
+    Case("backend-away", _one_turn(Text(""), fails=True), 1, waits=True, backend_away=True),
+    Case("backend-500", _one_turn(Refuse(500), fails=True), 1, waits=True),
+    Case("backend-cut", _one_turn(Cut(), fails=True), 1, waits=True),
+    Case("backend-401", _one_turn(Refuse(401), fails=True), 1, waits=True),
     Case("static", _static, 0, level="static"),
     Case("main", _main, 4),
     Case("bad-handles", _bad_handles, 3),
@@ -160,10 +152,10 @@ CASES = (
 )
 # run for recordings alone; no clause reads them
 RECORDED_ONLY = (
-    Case("backend-429", _failing(Refuse(429)), 1, waits=True),
-    Case("backend-hang", _failing(Hang()), 1, waits=True),
-    Case("interrupted", _failing(Hang(), Signals.SIGINT), 1, waits=True),
-    Case("killed", _failing(Hang(), Signals.SIGKILL), 1, waits=True),
+    Case("backend-429", _one_turn(Refuse(429), fails=True), 1, waits=True),
+    Case("backend-hang", _one_turn(Hang(), fails=True), 1, waits=True),
+    Case("interrupted", _one_turn(Hang(), fails=True, signal=Signals.SIGINT), 1, waits=True),
+    Case("killed", _one_turn(Hang(), fails=True, signal=Signals.SIGKILL), 1, waits=True),
     Case("final", _one_turn(FINAL), 1),
 )
 # a call that needs no approval tells nothing of streams

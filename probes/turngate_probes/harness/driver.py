@@ -1,9 +1,8 @@
 """Runs the turns of one case on a real engine and notes what was seen."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from signal import Signals
@@ -14,13 +13,13 @@ from turngate.argv import build
 from turngate.argv.build import Invocation
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
-from turngate.process import Ended, OnOutput, ProcessOutcome, ProcessRequest, Stdin, run
+from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stdin, run
 from turngate.turn.read import TurnReader, read_turn
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
-from turngate_probes.harness.mid_turn import Deadline, MidTurnSignal
+from turngate_probes.harness.mid_turn import MidTurn
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
 from turngate_probes.harness.sandbox import Sandbox
-from turngate_probes.stub_model import Exchange, Reply, Rule, Text, ToolCall
+from turngate_probes.stub_model import Reply, Rule, Text, ToolCall
 
 TURN_TIMEOUT = 120.0
 STARTUP_ALLOWANCE = 60.0
@@ -85,9 +84,9 @@ class EngineDriver:
     def page(self, step: str, arguments: Sequence[str]) -> CommandOutput:
         """Run a plain command, such as `--help`."""
         command = (str(self.executable), *arguments)
-        done = self._uncut(self._run(command, Stdin.CLOSED, self.sandbox.work, None, None, quiet=True))
-        name = f"{self.case}/{step}"
-        page = CommandOutput(name, command, done.exit_code, done.ended, done.stdout, done.stderr, done.cpu_seconds)
+        done = self._run(command, self.sandbox.work)
+        streams = (done.stdout, done.stderr)
+        page = CommandOutput(f"{self.case}/{step}", command, done.exit_code, done.ended, *streams, done.cpu_seconds)
         self.note(page)
         return page
 
@@ -118,9 +117,7 @@ class EngineDriver:
         called = (Rule(ask.tool_call, after_tool_result=False),) if ask.tool_call else ()
         backend.script(*called, Rule(ask.reply))
         before = len(backend.exchanges())
-        reader = TurnReader(self.contract, ask.mode)  # for the moment of the end alone: what is seen may be edited
-        quiet = ask.stdin_open or not self._sees_requests()
-        done = self._uncut(self._run(command, stdin, cwd, ask.patience, reader, quiet=quiet, signal=ask.signal))
+        done = self._run(command, cwd, stdin, ask)
         reading = read_turn(
             self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
             turn_index=ask.turn_index, resumed=resumed, ended=done.ended,
@@ -151,68 +148,37 @@ class EngineDriver:
         left.unlink(missing_ok=True)
         return acted
 
-    def _sees_requests(self) -> bool:
-        return self.sandbox.model_url == self.sandbox.backend.url
+    def _run(
+        self, command: tuple[str, ...], cwd: Path, stdin: bytes | Stdin = Stdin.CLOSED, ask: Ask | None = None
+    ) -> ProcessOutcome:
+        """Run a command, that of a turn if something is asked, and take secrets out of what it printed.
 
-    def _uncut(self, done: ProcessOutcome) -> ProcessOutcome:
-        """Return an outcome without secrets; CaseStoppedError if an interrupt cut it off, so that it proves nothing."""
+        Where a turn may well make no request its patience counts from the start; once it was seen to be over, only the
+        limit for the exit counts. CaseStoppedError if an interrupt cut it off, so that it proves nothing.
+        """
+        sandbox, patience = self.sandbox, ask.patience if ask else None
+        quiet = ask is not None and (ask.stdin_open or sandbox.model_url != sandbox.backend.url)
+        limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
+        request = ProcessRequest(command, cwd, sandbox.env(self.contract.hermetic, cwd), stdin, limit)
+        # for the moment of the end alone: what is seen may be edited
+        reader = TurnReader(self.contract, ask.mode) if ask else None
+        with (
+            self.slot(),
+            self.interrupt.covering() as stop,
+            MidTurn(ask.signal if ask else None, patience, stop.set) as mid_turn,
+        ):
+
+            def heard(stream: str, chunk: bytes) -> bool:
+                if reader is None:
+                    return False
+                reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
+                if reader.over:
+                    mid_turn.over()
+                return reader.over
+
+            sandbox.backend.on_exchange(mid_turn.requested)
+            done = run(request, stop=stop, on_output=heard, on_start=mid_turn.started)
         if self.interrupt.is_set() and done.ended is Ended.STOPPED:
             raise InterruptedCaseError
-        stdout, stderr = map(self.sandbox.without_secrets, (done.stdout, done.stderr))
+        stdout, stderr = map(sandbox.without_secrets, (done.stdout, done.stderr))
         return structs.replace(done, stdout=stdout, stderr=stderr)
-
-    def _run(
-        self,
-        command: tuple[str, ...],
-        stdin: bytes | Stdin,
-        cwd: Path,
-        patience: float | None,
-        reader: TurnReader | None,
-        *,
-        quiet: bool,
-        signal: Signals | None = None,
-    ) -> ProcessOutcome:
-        """Run a command; where it may well make no request (`quiet`), its patience counts from the start.
-
-        A turn that `reader` has seen the end of is in time: then only the limit for the exit counts.
-        """
-        env = self.sandbox.env(self.contract.hermetic, cwd)
-        limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
-        request = ProcessRequest(command, cwd, env, stdin, limit)
-        with self.slot(), self.interrupt.covering() as stop:
-            if patience is None:
-                return run(request, stop=stop, on_output=_until_over(reader))
-            sender = MidTurnSignal(signal)
-            with Deadline(patience, stop.set) as patient, self._first_request(patient.begin, sender.send):
-                on_output = _until_over(reader, patient.end)
-                return run(request, stop=stop, on_output=on_output, on_start=sender.note)
-
-    @contextmanager
-    def _first_request(self, *calls: Callable[[], None]) -> Iterator[None]:
-        """Make the calls at each request of the model backend while the block runs."""
-        within = threading.Event()
-        within.set()
-
-        def seen(_: Exchange) -> None:
-            for call in calls if within.is_set() else ():
-                call()
-
-        self.sandbox.backend.on_exchange(seen)
-        try:
-            yield
-        finally:
-            within.clear()
-
-
-def _until_over(reader: TurnReader | None, end: Callable[[], None] | None = None) -> OnOutput | None:
-    """Make the listener that says when the turn that `reader` reads is over, and then calls `end`."""
-    if reader is None:
-        return None
-
-    def heard(stream: str, chunk: bytes) -> bool:
-        reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
-        if reader.over and end:
-            end()
-        return reader.over
-
-    return heard

@@ -30,15 +30,6 @@ class ObstacleError(Exception):
         self.obstacle = Obstacle(text, reason, by_engine)
 
 
-def obstacle_of(error: Exception) -> Obstacle:
-    """Return what an error stands for."""
-    if isinstance(error, ObstacleError):
-        return error.obstacle
-    if isinstance(error, EnvironmentFailed):
-        return Obstacle(str(error), Reason.MACHINE)
-    return Obstacle(str(error), Reason.CONTRACT if isinstance(error, (ContractError, RefusedError)) else None)
-
-
 class CaseStoppedError(ObstacleError):
     """A case can't go on."""
 
@@ -69,7 +60,13 @@ class Interrupt:
 
     def why(self, stopped: Exception) -> Obstacle:
         """Return why a case ended early: after an interrupt that is the reason, whatever failed."""
-        return InterruptedCaseError().obstacle if self.is_set() else obstacle_of(stopped)
+        if self.is_set():
+            return InterruptedCaseError().obstacle
+        if isinstance(stopped, ObstacleError):
+            return stopped.obstacle
+        if isinstance(stopped, EnvironmentFailed):
+            return Obstacle(str(stopped), Reason.MACHINE)
+        return Obstacle(str(stopped), Reason.CONTRACT if isinstance(stopped, ContractError | RefusedError) else None)
 
     def wait(self, seconds: float) -> None:
         """Wait out a time; CaseStoppedError if the interrupt comes first."""

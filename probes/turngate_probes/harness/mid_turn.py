@@ -1,4 +1,4 @@
-"""What happens in the middle of a turn: signals, and deadlines counted from a first sign of life."""
+"""What happens in the middle of a turn, at the first request of its engine: a signal, and the start of a deadline."""
 
 import os
 import threading
@@ -10,46 +10,44 @@ from typing import Self
 _STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was noted
 
 
-class MidTurnSignal:
-    """Sends `number` (None: nothing) to the process group of the engine whose start `note` hears of, once."""
+class MidTurn:
+    """Acts at the first request of a turn: signals the engine's process group as a terminal does, and starts a clock.
 
-    def __init__(self, number: Signals | None) -> None:
+    `give_up` is called after `patience` seconds, unless the turn is over by then. Requests after the context are
+    ignored. Safe for threads.
+    """
+
+    def __init__(self, number: Signals | None, patience: float | None, give_up: Callable[[], None]) -> None:
+        """Send `number` (None: nothing), and wait `patience` seconds (None: for ever)."""
         self._number, self._pid = number, 0
-        self._started, self._sent = threading.Event(), threading.Lock()
+        self._started, self._requested = threading.Event(), threading.Lock()
+        self._timer = None if patience is None else threading.Timer(patience, give_up)
+        if self._timer:
+            self._timer.daemon = True
 
-    def note(self, pid: int) -> None:
+    def started(self, pid: int) -> None:
         """Take the id of the main process, which leads the group."""
         self._pid = pid
         self._started.set()
 
-    def send(self) -> None:
-        """Signal the group as a terminal does, the first time this is called."""
-        if self._number is None or not self._sent.acquire(blocking=False):
+    def requested(self, _request: object = None) -> None:
+        """Act, the first time this is called."""
+        if not self._requested.acquire(blocking=False):
             return
-        if self._started.wait(_STARTED_WITHIN):
+        if self._timer:
+            self._timer.start()
+        if self._number is not None and self._started.wait(_STARTED_WITHIN):
             with suppress(OSError):
                 os.killpg(self._pid, self._number)
 
-
-class Deadline:
-    """Calls `give_up` so many seconds after the first `begin`, unless the context ends first. Safe for threads."""
-
-    def __init__(self, seconds: float, give_up: Callable[[], None]) -> None:
-        self._timer = threading.Timer(seconds, give_up)
-        self._timer.daemon = True
-        self._begun = threading.Lock()
-
-    def begin(self) -> None:
-        """Start the clock, the first time it is called."""
-        if self._begun.acquire(blocking=False):
-            self._timer.start()
-
-    def end(self) -> None:
+    def over(self) -> None:
         """Stop the clock."""
-        self._timer.cancel()
+        if self._timer:
+            self._timer.cancel()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
+        self._requested.acquire(blocking=False)
+        self.over()

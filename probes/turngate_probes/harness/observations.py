@@ -193,8 +193,8 @@ class Observations:
         """Return a call, likewise."""
         return self._named(self.calls, name)
 
-    def note(self, item: Observation) -> None:
-        """Add what was seen."""
+    def saw(self, item: Observation, _box: object = None) -> None:
+        """Add what was seen; the place does not matter."""
         match item:
             case Turn():
                 self.turns[item.name] = item
@@ -203,7 +203,7 @@ class Observations:
             case Call():
                 self.calls[item.name] = item
 
-    def end(self, end: CaseEnd) -> None:
+    def ended(self, end: CaseEnd) -> None:
         """Note that a case has ended, and what was seen around it."""
         self.hosts = (self.hosts or set()) | end.hosts
         self.unknown |= end.unknown

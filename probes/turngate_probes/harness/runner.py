@@ -5,7 +5,7 @@ import itertools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -126,11 +126,9 @@ class CaseRunner:
     def _sandbox(self, contract: EngineContract, case: Case) -> Iterator[Sandbox]:
         name = f"{contract.engine}@{contract.version}"
         parent = self.sandboxes / name if self.keep else self.sandboxes
-        if not case.backend_away:
-            with sandbox(contract.hermetic, parent, case.name, keep=self.keep, account=self.account) as box:
-                yield box
-            return
-        with refused_port() as port:
-            away = f"http://127.0.0.1:{port}"
-            with sandbox(contract.hermetic, parent, case.name, keep=self.keep, model_url=away) as box:
+        with refused_port() if case.backend_away else nullcontext() as port:
+            url = None if port is None else f"http://127.0.0.1:{port}"
+            with sandbox(
+                contract.hermetic, parent, case.name, keep=self.keep, model_url=url, account=self.account
+            ) as box:
                 yield box

@@ -28,7 +28,7 @@ def replay(contract: EngineContract, root: Path | None = None) -> Observations:
     seen = Observations(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
     root = root or folder()
     for case in sorted((root / contract.engine / str(contract.version)).iterdir()) if root else ():
-        seen.note(_read(contract, case))
+        seen.saw(_read(contract, case))
     return seen
 
 

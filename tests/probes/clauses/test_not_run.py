@@ -17,7 +17,7 @@ from turngate.errors import ContractError, EnvironmentFailed, RefusedError
 from turngate_probes.clauses import CHECKS, judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES, FAILING
-from turngate_probes.harness.interrupt import Interrupt, Obstacle, ObstacleError, obstacle_of
+from turngate_probes.harness.interrupt import Interrupt, Obstacle, ObstacleError
 from turngate_probes.harness.observations import Observation, Observations
 from turngate_probes.record import replay
 from turngate_probes.server_level.cases import SERVER_CASES
@@ -117,7 +117,7 @@ def test_what_turngate_did_itself_is_a_bug() -> None:
 )  # fmt: skip
 def test_what_an_error_stands_for(error: Exception, reason: Reason | None) -> None:
     """Each error that may end a case has its reason; what is unknown has none, and is nobody's but ours."""
-    found = obstacle_of(error)
+    found = Interrupt().why(error)
     assert (found.reason, found.by_engine) == (reason, False)
     assert found.text
 

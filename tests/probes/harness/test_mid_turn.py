@@ -1,17 +1,19 @@
-"""Patience: a deadline that begins with the first sign of life."""
+"""What happens in the middle of a turn."""
 
+import signal
+import subprocess
 import threading
 import time
 
-from turngate_probes.harness.mid_turn import Deadline
+from turngate_probes.harness.mid_turn import MidTurn
 
 
 def test_it_gives_up_after_its_seconds() -> None:
     """Once begun, it calls when the time is over, and not before."""
     gave_up = threading.Event()
     started = time.monotonic()
-    with Deadline(0.05, gave_up.set) as patience:
-        patience.begin()
+    with MidTurn(None, 0.05, gave_up.set) as turn:
+        turn.requested()
         assert gave_up.wait(10)
     assert time.monotonic() - started >= 0.05
 
@@ -25,9 +27,9 @@ def test_it_counts_from_the_first_beginning() -> None:
         called.append(1)
         gave_up.set()
 
-    with Deadline(0.05, give_up) as patience:
+    with MidTurn(None, 0.05, give_up) as turn:
         for _ in range(3):
-            patience.begin()
+            turn.requested()
         assert gave_up.wait(10)
     assert called == [1]
 
@@ -35,13 +37,33 @@ def test_it_counts_from_the_first_beginning() -> None:
 def test_it_never_begins_by_itself() -> None:
     """Without a sign of life there is no deadline."""
     gave_up = threading.Event()
-    with Deadline(0.0, gave_up.set):
+    with MidTurn(None, 0.0, gave_up.set):
         assert not gave_up.wait(0.05)
 
 
 def test_it_is_over_with_its_block() -> None:
     """What ends in time is not given up afterwards."""
     gave_up = threading.Event()
-    with Deadline(0.05, gave_up.set) as patience:
-        patience.begin()
+    with MidTurn(None, 0.05, gave_up.set) as turn:
+        turn.requested()
     assert not gave_up.wait(0.1)
+
+
+def test_a_signal_goes_to_the_process_group_at_the_first_request() -> None:
+    """The group dies of it; without a request nothing is sent."""
+    with subprocess.Popen(("/bin/sleep", "60"), start_new_session=True) as process:
+        with MidTurn(signal.SIGTERM, None, lambda: None) as turn:
+            turn.started(process.pid)
+            assert process.poll() is None
+            turn.requested()
+        assert process.wait(10) == -signal.SIGTERM
+
+
+def test_a_request_after_the_turn_is_ignored() -> None:
+    """The process group of an ended turn may be another's by then."""
+    with subprocess.Popen(("/bin/sleep", "60"), start_new_session=True) as process:
+        with MidTurn(signal.SIGTERM, None, lambda: None) as turn:
+            turn.started(process.pid)
+        turn.requested()
+        assert process.poll() is None
+        process.kill()
