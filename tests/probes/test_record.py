@@ -103,9 +103,9 @@ def judged(release: str) -> dict[str, ClauseResult]:
 def test_clauses_fail_only_where_the_release_is_known_to_be_broken(release: str) -> None:
     """No clause fails on a recording of a release that the contract takes for sound, and no deviation is stale."""
     results = judged(release)
-    failing = {name for name, found in results.items() if found.result is Result.FAIL}
+    failing = {name for name, result in results.items() if result.result is Result.FAIL}
     assert failing == FAILING.get(release, set()), {name: results[name].detail for name in failing}
-    assert release in FAILING or [name for name, found in results.items() if found.stale] == []
+    assert release in FAILING or [name for name, result in results.items() if result.stale] == []
 
 
 def test_what_is_listed_as_broken_is_what_misses_a_baseline() -> None:
@@ -143,7 +143,7 @@ def test_a_release_without_an_executable_has_its_pages_recorded() -> None:
 
 def test_iflow_is_judged_on_every_clause_that_recordings_can_answer() -> None:
     """Nobody watches the network, the executable or the clock where nothing runs; all else has an answer."""
-    unanswered = {name for name, found in judged("iflow@0.5.19").items() if found.result is Result.NOT_RUN}
+    unanswered = {name for name, result in judged("iflow@0.5.19").items() if result.result is Result.NOT_RUN}
     assert unanswered == {"network.loopback-only", "executable.unchanged", "process.clean-exit"}
 
 
@@ -173,4 +173,4 @@ def test_recordings_named_as_evidence_exist(engine: str) -> None:
     """What a contract points at is there."""
     text = load.contract(engine).document
     named = set(re.findall(r"'recording': '([\w./-]+)'", str(text.data)))
-    assert [each for each in named if not (FIXTURES / each / "recording.yaml").is_file()] == []
+    assert [name for name in named if not (FIXTURES / name / "recording.yaml").is_file()] == []

@@ -25,7 +25,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def _few() -> tuple[str, ...]:
     """Clauses that are quick to ask."""
     asked = ("handle.present", "help.surface", "upgrade.resume", "rollback.resume", "rollback.touched")
-    return tuple(word for each in asked for word in ("--clause", each))
+    return tuple(word for clause in asked for word in ("--clause", clause))
 
 
 @pytest.fixture(name="gate")

@@ -39,15 +39,15 @@ def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tu
     assert "resolved" not in (own / "pins/codex/package-lock.json").read_text()
     assert (own / f"fixtures/codex/{NEW}/imitation-first/recording.yaml").is_file()
     assert pinned_version("codex") == NEW
-    declared = {each.clause for each in load.contract("codex").at(NEW).deviations}
+    declared = {deviation.clause for deviation in load.contract("codex").at(NEW).deviations}
     assert {"rollback.resume", "rollback.touched"} <= declared
     assert "+  - clause: rollback.resume" in gate.shop.err
     assert "review the diff before it is committed" in gate.shop.err
     assert OURS.read_text() == text, "an installed or checked out contract is left alone"
     # by its own contract it is as expected now
     code, report = gate.run(*few, "--contracts", own)
-    found = {each["id"]: each["result"] for each in report["probe"]["releases"][1]["clauses"]}
-    assert (found["rollback.resume"], code) == ("deviates", 0)
+    results = {clause["id"]: clause["result"] for clause in report["probe"]["releases"][1]["clauses"]}
+    assert (results["rollback.resume"], code) == ("deviates", 0)
 
 
 @pytest.mark.long
@@ -89,7 +89,7 @@ def test_what_can_not_be_written_whole_is_taken_back(gate: Gate, few: tuple[str,
     assert code == 2
     assert "nothing was accepted, since" in gate.shop.err
     assert pinned_version("codex") == "0.1.2"
-    assert {each.name for each in own.rglob("*") if each.is_file()} == {"package.json", "fixtures"}
+    assert {path.name for path in own.rglob("*") if path.is_file()} == {"package.json", "fixtures"}
 
 
 def test_a_release_is_recorded_from_where_the_gate_had_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

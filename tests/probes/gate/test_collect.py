@@ -17,7 +17,7 @@ from turngate_probes.releases.source import Target
 def crossed(report: Any) -> dict[str, str]:
     """Return what the clauses said that are asked of both releases."""
     clauses = report["probe"]["releases"][1]["clauses"]
-    return {each["id"]: each["result"] for each in clauses if each["level"] == "gate"}
+    return {clause["id"]: clause["result"] for clause in clauses if clause["level"] == "gate"}
 
 
 @pytest.mark.long
@@ -27,7 +27,7 @@ def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[
     code, report = gate.run(*few)
     assert code == 1
     assert crossed(report)["upgrade.resume"] == "fail"
-    assert any("not sent to the model" in each for each in report["reasons"])
+    assert any("not sent to the model" in reason for reason in report["reasons"])
     assert crossed(report)["rollback.touched"] == "not_run", "what the upgrade lost can't be taken back"
 
 

@@ -15,12 +15,12 @@ from turngate_probes.gate.collect import Collecting
 def crossed(report: Any) -> dict[str, str]:
     """Return what the clauses said that are asked of both releases."""
     clauses = report["probe"]["releases"][1]["clauses"]
-    return {each["id"]: each["result"] for each in clauses if each["level"] == "gate"}
+    return {clause["id"]: clause["result"] for clause in clauses if clause["level"] == "gate"}
 
 
 def subjects(report: Any, impact: str) -> list[str]:
     """Name the differences of one impact."""
-    return [each["subject"] for each in report["differences"] if each["impact"] == impact]
+    return [row["subject"] for row in report["differences"] if row["impact"] == impact]
 
 
 @pytest.mark.long
@@ -52,7 +52,7 @@ def test_a_renamed_id_and_option_must_not(gate: Gate, few: tuple[str, ...]) -> N
     assert "thread.started: thread_id" in subjects(report, "breaking")
     assert "--json" in subjects(report, "breaking")
     assert "without the id the session can never be resumed" in report["must"]
-    assert any(each.startswith("handle.present fails") for each in report["reasons"])
+    assert any(reason.startswith("handle.present fails") for reason in report["reasons"])
     assert "must not take the place of" in gate.shop.err
 
 
@@ -66,18 +66,18 @@ def test_what_failed_before_fails_the_gate_too(gate: Gate, few: tuple[str, ...],
     assert code == 1
     assert "resume.accepted" not in subjects(report, "breaking"), "it is no worse than before"
     entries = [
-        f"- {{engine: codex, clause: {each}, reason: known}}\n" for each in ("resume.accepted", "upgrade.resume")
+        f"- {{engine: codex, clause: {clause}, reason: known}}\n" for clause in ("resume.accepted", "upgrade.resume")
     ]
     baseline = tmp_path / "expected.yaml"
     baseline.write_text("".join(entries))
     code, report = gate.run(*asked, "--baseline", baseline)
     assert code == 0, report["reasons"]
-    assert {each["state"] for each in report["baseline"]["entries"]} == {"excuses"}
+    assert {entry["state"] for entry in report["baseline"]["entries"]} == {"excuses"}
     gate.shop.lies(NEW, "")
     (gate.shop.root(NEW) / "node_modules/.bin/lies").write_text("")
     code, report = gate.run(*asked, "--baseline", baseline, "--results", tmp_path / "afresh")
     assert code == 1
-    assert {each["state"] for each in report["baseline"]["entries"]} == {"passes"}
+    assert {entry["state"] for entry in report["baseline"]["entries"]} == {"passes"}
     assert "remove" in report["reasons"][0]
 
 
@@ -134,7 +134,7 @@ def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
     other = engines.install(gate.shop.folder / "other")
     code, report = gate.shop.run("gate", f"codex={own}", "--from", f"codex={other}", *few)
     assert code == 0, report["reasons"]
-    assert [each["release"] for each in report["probe"]["releases"]] == ["codex@0.169.0", "codex@0.169.0 (new)"]
+    assert [release["release"] for release in report["probe"]["releases"]] == ["codex@0.169.0", "codex@0.169.0 (new)"]
     assert "turn.budgeted" in subjects(report, "additive")
 
 
@@ -144,9 +144,9 @@ def test_an_interrupt_ends_it_with_130(gate: Gate, few: tuple[str, ...], monkeyp
     run = Collecting.run
 
     def interrupted(self: Collecting) -> Any:
-        found = run(self)
+        collected = run(self)
         self.interrupt.set()
-        return found
+        return collected
 
     monkeypatch.setattr(Collecting, "run", interrupted)
     code, report = gate.run(*few)

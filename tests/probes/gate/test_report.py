@@ -42,21 +42,21 @@ def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> 
     root = ET.fromstring(junit(report))
     assert int(root.get("failures", "")) + int(root.get("errors", "")) == count
     assert [suite.get("name") for suite in root] == [views.NEW], "the older release is there to be compared with"
-    wrong = [each for each in run_of(report)["results"] if each["level"] == "error"]
-    assert [each["message"]["text"] for each in wrong] == [f"{views.NEW}: {each}" for each in report.reasons]
+    wrong = [result for result in run_of(report)["results"] if result["level"] == "error"]
+    assert [result["message"]["text"] for result in wrong] == [f"{views.NEW}: {reason}" for reason in report.reasons]
     assert tuple(remark.text for remark in view(report).remarks if remark.level == "error") == report.reasons
 
 
 def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
     """In a green gate nothing is red; what is degraded is told, and fails nothing."""
     report = views.green_by_baseline()
-    cases = {each.get("name"): each for each in ET.fromstring(junit(report)).iter("testcase")}
+    cases = {case.get("name"): case for case in ET.fromstring(junit(report)).iter("testcase")}
     skipped = cases[views.DEAD].find("skipped")
     assert skipped is not None
     assert skipped.get("message") == "excused by the baseline (mended upstream): resume.dead-handle fails: exit code 0"
     assert cases["stdin.open"].findtext("system-out") == "fails, which is degraded alone: it hangs"
     run = run_of(report)
-    assert [(each["ruleId"], each["level"]) for each in run["results"]] == [("stdin.open", "warning")]
+    assert [(result["ruleId"], result["level"]) for result in run["results"]] == [("stdin.open", "warning")]
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
     assert (note["level"], "mended upstream" in note["message"]["text"]) == ("note", True)
     assert [remark.level for remark in view(report).remarks] == ["warning", "note"]
@@ -65,19 +65,19 @@ def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
 
 def test_a_reason_that_is_no_clause_has_a_case_and_a_rule_of_its_own() -> None:
     """A tool that runs unasked, and an entry that is to be removed."""
-    cases = {each.get("name"): each for each in ET.fromstring(junit(views.red_by_a_tool())).iter("testcase")}
+    cases = {case.get("name"): case for case in ET.fromstring(junit(views.red_by_a_tool())).iter("testcase")}
     failure = cases["call interactive"].find("failure")
     assert failure is not None
     assert failure.get("type") == "breaking"
     assert run_of(views.red_by_a_tool())["results"][0]["ruleId"] == "gate.call"
-    found = run_of(views.red_by_all())
-    assert {each["ruleId"] for each in found["results"]} == {views.DEAD, "gate.baseline"}
-    assert {each["id"] for each in found["tool"]["driver"]["rules"]} >= {"gate.baseline"}
+    run = run_of(views.red_by_all())
+    assert {result["ruleId"] for result in run["results"]} == {views.DEAD, "gate.baseline"}
+    assert {rule["id"] for rule in run["tool"]["driver"]["rules"]} >= {"gate.baseline"}
 
 
 def test_a_clause_that_fails_has_its_evidence() -> None:
     """As in the report of a probe."""
-    cases = {each.get("name"): each for each in ET.fromstring(junit(views.red_by_all())).iter("testcase")}
+    cases = {case.get("name"): case for case in ET.fromstring(junit(views.red_by_all())).iter("testcase")}
     assert "$ codex exec --json" in (cases[views.DEAD].findtext("failure") or "")
 
 

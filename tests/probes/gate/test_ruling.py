@@ -39,37 +39,37 @@ class Ruled(NamedTuple):
 
 
 def ruled(
-    *clauses: ClauseResult, old: ReleaseReport | None = None, found: tuple[Difference, ...] = (),
+    *clauses: ClauseResult, old: ReleaseReport | None = None, differences: tuple[Difference, ...] = (),
     expected: tuple[str, ...] = (), interrupted: bool = False, **more: Any,
 ) -> Ruled:  # fmt: skip
     """Judge a newer release with these clauses."""
     entries = [Entry(name, None, None, "known", "b.yaml:1") for name in expected]
     newer = release("codex@0.170.0", *clauses, **more)
-    return Ruled(*rule(old or release("codex@0.160.0"), newer, found, entries, interrupted=interrupted))
+    return Ruled(*rule(old or release("codex@0.160.0"), newer, differences, entries, interrupted=interrupted))
 
 
 def test_nothing_against_it() -> None:
     """Then it passes, without a reason, whatever is degraded or new."""
     harmless = Difference("clause", "stdin.open", "pass", "fail", Impact.DEGRADED, "hangs", "stdin.open")
-    assert ruled(clause("stdin.open", "fail"), found=(harmless,)).ruling == Ruling(GateOutcome.PASS, ())
+    assert ruled(clause("stdin.open", "fail"), differences=(harmless,)).ruling == Ruling(GateOutcome.PASS, ())
     assert ruled().code == 0
 
 
 def test_a_breaking_clause_that_fails_is_against_it_even_if_it_failed_before() -> None:
     """The gate asks whether the newer one is good, not whether it is worse."""
-    found = ruled(FAILS, old=release("codex@0.160.0", FAILS))
-    assert (found.code, found.sentences) == (1, ("resume.dead-handle fails: exit code 0",))
+    outcome = ruled(FAILS, old=release("codex@0.160.0", FAILS))
+    assert (outcome.code, outcome.sentences) == (1, ("resume.dead-handle fails: exit code 0",))
 
 
 def test_a_breaking_difference_is_against_it() -> None:
     """Without any failing clause."""
-    assert (ruled(found=(GONE,)).code, ruled(found=(GONE,)).sentences) == (1, ("option --oss: gone",))
+    assert (ruled(differences=(GONE,)).code, ruled(differences=(GONE,)).sentences) == (1, ("option --oss: gone",))
 
 
 def test_the_baseline_excuses_until_it_passes() -> None:
     """An expected failure is no reason; an expected failure that passes is one."""
     assert ruled(FAILS, expected=("resume.dead-handle",)).code == 0
-    assert ruled(found=(GONE,), expected=("help.surface",)).code == 0
+    assert ruled(differences=(GONE,), expected=("help.surface",)).code == 0
     gone = ruled(expected=("resume.dead-handle",))
     assert gone.code == 1
     assert "remove b.yaml:1" in gone.sentences[0]
@@ -78,25 +78,25 @@ def test_the_baseline_excuses_until_it_passes() -> None:
 
 def test_what_is_excused_is_told_with_its_entry() -> None:
     """So that reports can say why it is no failure."""
-    found = ruled(FAILS, found=(GONE,), expected=("resume.dead-handle", "help.surface"))
-    told = [(excuse.reason.about, excuse.why) for excuse in found.ruling.excused]
+    outcome = ruled(FAILS, differences=(GONE,), expected=("resume.dead-handle", "help.surface"))
+    told = [(excuse.reason.about, excuse.why) for excuse in outcome.ruling.excused]
     assert told == [("option --oss", "known"), ("resume.dead-handle", "known")]
-    assert found.reasons == ()
+    assert outcome.reasons == ()
 
 
 def test_a_degraded_difference_keeps_no_entry() -> None:
     """It was never a reason, so it needs no excuse: the entry has served its time."""
     weaker = Difference("option", "--json", "--json", None, Impact.DEGRADED, "gone", "help.surface")
-    found = ruled(found=(weaker,), expected=("help.surface",))
-    assert (found.code, [entry.state for entry in found.entries]) == (1, ["passes"])
+    outcome = ruled(differences=(weaker,), expected=("help.surface",))
+    assert (outcome.code, [entry.state for entry in outcome.entries]) == (1, ["passes"])
 
 
 def test_a_tool_that_runs_unasked_is_excused_until_it_asks() -> None:
     """The entry excuses it alone, and fails the gate once the tool is denied; unseen, it does nothing."""
     runs = Difference("call", "interactive", "executed", "executed", Impact.BREAKING, "runs unasked", UNASKED)
-    assert ruled(found=(runs,)).code == 1
-    assert ruled(found=(runs,), expected=(UNASKED,)).code == 0
-    assert ruled(clause("interactive.no-auto-flags", "fail"), found=(runs,), expected=(UNASKED,)).code == 1
+    assert ruled(differences=(runs,)).code == 1
+    assert ruled(differences=(runs,), expected=(UNASKED,)).code == 0
+    assert ruled(clause("interactive.no-auto-flags", "fail"), differences=(runs,), expected=(UNASKED,)).code == 1
     denied = {"interactive": {"tools": [], "call": CALL | {"outcome": "denied"}}, "auto": None}
     assert ruled(expected=(UNASKED,), tool_access=denied).code == 1
     assert [entry.state for entry in ruled(expected=(UNASKED,)).entries] == ["not_asked"]
@@ -124,12 +124,12 @@ def test_a_clause_that_fell_with_another_is_answered() -> None:
 def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool) -> None:
     """On either side it is a bug of turngate, whatever else fails, and the reason says so."""
     lost = clause("resume.isolation", "not_run", "nobody knows")
-    for found in (
+    for outcome in (
         ruled(lost, FAILS, interrupted=interrupted),
         ruled(old=release("codex@0.160.0", lost), interrupted=interrupted),
     ):
-        assert (found.ruling.outcome, found.code) == ("crashed", 3)
-        assert "resume.isolation: not run, and turngate can't say why" in found.sentences[0]
+        assert (outcome.ruling.outcome, outcome.code) == ("crashed", 3)
+        assert "resume.isolation: not run, and turngate can't say why" in outcome.sentences[0]
 
 
 def test_an_interrupt_is_no_outcome() -> None:

@@ -32,7 +32,7 @@ def of(
 ) -> GateReport:  # fmt: skip
     """The report of a gate on what these events tell, in which these names are excused."""
     frame = samples.of(old, new)
-    before, after = (ReleaseAnswer(frame, *each) for each in zip(frame.releases, (old, new), strict=True))
+    before, after = (ReleaseAnswer(frame, *answer) for answer in zip(frame.releases, (old, new), strict=True))
     entries = [Entry(name, None, None, why, at) for name in excused]
     baseline = "b.yaml" if excused else None
     return gate_report(Collected(before, after, None), entries, seconds=3.0, interrupted=interrupted, baseline=baseline)

@@ -35,18 +35,20 @@ def check(history: Sequence[Result | None], change: ResultChange, newest: int) -
 def test_whatever_is_found_is_a_change_to_the_newest_result(history: list[Result | None]) -> None:
     """In any history; nothing is found only if all that were run agree, and no older release answers."""
     answering = [at for at, result in enumerate(history) if result is not None]
-    found = search(history)
+    searched = search(history)
     if not answering:
         with pytest.raises(EnvironmentFailed, match=f"none of {len(history)} releases answers"):
-            found.search()
+            searched.search()
         return
-    change = found.search()
+    change = searched.search()
     if change:
         check(history, change, answering[-1])
-        skipped = list(found.versions[change.before + 1 : change.after])
-        assert [answer.version for answer in found.skipped(change)] == skipped
+        skipped = list(searched.versions[change.before + 1 : change.after])
+        assert [answer.version for answer in searched.skipped(change)] == skipped
     else:
-        same = [at for at, version in enumerate(found.versions) if version in found.asked and history[at] is not None]
+        same = [
+            at for at, version in enumerate(searched.versions) if version in searched.asked and history[at] is not None
+        ]
         assert {history[at] for at in same} == {history[answering[-1]]}
         assert set(history[: same[0]]) <= {None}
 
@@ -64,9 +66,9 @@ def test_one_change_is_found_wherever_releases_are_silent(first: int, silent: se
 @given(st.integers(1, 63))
 def test_few_releases_are_asked(first: int) -> None:
     """As many as it takes to double the distance up to the change, and to halve it again."""
-    found = search([Result.FAIL] * first + [Result.PASS] * (64 - first))
-    assert found.search() == ResultChange(first - 1, first)
-    assert len(found.asked) <= 2 * (64 - first).bit_length() + 1
+    searched = search([Result.FAIL] * first + [Result.PASS] * (64 - first))
+    assert searched.search() == ResultChange(first - 1, first)
+    assert len(searched.asked) <= 2 * (64 - first).bit_length() + 1
 
 
 @given(st.integers(1, 16), st.integers(0, 31))
@@ -81,9 +83,9 @@ def test_the_last_of_several_changes_is_found(since: int, lasted_longer: int) ->
 
 def test_a_row_of_silent_releases_is_left_behind_quickly() -> None:
     """The oldest 30 don't answer, the result changed in the release after the next: few of them are asked."""
-    found = search([None] * 30 + [Result.FAIL] * 2 + [Result.PASS] * 32)
-    assert found.search() == ResultChange(31, 32)
-    assert sum(answer.result is None for answer in found.asked.values()) <= 2
+    searched = search([None] * 30 + [Result.FAIL] * 2 + [Result.PASS] * 32)
+    assert searched.search() == ResultChange(31, 32)
+    assert sum(answer.result is None for answer in searched.asked.values()) <= 2
 
 
 @given(st.lists(st.sampled_from(RESULTS), min_size=2, max_size=64), st.data())
@@ -91,13 +93,13 @@ def test_named_ends_bound_the_search(history: list[Result | None], data: st.Data
     """Nothing outside is asked; the result of --bad is looked for; ends of one result hold no change."""
     good = data.draw(st.integers(0, len(history) - 2))
     bad = data.draw(st.integers(good + 1, len(history) - 1))
-    found = search(history)
+    searched = search(history)
     if None in (history[good], history[bad]):
         with pytest.raises(EnvironmentFailed, match="doesn't answer: made up"):
-            found.search(MANY[good], MANY[bad])
+            searched.search(MANY[good], MANY[bad])
         return
-    change = found.search(MANY[good], MANY[bad])
-    assert set(found.asked) <= set(MANY[good : bad + 1])
+    change = searched.search(MANY[good], MANY[bad])
+    assert set(searched.asked) <= set(MANY[good : bad + 1])
     assert (change is None) == (history[good] is history[bad])
     if change:
         check(history, change, bad)
@@ -114,17 +116,17 @@ def test_named_ends_bound_the_search(history: list[Result | None], data: st.Data
 )
 def test_wrong_ends_are_refused_before_anything_runs(good: str | None, bad: str | None, what: str) -> None:
     """An unknown release, and ends in the wrong order."""
-    found = search([Result.PASS] * 64)
+    searched = search([Result.PASS] * 64)
     with pytest.raises(EnvironmentFailed, match=what):
-        found.search(good, bad)
-    assert not found.asked
+        searched.search(good, bad)
+    assert not searched.asked
 
 
 def test_the_same_result_at_named_ends_costs_two_releases() -> None:
     """Then there is nothing to search between them."""
-    found = search([Result.PASS] * 64)
-    assert found.search(MANY[0], MANY[63]) is None
-    assert len(found.asked) == 2
+    searched = search([Result.PASS] * 64)
+    assert searched.search(MANY[0], MANY[63]) is None
+    assert len(searched.asked) == 2
 
 
 @pytest.mark.long
@@ -156,7 +158,10 @@ def test_releases_that_cannot_answer_leave_candidates(shop: Shop) -> None:
     assert (code, first_error("bisect-report", report)) == (0, None)
     assert (report["before"]["version"], report["after"]["version"]) == ("0.160.0", "0.163.0")
     assert report["candidates"] == ["0.161.0", "0.162.0", "0.163.0"]
-    assert [(each["version"], each["result"]) for each in report["skipped"]] == [("0.161.0", None), ("0.162.0", None)]
+    assert [(answer["version"], answer["result"]) for answer in report["skipped"]] == [
+        ("0.161.0", None),
+        ("0.162.0", None),
+    ]
     assert "fail began in codex, in one of 3 releases: 0.161.0, 0.162.0, 0.163.0\n" in shop.err
     assert "codex@0.161.0 skipped needs handle.present, which is fail: no record of stdout" in shop.err
 
@@ -176,7 +181,7 @@ def test_no_change_is_reported(shop: Shop) -> None:
     assert (code, first_error("bisect-report", report)) == (2, None)
     assert not report["changed"]
     assert report["candidates"] == []
-    assert {each["version"] for each in report["asked"]} <= {"0.160.0", "0.161.0", "0.162.0", "0.163.0"}
+    assert {answer["version"] for answer in report["asked"]} <= {"0.160.0", "0.161.0", "0.162.0", "0.163.0"}
     assert "version.readable does not change: pass in every release that was run" in shop.err
 
 

@@ -31,20 +31,20 @@ def requests(turn: Turn) -> list[dict[str, Any]]:
 
 def test_ids_agree_between_the_files_and_turns_of_a_case() -> None:
     """The id that one turn prints is the one that the next is asked to resume."""
-    found = files(turns.turn("main/first"), turns.resumed("main/again", "main/first", stdout=turns.printed(ANOTHER)))
-    assert list(found) == ["main-first", "main-again"]
-    assert FIRST.encode() in found["main-first"]["stdout"]
-    again = yaml.safe_load(found["main-again"]["recording.yaml"])
+    written = files(turns.turn("main/first"), turns.resumed("main/again", "main/first", stdout=turns.printed(ANOTHER)))
+    assert list(written) == ["main-first", "main-again"]
+    assert FIRST.encode() in written["main-first"]["stdout"]
+    again = yaml.safe_load(written["main-again"]["recording.yaml"])
     assert again["resumed"] == FIRST
-    assert SECOND.encode() in found["main-again"]["stdout"]
-    assert SESSION.encode() not in b"".join(found["main-first"].values())
+    assert SECOND.encode() in written["main-again"]["stdout"]
+    assert SESSION.encode() not in b"".join(written["main-first"].values())
 
 
 def test_the_prompt_is_told_from_our_own_arguments() -> None:
     """Indexes of the prompt count from the first argument after the executable."""
     turn = turns.turn("main/first", argv=("/x/codex", "exec", "--", "hi"), own_arguments=("exec", "--"))
-    (found,) = files(turn, places={"/x/codex": "codex"}).values()
-    described = yaml.safe_load(found["recording.yaml"])
+    (written,) = files(turn, places={"/x/codex": "codex"}).values()
+    described = yaml.safe_load(written["recording.yaml"])
     assert described["argv"] == ["codex", "exec", "--", "hi"]
     assert described["prompt_at"] == [2]
 
@@ -62,9 +62,9 @@ def test_retries_are_one_request_that_is_marked() -> None:
     one = turns.exchange("tgn-0000000000000001", body=b'{"at": "2026-11-21T10:00:00"}')
     two = replace(one, at=2.0, body=b'{"at": "2026-11-21T10:00:09"}')
     other = replace(one, reply="refuse 500")
-    found = requests(turns.turn("main/first", requests=(one, two, other)))
-    assert [each.get("repeated", False) for each in found] == [True, False]
-    assert [each["reply"] for each in found] == ["text", "refuse 500"]
+    written = requests(turns.turn("main/first", requests=(one, two, other)))
+    assert [request.get("repeated", False) for request in written] == [True, False]
+    assert [request["reply"] for request in written] == ["text", "refuse 500"]
 
 
 def test_requests_that_run_beside_the_agents_come_last() -> None:
@@ -72,7 +72,7 @@ def test_requests_that_run_beside_the_agents_come_last() -> None:
     main, title = turns.exchange(), turns.exchange(tools=())
     told = requests(turns.turn("main/first", requests=(title, main)))
     assert told == requests(turns.turn("main/first", requests=(main, title)))
-    assert [each["tools"] for each in told] == [["shell"], []]
+    assert [request["tools"] for request in told] == [["shell"], []]
 
 
 def test_of_a_request_nothing_is_kept_that_the_engine_wrote() -> None:
@@ -93,8 +93,8 @@ def test_prompts_of_earlier_turns_are_ours() -> None:
     """A resumed turn sends them again, and they stay."""
     first = turns.turn("main/first")
     again = turns.resumed("main/again", requests=(turns.exchange(texts=(first.prompt, "summary", "Ask me. main")),))
-    found = files(first, again)["main-again"]["requests.ndjson"]
-    assert json.loads(found)["user_texts"] == [first.prompt]
+    written = files(first, again)["main-again"]["requests.ndjson"]
+    assert json.loads(written)["user_texts"] == [first.prompt]
 
 
 def test_the_size_is_the_same_each_time() -> None:

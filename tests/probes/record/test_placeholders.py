@@ -37,7 +37,7 @@ def test_the_same_id_has_the_same_placeholder_in_every_text() -> None:
     replacer = Replacer(CODEX, "main", {})
     start = first_number("main")
     first, second = (f"00000000-0000-7000-8000-{start + n:012d}" for n in (1, 2))
-    assert [replacer(f"<{each}>") for each in (one, two, one)] == [f"<{first}>", f"<{second}>", f"<{first}>"]
+    assert [replacer(f"<{value}>") for value in (one, two, one)] == [f"<{first}>", f"<{second}>", f"<{first}>"]
 
 
 @pytest.mark.parametrize("engine", load.engines())
@@ -46,9 +46,9 @@ def test_placeholders_have_the_shape_that_the_contract_demands(engine: str) -> N
     contract = load.contract(engine).at()
     living = contract.handle.nonexistent_id.replace("00", "a1", 1)
     assert re.fullmatch(contract.handle.shape, living)
-    found = Replacer(contract, "main", {})(living)
-    assert found not in (living, contract.handle.nonexistent_id)
-    assert re.fullmatch(contract.handle.shape, found)
+    replaced = Replacer(contract, "main", {})(living)
+    assert replaced not in (living, contract.handle.nonexistent_id)
+    assert re.fullmatch(contract.handle.shape, replaced)
 
 
 def test_every_case_numbers_its_sessions_apart() -> None:
@@ -117,8 +117,8 @@ def test_other_ids_give_the_same_text(ids: list[str], data: st.DataObject) -> No
     others = data.draw(st.lists(st.uuids().map(str), unique=True, min_size=len(ids), max_size=len(ids)))
     one, two = ([name[i] for i in order] for name in (ids, others))
     first, second = Replacer(CODEX, "main", {}), Replacer(CODEX, "main", {})
-    shown = [first(each) for each in one]
-    assert shown == [second(each) for each in two]
+    shown = [first(text) for text in one]
+    assert shown == [second(text) for text in two]
     assert len(set(shown)) == len(set(one))
 
 

@@ -46,14 +46,14 @@ def named(*names: str) -> list[Case]:
 
 def files(folder: Path) -> dict[str, bytes]:
     """Read all files but the provenance."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "provenance.yaml")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != "provenance.yaml")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.mark.long
 def test_recording_again_changes_nothing_but_the_provenance(tmp_path: Path) -> None:
     """Two recordings of a release, in other folders and at other ports, are byte-identical."""
-    first, second = (files(recorded(tmp_path / each, QUICK).folder) for each in ("one", "two"))
+    first, second = (files(recorded(tmp_path / name, QUICK).folder) for name in ("one", "two"))
     assert first == second
     assert len({name.partition("/")[0] for name in first}) == sum(case.steps for case in QUICK) + 1 + len(
         CODEX.help.pages

@@ -45,7 +45,7 @@ def test_a_turn_is_read_as_it_was_recorded(first: Path, contract: EngineContract
     assert turn.stdout == (first / "stdout").read_bytes()
     assert turn.argv == ("iflow", *turn.own_arguments)
     assert (turn.exit_code, turn.ended, turn.stdin) == (0, Ended.EXIT, "prompt")
-    assert [each.user_texts[-1] for each in turn.sent()] == [turn.prompt]
+    assert [exchange.user_texts[-1] for exchange in turn.sent()] == [turn.prompt]
     assert turn.session is not None
     assert turn.session.startswith("session-")
     assert turn.scripted in turn.stdout.decode()

@@ -86,7 +86,7 @@ def _release(tmp_path: Path) -> Path:
     return tmp_path / "codex/0.169.0"
 
 
-def found(release: Path) -> Iterator[ContractError]:
+def problems(release: Path) -> Iterator[ContractError]:
     """Look for what is too much in the recordings of a release."""
     turns = replay.replay(CODEX, release.parents[1]).turns.values()
     return excess(release, turns, CODEX)
@@ -102,7 +102,7 @@ def edit(release: Path, **changes: object) -> Path:
 
 def test_recordings_as_they_are_written_hold_nothing_more(release: Path) -> None:
     """What is shipped is clean."""
-    assert list(found(release)) == []
+    assert list(problems(release)) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_recordings_as_they_are_written_hold_nothing_more(release: Path) -> None
 def test_text_that_we_did_not_send_is_too_much(release: Path, key: str, value: list[str]) -> None:
     """The error names file, line, key and the fix."""
     file = edit(release, **{key: value})
-    (error,) = found(release)
+    (error,) = problems(release)
     assert (error.file, error.line, error.path) == (str(file), 1, f"$.{key}[{len(value) - 1}]")
     assert "record the release again" in error.hint
 
@@ -124,7 +124,7 @@ def test_text_that_we_did_not_send_is_too_much(release: Path, key: str, value: l
 def test_files_of_another_kind_are_too_much(release: Path) -> None:
     """Bodies could lie in them."""
     (release / "main-again/request-1.json").write_text("{}")
-    (error,) = found(release)
+    (error,) = problems(release)
     assert error.file.endswith("main-again/request-1.json")
     assert error.hint == "delete it"
 

@@ -63,7 +63,7 @@ def test_the_least_recently_used_goes_first(tmp_path: Path) -> None:
     """As many go as must, the oldest first."""
     old, older, new = (entry(tmp_path, v, at) for v, at in (("2.0.0", 2), ("1.0.0", 1), ("3.0.0", 3)))
     with CacheLimit(tmp_path, 3 * SIZE + SIZE // 2, fail).reserved(home_of("codex", tmp_path) / "4.0.0", print):
-        assert [each.exists() for each in (older, old, new)] == [False, True, True]
+        assert [root.exists() for root in (older, old, new)] == [False, True, True]
 
 
 def test_what_is_in_use_stays(tmp_path: Path) -> None:
@@ -145,4 +145,4 @@ def test_what_lies_beyond_the_limit_is_let_go(tmp_path: Path) -> None:
     used, old, new = (entry(tmp_path, v, at) for v, at in (("1.0.0", 1), ("2.0.0", 2), ("3.0.0", 3)))
     with in_use(used):
         CacheLimit(tmp_path, 2 * SIZE, fail).trim()
-    assert [each.exists() for each in (used, old, new)] == [True, False, True]
+    assert [root.exists() for root in (used, old, new)] == [True, False, True]

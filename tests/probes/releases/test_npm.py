@@ -67,7 +67,7 @@ class PlayedRegistry:
 
     def left(self, engine: str = "engine") -> set[str]:
         """Name what stands in the cache for an engine, locks aside."""
-        return {each.name for each in (self.cache / "engines" / engine).iterdir() if each.suffix != ".lock"}
+        return {path.name for path in (self.cache / "engines" / engine).iterdir() if path.suffix != ".lock"}
 
 
 @pytest.fixture(name="registry")

@@ -11,7 +11,7 @@ from turngate.contract import load
 from turngate_probes.releases.npm import check_integrity, pinned_version
 
 PINS = files("turngate_probes.releases") / "pins"
-PINNED = sorted(each.name for each in PINS.iterdir() if each.is_dir())
+PINNED = sorted(path.name for path in PINS.iterdir() if path.is_dir())
 
 
 def lock(engine: str) -> dict[str, Any]:

@@ -80,8 +80,8 @@ VERSIONS = st.builds(Version, *[st.integers(0, 3)] * 3)
 @given(VERSIONS, st.lists(VERSIONS, unique=True))
 def test_nearest_versions_enclose_the_one_asked_for(asked: Version, published: list[Version]) -> None:
     """Nothing that is published lies between the asked version and those that are named."""
-    near = [Version.parse(each) for each in nearest(str(asked), [str(each) for each in published])]
+    near = [Version.parse(version) for version in nearest(str(asked), [str(version) for version in published])]
     assert near == sorted(near)
-    below = max((each for each in published if each <= asked), default=None)
-    above = min((each for each in published if each > asked), default=None)
-    assert set(near) == {each for each in (below, above) if each is not None}
+    below = max((version for version in published if version <= asked), default=None)
+    above = min((version for version in published if version > asked), default=None)
+    assert set(near) == {version for version in (below, above) if version is not None}

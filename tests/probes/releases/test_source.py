@@ -43,7 +43,7 @@ def _npm(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def found(text: str, stop: Stop | None = None) -> Release:
+def obtained(text: str, stop: Stop | None = None) -> Release:
     """Find the release of a target, whatever is said meanwhile."""
     with ReleaseSource().held(parse_target(text), lambda _: None, stop) as release:
         return release
@@ -88,7 +88,7 @@ def test_a_target_is_written_as_it_is_read(engine: str, version: str) -> None:
 def test_an_executable_that_was_named(path: Path, tmp_path: Path) -> None:
     """It is asked for its version, by which the contract is chosen."""
     executable = engines.install(tmp_path / "here", "other-version")
-    release = found(f"codex={executable}")
+    release = obtained(f"codex={executable}")
     assert (release.version, release.executable, release.source) == ("0.168.0", executable, "path")
     assert release.contract.version == "0.168.0"
     assert (release.name, release.note) == ("codex@0.168.0", "the executable that was named")
@@ -98,7 +98,7 @@ def test_a_simulated_engine_is_named_as_one(path: Path, tmp_path: Path) -> None:
     """On PATH too, so that nobody takes its verdict for the real engine's."""
     executable = install(load.contract("codex").at("0.169.0"), path)
     for target in ("codex", f"codex={executable}"):
-        release = found(target)
+        release = obtained(target)
         assert (release.executable, release.version) == (executable, "0.169.0")
         assert "says nothing about the real engine" in release.note
 
@@ -106,7 +106,7 @@ def test_a_simulated_engine_is_named_as_one(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("lie", ["no-version", "odd-version"])
 def test_an_executable_of_unknown_version(path: Path, tmp_path: Path, lie: str) -> None:
     """It is still a release, held to the newest contract."""
-    release = found(f"codex={engines.install(tmp_path, lie)}")
+    release = obtained(f"codex={engines.install(tmp_path, lie)}")
     assert (release.version, release.name, release.contract.version) == (None, "codex@unknown", None)
 
 
@@ -116,7 +116,7 @@ def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain").write_text("#!/bin/sh\n")
     with pytest.raises(EnvironmentFailed, match="there is no executable") as told:
-        found(f"codex={tmp_path / what}")
+        obtained(f"codex={tmp_path / what}")
     assert str(tmp_path / what) in told.value.what
 
 
@@ -126,19 +126,19 @@ def test_an_executable_that_can_not_start(path: Path, tmp_path: Path) -> None:
     executable.write_text("#!/nonexistent/interpreter\n")
     executable.chmod(0o755)
     with pytest.raises(EnvironmentFailed, match="was not started"):
-        found(f"codex={executable}")
+        obtained(f"codex={executable}")
 
 
 def test_the_engine_on_path_comes_first(path: Path) -> None:
     """Without version or path the one on PATH is taken."""
     executable = engines.install(path)
-    release = found("codex")
+    release = obtained("codex")
     assert (release.executable, release.source, release.note) == (executable, "path", "found on PATH")
 
 
 def test_an_absent_engine_is_installed_as_pinned(npm: Path) -> None:
     """Without one on PATH the pinned release comes from npm."""
-    release = found("codex")
+    release = obtained("codex")
     assert (release.version, release.source) == (pinned_version("codex"), "npm")
     assert release.note == "not on PATH: the pinned release"
     assert release.executable is not None
@@ -148,21 +148,21 @@ def test_an_absent_engine_is_installed_as_pinned(npm: Path) -> None:
 def test_a_release_that_was_asked_for_is_installed(path: Path, npm: Path) -> None:
     """A version comes from npm even if another is on PATH, and chooses the contract."""
     engines.install(path)
-    release = found("codex@0.147.0")
+    release = obtained("codex@0.147.0")
     assert (release.version, release.source, release.contract.version) == ("0.147.0", "npm", "0.147.0")
 
 
 def test_a_version_that_is_none(npm: Path) -> None:
     """A version that npm does not have is told with the nearest."""
     with pytest.raises(EnvironmentFailed, match="has no version banana") as told:
-        found("codex@banana")
+        obtained("codex@banana")
     assert "0.147.0" in told.value.hint
 
 
 def test_without_engine_and_npm(path: Path) -> None:
     """The error says that npm is missing, and that an executable can be named."""
     with pytest.raises(EnvironmentFailed, match="npm was not found on PATH") as told:
-        found("codex")
+        obtained("codex")
     assert "ENGINE=/path" in told.value.hint
 
 
@@ -173,19 +173,19 @@ def test_a_withdrawn_engine_is_judged_by_its_newest_recordings(
     for version in ("0.5.9", "0.5.10"):
         (tmp_path / "fixtures/iflow" / version).mkdir(parents=True)
     monkeypatch.setattr(recorded_releases, "folder", lambda: tmp_path / "fixtures")
-    release = found("iflow")
+    release = obtained("iflow")
     assert (release.version, release.executable, release.source) == ("0.5.10", None, "recordings")
     assert release.note == "withdrawn: judged by recordings alone"
     monkeypatch.setattr(recorded_releases, "folder", lambda: None)
     with pytest.raises(EnvironmentFailed, match="withdrawn, and neither executable nor recording"):
-        found("iflow")
+        obtained("iflow")
 
 
 def test_an_interrupt_ends_the_question_for_the_version(path: Path, tmp_path: Path) -> None:
     """A stop that is set already keeps the executable from being asked."""
     stop = Stop()
     stop.set()
-    assert found(f"codex={engines.install(tmp_path)}", stop).version is None
+    assert obtained(f"codex={engines.install(tmp_path)}", stop).version is None
 
 
 def test_a_release_is_not_evicted_while_it_is_held(npm: Path) -> None:
@@ -201,4 +201,4 @@ def test_a_cache_that_can_not_be_made_is_told(npm: Path) -> None:
     """A file where the cache should be is a failure of the environment."""
     (npm / "cache").write_text("")
     with pytest.raises(EnvironmentFailed, match="the cache cannot be written"):
-        found("codex@0.147.0")
+        obtained("codex@0.147.0")

@@ -41,12 +41,12 @@ def test_where_nothing_changed_the_text_is_the_same() -> None:
 def test_a_deviation_that_did_not_occur_any_more_ends() -> None:
     """It ends before the newer release, with evidence; the older one deviates as before."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
-    found = rewritten(clause("resume.malformed-handle", detail=detail, stale=True))
-    assert len(found.done) == 1
+    contract = rewritten(clause("resume.malformed-handle", detail=detail, stale=True))
+    assert len(contract.done) == 1
     for version, there in ((OLD, True), (NEW, False)):
-        declared = {each.clause for each in at(found.text, version).deviations}
+        declared = {deviation.clause for deviation in at(contract.text, version).deviations}
         assert ("resume.malformed-handle" in declared) is there
-    assert f'{{observed: "{OLD} deviates, {NEW} does not"}}' in found.text
+    assert f'{{observed: "{OLD} deviates, {NEW} does not"}}' in contract.text
 
 
 def test_a_deviation_that_did_not_occur_before_either_is_left() -> None:
@@ -60,25 +60,27 @@ def test_a_symptom_that_is_new_becomes_a_deviation() -> None:
     """With what other contracts ask for, else with a place for a person to write it."""
     fails = clause("resume.other-cwd", "fail", "from another directory: exit code 1 [refused]")
     for asked, expected in (({("resume.other-cwd", "refused"): "stay there"}, "stay there"), ({}, TO_BE_WRITTEN)):
-        found = rewritten(fails, compensations=asked)
-        (told,) = [each for each in at(found.text, NEW).deviations if each.clause == "resume.other-cwd"]
+        contract = rewritten(fails, compensations=asked)
+        (told,) = [
+            deviation for deviation in at(contract.text, NEW).deviations if deviation.clause == "resume.other-cwd"
+        ]
         assert (told.symptom, told.compensation) == ("refused", expected)
-        assert "resume.other-cwd" not in {each.clause for each in at(found.text, OLD).deviations}
+        assert "resume.other-cwd" not in {deviation.clause for deviation in at(contract.text, OLD).deviations}
 
 
 def test_what_no_range_can_say_is_left_to_a_person() -> None:
     """A baseline that fails, or a failure without a symptom, is told and changes nothing."""
-    found = rewritten(clause("handle.present", "fail", "no id [gone]"), clause("prompt.large", "fail", "cut"))
-    assert found.text == TEXT
-    assert [each.partition(" ")[0] for each in found.left] == ["handle.present", "prompt.large"]
+    contract = rewritten(clause("handle.present", "fail", "no id [gone]"), clause("prompt.large", "fail", "cut"))
+    assert contract.text == TEXT
+    assert [line.partition(" ")[0] for line in contract.left] == ["handle.present", "prompt.large"]
     assert rewritten(clause("prompt.large", "fail"), was=(clause("prompt.large", "fail"),)).left == ()
 
 
 def test_options_that_went_end() -> None:
     """What callers could pass, and what a help page was asked for."""
-    found = rewritten(differences=(gone("--oss"), gone("--cd"), gone("--unknown")))
-    was, now = at(found.text, OLD), at(found.text, NEW)
-    assert {each.flag for each in was.options} - {each.flag for each in now.options} == {"--oss", "--cd"}
+    contract = rewritten(differences=(gone("--oss"), gone("--cd"), gone("--unknown")))
+    was, now = at(contract.text, OLD), at(contract.text, NEW)
+    assert {option.flag for option in was.options} - {option.flag for option in now.options} == {"--oss", "--cd"}
     assert "--cd" in was.help.pages[0].names
     assert "--cd" not in now.help.pages[0].names
     assert was == load.contract("codex").at(OLD)
@@ -90,17 +92,17 @@ def test_kinds_of_records_that_are_new_are_known() -> None:
         Difference("event", name, None, name, Impact.ADDITIVE, "new", None)
         for name in ("turn.budgeted", "item.updated")
     )
-    found = rewritten(differences=(new, known))
-    assert at(found.text, NEW).events.names == (*load.contract("codex").at(NEW).events.names, "turn.budgeted")
+    contract = rewritten(differences=(new, known))
+    assert at(contract.text, NEW).events.names == (*load.contract("codex").at(NEW).events.names, "turn.budgeted")
 
 
 def test_all_at_once() -> None:
     """Several changes of one contract don't get into each other's way."""
     detail = "exit code 2; stale: the declared deviation fresh-session did not occur"
-    found = rewritten(
+    contract = rewritten(
         clause("resume.malformed-handle", detail=detail, stale=True),
         clause("resume.other-cwd", "fail", "gone [refused]"),
         differences=(gone("--oss"), gone("--cd")),
     )
-    assert len(found.done) == 5
-    assert at(found.text, OLD) == load.contract("codex").at(OLD)
+    assert len(contract.done) == 5
+    assert at(contract.text, OLD) == load.contract("codex").at(OLD)

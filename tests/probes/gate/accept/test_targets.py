@@ -16,9 +16,9 @@ ROOT = Path(__file__).parents[4]
 
 def test_a_checkout_is_written_to() -> None:
     """The folders are those of the repository."""
-    found = accept_target(None, accept=True)
-    assert found == AcceptTarget(ROOT / "contracts/turngate/engines", npm.PINS, ROOT / "fixtures")
-    assert found.contracts / "codex.yaml" == contract_files()["codex"]
+    target = accept_target(None, accept=True)
+    assert target == AcceptTarget(ROOT / "contracts/turngate/engines", npm.PINS, ROOT / "fixtures")
+    assert target.contracts / "codex.yaml" == contract_files()["codex"]
     assert accept_target(None, accept=False) is None
 
 
