@@ -124,6 +124,14 @@ def contract(engine: str) -> Contract:
     return Contract(parse(file.read_text("utf-8"), name_of(file), ours=True))
 
 
+def covering(engine: str, version: str | None) -> EngineContract | None:
+    """Resolve the packaged contract of an engine for one release (None: the newest); None if it says nothing of it."""
+    try:
+        return contract(engine).at(version)
+    except (NotCoveredError, ValueError):
+        return None
+
+
 def engines() -> tuple[str, ...]:
     """Name every engine that has a contract, packaged or laid over the package."""
     return tuple(contract_files())

@@ -1,6 +1,6 @@
 """From the results of clauses to what a release is worth."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
@@ -11,6 +11,7 @@ from turngate.contract.evidence import Evidence
 from turngate.contract.structs import EngineContract
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 
+FALLEN = (Result.FAIL, Result.UNSUPPORTED)
 RESUMABLE_NEEDS = ("handle.", "resume.", "server.context-carried")
 
 
@@ -103,6 +104,14 @@ def fallen(clause: Clause, others: Iterable[str], results: Mapping[str, ClauseRe
             state = other.result if other else "absent"
             return ClauseResult.of(clause, Result.NOT_RUN, f"needs {need}, which is {state}", needs=(need,))
     return None
+
+
+def fallen_needs(results: Mapping[str, ClauseResult], clause_id: str) -> Iterator[ClauseResult]:
+    """Return those clauses that a clause needs, directly or not, which do not hold."""
+    needs = [results[need] for need in results[clause_id].needs if need in results]
+    yield from (need for need in needs if need.result in FALLEN)
+    for need in needs:
+        yield from fallen_needs(results, need.id)
 
 
 def unexplained(results: Iterable[ClauseResult]) -> list[ClauseResult]:

@@ -27,8 +27,11 @@ def question(
 ) -> ReleaseQuestion:  # fmt: skip
     """Read what was asked for; EnvironmentFailed or ContractError says what is wrong with it."""
     newer = _target(new)
-    older = _target(old or _pinned(newer.engine))
-    if older.engine != newer.engine:
+    engine = newer.engine
+    older = _target(old) if old else Target(engine, pinned_version(engine))
+    if not older.version and not older.path:
+        raise EnvironmentFailed(f"{engine} is not pinned", f"name the older release: --from {engine}@VERSION")
+    if older.engine != engine:
         raise EnvironmentFailed(f"{older} is another engine than {newer}", "compare two releases of one engine")
     crossed = tuple(clause for clause in clauses if clause in CROSSED)
     asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
@@ -38,7 +41,7 @@ def question(
     )  # fmt: skip
     return ReleaseQuestion(
         older, newer, settings, crossed if clauses else CROSSED,
-        baselines.read(baseline, newer.engine) if baseline else (), str(baseline) if baseline else None,
+        baselines.read(baseline, engine) if baseline else (), str(baseline) if baseline else None,
     )  # fmt: skip
 
 
@@ -52,13 +55,6 @@ def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) ->
         collected, question.expected, seconds=time.monotonic() - started, interrupted=interrupt.is_set(),
         baseline=question.baseline,
     )  # fmt: skip
-
-
-def _pinned(engine: str) -> str:
-    pinned = pinned_version(engine)
-    if pinned is None:
-        raise EnvironmentFailed(f"{engine} is not pinned", f"name the older release: --from {engine}@VERSION")
-    return f"{engine}@{pinned}"
 
 
 def _target(text: str) -> Target:

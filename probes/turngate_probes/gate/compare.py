@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from turngate.contract.clauses import Result
 from turngate.contract.structs import EngineContract
-from turngate.contract.verdict import ClauseResult
+from turngate.contract.verdict import ClauseResult, fallen_needs
 from turngate.process import Ended
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Use, of_call, of_clause, of_surface
@@ -18,7 +18,6 @@ from turngate_probes.report.gate_structs import Difference, Impact
 from turngate_probes.report.structs import ReleaseReport
 
 TOOL_CLAUSE = "interactive.no-auto-flags"
-FALLEN = (Result.FAIL, Result.UNSUPPORTED)
 
 
 class ReleaseSurface(Struct, frozen=True):
@@ -55,8 +54,7 @@ class Results:
 
     def fallen(self, clause_id: str) -> bool:
         """Whether the clause was not run since one that it needs, directly or not, does not hold."""
-        needs = self.by_id[clause_id].needs if clause_id in self.by_id else ()
-        return any(self.of(need) in FALLEN or self.fallen(need) for need in needs)
+        return clause_id in self.by_id and any(fallen_needs(self.by_id, clause_id))
 
 
 def surface(events: Iterable[Event], release: str) -> ReleaseSurface:

@@ -8,9 +8,8 @@ from msgspec.structs import replace
 
 from turngate.contract import load
 from turngate.contract.evidence import decode_hook
-from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import FailOn, verdict
-from turngate.errors import EnvironmentFailed, NotCoveredError
+from turngate.errors import EnvironmentFailed
 from turngate_probes.gate.advice import NOTHING, UNKNOWN, advice
 from turngate_probes.gate.baseline import concerning
 from turngate_probes.gate.claims import claim_differences
@@ -39,7 +38,7 @@ def gate_report(
     old, new = collected.old.release, _with_crossing(collected.new.release, collected.crossing)
     if new.release == old.release:
         new = replace(new, release=f"{new.release} (new)")  # two builds that say the same version
-    was, now = (_contract(release) for release in (old, new))
+    was, now = (load.covering(release.engine, release.version) for release in (old, new))
     compared = unasked(new)
     if was and now and not old.failed and not new.failed:
         before = Side(old, surface(collected.old.events, collected.old.release.release))
@@ -123,10 +122,3 @@ def _joined(
         peak_usage=UNSET, releases=(old, new),
         exit_code=code_of((old, new), FailOn.BROKEN, interrupted=interrupted),
     )  # fmt: skip
-
-
-def _contract(release: ReleaseReport) -> EngineContract | None:
-    try:
-        return load.contract(release.engine).at(release.version)
-    except (NotCoveredError, ValueError):
-        return None

@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from turngate.contract.clauses import Result, Severity
-from turngate.contract.verdict import Verdict
+from turngate.contract.verdict import FALLEN, Verdict
 from turngate_probes.gate import baseline
 from turngate_probes.gate.baseline import UNASKED
-from turngate_probes.gate.compare import FALLEN, Results
+from turngate_probes.gate.compare import Results
 from turngate_probes.report.build import BUG, CRASHED_CODE, INTERRUPTED_CODE, bugs
 from turngate_probes.report.gate_structs import Difference, Entry, Excuse, GateOutcome, GateReason, Impact, Ruling
 from turngate_probes.report.structs import ExitCode, ReleaseReport
@@ -38,7 +38,10 @@ def rule(
     excusing = {entry.clause: entry for entry in entries if entry.state == "excuses"}
     excused = tuple(Excuse(r, excusing[r.clause].reason) for r in against if r.clause in excusing)
     standing = [reason for reason in against if reason.clause not in excusing]
-    standing += [_passing(entry) for entry in entries if entry.state == "passes"]
+    for entry in entries:
+        if entry.state == "passes":
+            text = f"{entry.clause} passes now: remove {entry.at} ({entry.reason})"
+            standing.append(GateReason("baseline", f"baseline {entry.clause}", text, entry.clause, entry.at))
     left_open = [*_unanswered(old), *_unanswered(new)]
     outcome = GateOutcome.FAIL if standing else GateOutcome.UNANSWERED if left_open else GateOutcome.PASS
     reasons = [*standing, *left_open]
@@ -76,11 +79,6 @@ def _failing(new: ReleaseReport) -> Iterator[GateReason]:
     for clause in new.clauses:
         if (clause.severity, clause.result) == (Severity.BREAKING, Result.FAIL):
             yield GateReason("clause", clause.id, f"{clause.id} fails: {clause.detail}", clause.id)
-
-
-def _passing(entry: Entry) -> GateReason:
-    text = f"{entry.clause} passes now: remove {entry.at} ({entry.reason})"
-    return GateReason("baseline", f"baseline {entry.clause}", text, entry.clause, entry.at)
 
 
 def _unanswered(release: ReleaseReport) -> Iterator[GateReason]:

@@ -1,6 +1,6 @@
 """Finds the release where a clause's result changes, asking as few releases as it must, and prints it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -10,15 +10,13 @@ from rich.text import Text
 
 from turngate.contract.clauses import Result
 from turngate.contract.evidence import Evidence
-from turngate.contract.verdict import ClauseResult
+from turngate.contract.verdict import fallen_needs
 from turngate.errors import EnvironmentFailed
 from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
 from turngate_probes.report.evidence import evidence_lines
 from turngate_probes.report.structs import ReleaseReport
 from turngate_probes.report.text import print_line, style_of
-
-FAILED = (Result.FAIL, Result.UNSUPPORTED)
 
 
 class ClauseAnswer(Struct, frozen=True):
@@ -175,8 +173,8 @@ def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:
     clause = clauses[clause_id]
     if clause.result is not Result.NOT_RUN:
         return ClauseAnswer(version, clause.result, clause.detail, clause.evidence)
-    failed = (clauses[need] for need in _needs(clauses, clause_id) if clauses[need].result in FAILED)
-    details = (f"needs {need.id}, which is {need.result}: {need.detail}" for need in failed)
+    fallen = fallen_needs(clauses, clause_id)
+    details = (f"needs {need.id}, which is {need.result}: {need.detail}" for need in fallen)
     return ClauseAnswer(version, None, next(details, clause.detail))
 
 
@@ -190,12 +188,6 @@ def describe(engine: str, clause_id: str, search: Bisection, change: ResultChang
         asked=[structs.replace(answer, evidence=[]) for answer in search.asked.values()],
         published=len(search.versions),
     )  # fmt: skip
-
-
-def _needs(clauses: Mapping[str, ClauseResult], clause_id: str) -> list[str]:
-    """List what kept a clause from being run, directly or not."""
-    needs = [need for need in clauses[clause_id].needs if need in clauses]
-    return [*needs, *(indirect for need in needs for indirect in _needs(clauses, need))]
 
 
 def print_bisection(console: Console, report: BisectReport) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from turngate.contract import load
 from turngate.contract.verdict import FailOn
-from turngate.errors import EnvironmentFailed, NotCoveredError
+from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
 from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
 from turngate_probes.journal.events import MatrixPlanned
@@ -70,7 +70,7 @@ def run_bisection(
 
         with interrupt.covering() as stop:
             registry = published(engine, stop)
-        covered = [version for version in chosen("all", registry.versions) if _covers(engine, version)]
+        covered = [version for version in chosen("all", registry.versions) if load.covering(engine, version)]
         # the newest release, leaps back, then halves
         listener(MatrixPlanned(releases=2 * len(covered).bit_length(), kept=0))
         search = Bisection(covered, ask)
@@ -85,11 +85,3 @@ def run_bisection(
 def _unplanned(listener: Listener) -> Listener:
     """Tell a listener everything but how many releases a matrix has: of a search that is told once."""
     return lambda event: None if isinstance(event, MatrixPlanned) else listener(event)
-
-
-def _covers(engine: str, version: str) -> bool:
-    try:
-        load.contract(engine).at(version)
-    except NotCoveredError:
-        return False
-    return True

@@ -101,10 +101,8 @@ class Matrix:
         """
         with alone(self._folder, self.plan.engine):
             plan = self._run()
-        return joined(
-            [plan], [self._folder], fail_on=self._settings.fail_on,
-            interrupted=self._interrupt.is_set(), failed=self._failed,
-        )  # fmt: skip
+        fail_on, interrupted = self._settings.fail_on, self._interrupt.is_set()
+        return joined([plan], [self._folder], fail_on=fail_on, interrupted=interrupted, failed=self._failed)
 
     def _run(self) -> Plan:
         started = time.monotonic()

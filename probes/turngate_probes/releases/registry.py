@@ -143,9 +143,9 @@ class Registry(ABC):
             unfinished.rename(root)
         finally:
             shutil.rmtree(unfinished, ignore_errors=True)
-        executable = self._executable(root)
-        assert executable  # noqa: S101 - it was there before the rename
-        return Installed(version, root, executable, integrity)
+        installed = self._finished(version, root)
+        assert installed  # noqa: S101 - it was there before the rename
+        return installed
 
 
 def node_platform() -> str:

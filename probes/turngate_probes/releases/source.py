@@ -100,11 +100,7 @@ class ReleaseSource:
 
     def __init__(self, registry: Registry | None = None, limit: CacheLimit | None = None) -> None:
         self.registry, self._limit = registry, limit
-
-    @property
-    def name(self) -> Literal["npm", "pypi"]:
-        """Where versions come from."""
-        return self.registry.name if self.registry else "npm"
+        self.name: Literal["npm", "pypi"] = registry.name if registry else "npm"
 
     @contextmanager
     def held(self, target: Target, say: Say, stop: Stop | None = None) -> Iterator[Release]:

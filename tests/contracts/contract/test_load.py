@@ -243,3 +243,13 @@ def test_contract_that_lacks_a_section_is_an_error_with_its_place(section: str) 
         Contract(document).at()
     assert (raised.value.file, raised.value.path, bool(raised.value.hint)) == ("small.yaml", "$", True)
     assert raised.value.message == f"{section!r} is a required property"
+
+
+def test_a_release_that_no_claim_covers_has_no_contract(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor has one whose version can't be read; any other has the one of its version."""
+    ranged = SMALL.replace("  - until: 0.140.0\n", "  - since: 0.100.0\n    until: 0.140.0\n")
+    contract = Contract(parse(ranged, "small.yaml"))
+    monkeypatch.setattr(load, "contract", lambda _: contract)
+    assert load.covering("small", "0.99.0") is None
+    assert load.covering("small", "no version") is None
+    assert load.covering("small", "0.120.0") == contract.at("0.120.0")

@@ -17,6 +17,7 @@ from turngate.contract.verdict import (
     capability,
     exit_code,
     fallen,
+    fallen_needs,
     judged,
     profile,
     unexplained,
@@ -331,3 +332,14 @@ def test_capability_says_how_it_was_found_and_why(came: Result, said: str) -> No
     judgement = capability([result(BREAKING, came)])
     assert judgement
     assert (judgement.probe_method, judgement.detail, profile(judgement).reason) == ("command", said, said)
+
+
+def test_what_a_clause_needs_and_does_not_hold_is_found_behind_other_needs() -> None:
+    """The nearest first; a need that holds, and one that no result tells of, is none."""
+    first = result(BREAKING, Result.FAIL, "resume.accepted")
+    second = structs.replace(result(BREAKING, Result.NOT_RUN, "resume.other"), needs=("resume.accepted", "resume.gone"))
+    third = result(BREAKING, Result.UNSUPPORTED, "resume.third")
+    asked = structs.replace(result(BREAKING, Result.NOT_RUN), needs=("resume.other", "resume.third"))
+    results = {row.id: row for row in (first, second, third, asked)}
+    assert [need.id for need in fallen_needs(results, asked.id)] == ["resume.third", "resume.accepted"]
+    assert list(fallen_needs(results, "resume.third")) == []
