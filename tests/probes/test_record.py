@@ -54,7 +54,7 @@ class FixtureScript:
         self._recorded, self._case, self._steps = recorded.turns, "", list[str]()
 
     def steps(self) -> list[str]:
-        """Play every case that is recorded; gives its steps as `case/step`."""
+        """Play every case that is recorded and return its steps as `case/step`."""
         for case in RECORDED:
             self._case = case.name
             with suppress(CaseStoppedError):

@@ -3,7 +3,6 @@
 import os
 import shutil
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.events import Event, MatrixPlanned, ProbeFinished, ProbeStarted
 from turngate_probes.journal.journal import Journal, read
 from turngate_probes.matrix.results import ANSWERED
-from turngate_probes.matrix.run import Matrix, MatrixSettings
+from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.probe import Probe, ProbeSettings
 from turngate_probes.releases.npm import LATEST, pinned_version
 from turngate_probes.releases.registry import Registry
@@ -30,8 +29,6 @@ from turngate_probes.report.gate_structs import Entry
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 
 CROSSED = ("upgrade.resume", "rollback.resume", "rollback.touched")
-
-Listener = Callable[[Event], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,7 @@ def _result(name: str, results: Results, new: ReleaseReport) -> Result:
 
 
 def _breaking(differences: Iterable[Difference]) -> Iterator[GateReason]:
-    """Return the breaking differences; those of clauses are told with the clauses."""
+    """Return the breaking differences, except those of clauses."""
     for row in differences:
         if row.impact is Impact.BREAKING and row.kind != "clause":
             about = f"{row.kind} {row.subject}"

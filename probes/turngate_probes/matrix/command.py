@@ -83,5 +83,5 @@ def run_bisection(
 
 
 def _unplanned(listener: Listener) -> Listener:
-    """Tell a listener everything but how many releases a matrix has: of a search that is told once."""
+    """Pass on every event but a matrix's count of releases, which a search states once."""
     return lambda event: None if isinstance(event, MatrixPlanned) else listener(event)

@@ -173,7 +173,7 @@ class CacheLimit:
             return 0
 
     def trim(self) -> None:
-        """Let go what lies beyond the limit and is not in use."""
+        """Evict what lies beyond the limit and is not in use."""
         with self._lock:
             self._evict(self._measured(), self.limit)
 

@@ -40,5 +40,5 @@ class Gate:
         self.shop = shop
 
     def run(self, *args: object, old: str = OLD, new: str = NEW) -> tuple[int, Any]:
-        """Ask whether NEW may take the place of OLD; gives exit code and report."""
+        """Compare NEW with OLD; return exit code and report."""
         return self.shop.run("gate", f"codex@{new}", "--from", f"codex@{old}", *map(str, args))

@@ -53,7 +53,7 @@ def test_a_tool_that_runs_unasked_may_be_excused_by_a_name_of_its_own(tmp_path: 
     ],
 )
 def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, old: str, new: str, line: int, said: str) -> None:
-    """Each mistake is told with file and line."""
+    """Each mistake is reported with file and line."""
     path = written(tmp_path, GOOD.replace(old, new, 1))
     with pytest.raises(ContractError, match=said) as told:
         baseline.read(path, "codex")

@@ -33,7 +33,7 @@ def test_a_session_that_is_lost_by_the_upgrade_breaks_it(gate: Gate, few: tuple[
 
 @pytest.mark.long
 def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ...]) -> None:
-    """Sessions of the newer release that the older one does not find are told, and are no reason against it."""
+    """Sessions of the newer release that the older one does not find are reported, and are no reason against it."""
     gate.shop.lies(NEW, "moves-store")
     code, report = gate.run(*few)
     assert code == 0, report["reasons"]

@@ -100,7 +100,7 @@ def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_what_can_not_be_had_is_unanswered(gate: Gate, few: tuple[str, ...]) -> None:
-    """A release without executable, a registry out of reach, two engines, no release: each is told with exit code 2."""
+    """A release without executable, a registry out of reach, two engines, no release: each ends with exit code 2."""
     gate.shop.publish(OLD, NEW, "0.169.1")
     for part in (OLD, NEW):
         assert gate.run(*few, new=part)[0] == 0
@@ -129,7 +129,7 @@ def test_what_names_no_version_is_told_before_anything_is_asked(gate: Gate, name
 
 @pytest.mark.long
 def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
-    """It is told apart from a release of the same version."""
+    """Its name differs from that of a release of the same version."""
     own = engines.install(gate.shop.folder / "own", "new-event")
     other = engines.install(gate.shop.folder / "other")
     code, report = gate.shop.run("gate", f"codex={own}", "--from", f"codex={other}", *few)

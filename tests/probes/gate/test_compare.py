@@ -119,7 +119,7 @@ def test_a_tool_that_runs_unasked_breaks_unless_it_did_before() -> None:
 
 
 def test_another_exit_code_of_the_same_outcome_is_degraded() -> None:
-    """Whoever goes by the code of a turn whose call was denied takes it for another."""
+    """A caller that goes by the exit code of a denied call takes it for another outcome."""
     before, after = access(["exec_command"]), access(["exec_command"])
     after["interactive"]["call"]["exit_code"] = 1
     changes = by_subject(old(tool_access=before), new(tool_access=after))

@@ -48,7 +48,7 @@ def test_every_reason_is_red_in_every_format_and_nothing_else_is(make: Make) -> 
 
 
 def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
-    """In a green gate nothing is red; what is degraded is told, and fails nothing."""
+    """In a green gate nothing is red; what is degraded is reported, and fails nothing."""
     report = views.green_by_baseline()
     cases = {case.get("name"): case for case in ET.fromstring(junit(report)).iter("testcase")}
     skipped = cases[views.DEAD].find("skipped")

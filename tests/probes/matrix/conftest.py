@@ -24,19 +24,19 @@ class Shop:
     err: str = ""
 
     def publish(self, *versions: str) -> None:
-        """Have these versions."""
+        """Publish these versions."""
         (self.folder / "published.json").write_text(json.dumps(versions))
 
     def lies(self, version: str, *lies: str) -> None:
-        """Let the engine of a version lie."""
+        """Make the engine of a version lie."""
         (self.folder / f"lies-{version}").write_text(" ".join(lies))
 
     def fails(self, command: str, code: str) -> None:
-        """Let an npm command fail with this code of npm."""
+        """Make an npm command fail with this code of npm."""
         (self.folder / f"fail-{command}").write_text(f"npm error code {code}\nnpm error the reason itself")
 
     def mended(self, command: str) -> None:
-        """Let it work again."""
+        """Make it work again."""
         (self.folder / f"fail-{command}").unlink()
 
     def installed(self) -> list[str]:
@@ -49,7 +49,7 @@ class Shop:
         return self.folder / "cache/engines/codex" / version
 
     def run(self, *args: str | Path) -> tuple[int, Any]:
-        """Run the command with `--json -`; gives exit code and report (None: there was none)."""
+        """Run the command with `--json -`; return exit code and report (None: there was none)."""
         code = cli.run([*map(str, args), "--json", "-"])
         said = self.capsys.readouterr()
         self.err = said.err

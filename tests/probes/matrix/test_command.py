@@ -46,7 +46,7 @@ def test_a_lost_shard_is_not_taken_for_a_pass(shop: Shop) -> None:
 
 @pytest.mark.long
 def test_shards_of_different_questions_are_not_joined(shop: Shop) -> None:
-    """Results of other clauses don't fit together, and a folder without any is told."""
+    """Results of other clauses don't fit together, and a folder without any is refused."""
     shop.matrix("0.160.0")
     shop.matrix("0.161.0", "--clause", "version.readable", "--results", shop.folder / "other")
     assert shop.run("matrix", "--merge", shop.folder / "results", shop.folder / "other") == (2, None)

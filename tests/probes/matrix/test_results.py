@@ -16,14 +16,14 @@ def altered(plan: Path, **changed: object) -> None:
 
 
 def merged(shop: Shop, *folders: Path) -> Any:
-    """Merge folders; gives the report, which must be there."""
+    """Merge folders and return the report, which must be there."""
     _, report = shop.run("matrix", "--merge", *(folders or (shop.folder / "results",)))
     assert report is not None, shop.err
     return report
 
 
 def named(folder: Path, *names: str) -> None:
-    """Have the plans of a folder be read in this order, whatever their digests are."""
+    """Make the plans of a folder be read in this order, whatever their digests are."""
     plans = sorted(folder.glob("plan-*.json"), key=lambda path: json.loads(path.read_text())["at"])
     for name, plan in zip(names, plans, strict=True):
         plan.rename(folder / f"plan-{name}.json")

@@ -96,7 +96,7 @@ def test_a_binary_of_another_platform_is_unanswered(shop: Shop) -> None:
 
 
 def test_a_release_without_a_build_for_this_platform_is_unanswered(shop: Shop) -> None:
-    """What installs no executable is told with the platform."""
+    """What installs no executable is reported with the platform."""
     (shop.folder / "engine").unlink()
     code, report = shop.matrix("0.160.0")
     assert (code, verdicts(report)) == (2, {"0.160.0": "unanswered"})
@@ -104,7 +104,7 @@ def test_a_release_without_a_build_for_this_platform_is_unanswered(shop: Shop) -
 
 
 def test_an_unknown_version_is_unanswered_beside_those_that_are_known(shop: Shop) -> None:
-    """A version that is not published is told with its neighbours."""
+    """A version that is not published is reported with its neighbours."""
     code, report = shop.matrix("0.160.0,0.160.5")
     assert (code, verdicts(report)) == (2, {"0.160.0": "compatible", "0.160.5": "unanswered"})
     assert report["releases"][1]["failed"]["hint"] == "nearest: 0.160.0, 0.161.0"
@@ -121,7 +121,7 @@ def test_a_listed_pre_release_is_probed(shop: Shop) -> None:
     [("ENOSPC", "the disk is full"), ("ECONNRESET", "the package registry cannot"), ("EINTEGRITY", "not what was")],
 )
 def test_a_failed_download_is_unanswered_and_tried_again_the_next_time(shop: Shop, code: str, what: str) -> None:
-    """A full disk, a torn download and a wrong content are told, kept for a merge, and never taken for an answer."""
+    """A full disk, a torn download and a wrong content are reported and kept for a merge, never taken for an answer."""
     shop.fails("install", code)
     assert verdicts(shop.matrix("0.160.0")[1]) == {"0.160.0": "unanswered"}
     assert what in shop.err
@@ -149,7 +149,7 @@ def test_a_disk_that_is_nearly_full_is_told(shop: Shop, monkeypatch: pytest.Monk
 
 
 def test_an_error_of_the_system_while_probing_is_unanswered(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A write that fails in the middle of a probe is told, without a traceback."""
+    """A write that fails in the middle of a probe is reported, without a traceback."""
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
@@ -232,7 +232,7 @@ VERSIONS = "0.160.0,0.161.0,0.162.0"
 
 
 def meeting_in(shop: Shop) -> Path:
-    """Have the engine meet the tester in one place, whichever release it plays; gives the fifo."""
+    """Make the engine of every release open the same fifo, and return it."""
     meeting = shop.folder / "meeting"
     os.mkfifo(meeting)
     engine = shop.folder / "engine"

@@ -25,7 +25,7 @@ QUICK = tuple(case for case in RECORDED if case.name not in ENDLESS)
 
 @pytest.fixture(name="no_waiting", autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a later minute come at once."""
+    """Skip the wait for a later minute."""
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
 
 

@@ -101,7 +101,7 @@ def test_what_is_ours_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
-    """What waits for room ends when the wait is told to."""
+    """What waits for room ends when the wait is interrupted."""
     first = entry(tmp_path, "1.0.0", 1)
     place = CacheLimit(tmp_path, SIZE, fail)
     with in_use(first), place.held(first), pytest.raises(InterruptedError):

@@ -34,19 +34,19 @@ class PlayedRegistry:
         self.lacks()
 
     def publish(self, *versions: str) -> None:
-        """Have these versions, the last being the latest."""
+        """Publish these versions, the last being the latest."""
         (self.folder / "published.json").write_text(json.dumps(versions))
 
     def lacks(self, *what: str) -> None:
-        """Let installations lack what `fake_npm` understands."""
+        """Make installations lack what `fake_npm` understands."""
         (self.folder / "without").write_text(" ".join(what))
 
     def fails(self, command: str, error: str) -> None:
-        """Let an npm command fail with this standard error."""
+        """Make an npm command fail with this standard error."""
         (self.folder / f"fail-{command}").write_text(error)
 
     def waits(self, command: str) -> Path:
-        """Let an npm command wait until the returned fifo is written to and closed."""
+        """Make an npm command wait until the returned fifo is written to and closed."""
         fifo = self.folder / f"wait-{command}"
         os.mkfifo(fifo)
         return fifo
@@ -249,7 +249,7 @@ def test_registry_is_not_named(registry: PlayedRegistry, text: str) -> None:
 
 @pytest.mark.parametrize("version", ["1.1.0", "1.1", "^1.0.0", "1.2.0-nightly"])
 def test_unknown_version_names_the_nearest(registry: PlayedRegistry, version: str) -> None:
-    """A version that is not published, or none at all, is told with those beside it."""
+    """A version that is not published, or none at all, is refused with its neighbours."""
     with pytest.raises(EnvironmentFailed) as failure:
         registry.install(version)
     assert failure.value.what == f"@vendor/engine has no version {version}"
@@ -279,7 +279,7 @@ def test_bundled_packages_need_no_checksum_of_their_own() -> None:
 
 
 def test_release_without_an_executable_is_refused(registry: PlayedRegistry) -> None:
-    """An installation without an executable for this platform is told with the places that were tried."""
+    """An installation without an executable for this platform is refused with the places that were tried."""
     registry.lacks("executable")
     with pytest.raises(EnvironmentFailed) as failure:
         registry.install("1.0.0")

@@ -46,7 +46,7 @@ def promising(integrity: str, filled: str) -> PlainRegistry:
 
 @pytest.fixture(name="cache", autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Have a cache of one's own."""
+    """Use a cache of the test's own."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
     return tmp_path
 

@@ -63,7 +63,7 @@ def test_what_is_no_shard_is_refused(text: str) -> None:
 
 
 def test_clauses_are_known_by_level() -> None:
-    """A clause of another level, or none, is told with those like it."""
+    """A clause of another level, or none, is refused with those like it."""
     assert known_clauses(("help.surface", "help.surface"), "static") == ("help.surface",)
     for name, level, like in (
         ("resume.acepted", "hermetic", "resume.accepted"),

@@ -60,7 +60,7 @@ def obtained(text: str, stop: Stop | None = None) -> Release:
     ],
 )
 def test_a_target_is_read(text: str, target: Target) -> None:
-    """Engine, version or executable are told apart; a path may hold what parts the others."""
+    """Engine, version and executable are read; a path may hold what separates the others."""
     assert parse_target(text) == target
 
 
@@ -112,7 +112,7 @@ def test_an_executable_of_unknown_version(path: Path, tmp_path: Path, lie: str) 
 
 @pytest.mark.parametrize("what", ["missing", "folder", "plain"])
 def test_what_is_no_executable(path: Path, tmp_path: Path, what: str) -> None:
-    """Nothing, a folder and a plain file are told at once, with the path."""
+    """Nothing, a folder and a plain file are refused at once, with the path."""
     (tmp_path / "folder").mkdir()
     (tmp_path / "plain").write_text("#!/bin/sh\n")
     with pytest.raises(EnvironmentFailed, match="there is no executable") as told:
@@ -153,7 +153,7 @@ def test_a_release_that_was_asked_for_is_installed(path: Path, npm: Path) -> Non
 
 
 def test_a_version_that_is_none(npm: Path) -> None:
-    """A version that npm does not have is told with the nearest."""
+    """A version that npm does not have is refused with the nearest."""
     with pytest.raises(EnvironmentFailed, match="has no version banana") as told:
         obtained("codex@banana")
     assert "0.147.0" in told.value.hint

@@ -44,7 +44,7 @@ def entries(contract: Mapping[str, Any], section: str) -> list[Claim]:
 
 
 def close(claim: Claim, version: str, observed: str) -> None:
-    """Have a claim end before a version, and say what shows it."""
+    """End a claim before a version, and say what shows it."""
     if "until" in claim:
         claim["until"] = version
     else:

@@ -69,7 +69,7 @@ def test_a_symptom_that_is_new_becomes_a_deviation() -> None:
 
 
 def test_what_no_range_can_say_is_left_to_a_person() -> None:
-    """A baseline that fails, or a failure without a symptom, is told and changes nothing."""
+    """A baseline that fails, or a failure without a symptom, is left to a person and changes nothing."""
     contract = rewritten(clause("handle.present", "fail", "no id [gone]"), clause("prompt.large", "fail", "cut"))
     assert contract.text == TEXT
     assert [line.partition(" ")[0] for line in contract.left] == ["handle.present", "prompt.large"]
