@@ -32,6 +32,7 @@ from turngate_probes.report.text import style_of
 HEARTBEAT = 15.0
 REFRESHES_PER_SECOND = 4
 ENOUGH_FOR_MINUTES = 100.0  # seconds
+COLUMNS = ("release", "state", "turns", "passed", "failed", "seconds")
 
 Listener = Callable[[Event], None]
 Clock = Callable[[], float]
@@ -51,12 +52,10 @@ class ProgressRow:
     failing: list[str] = field(default_factory=list)
     ended: float | None = None
 
-    def seconds(self, now: float) -> float:
-        """Return the seconds from its first event until it ended, or until `now`."""
-        return (now if self.ended is None else self.ended) - self.begun
-
-    def follow(self, event: ReleaseEvent) -> None:
+    def follow(self, event: ReleaseEvent, now: float) -> None:
         """Take in one event of the release."""
+        if self.state == "waiting":
+            self.begun = now
         match event:
             case InstallProgress():
                 self.state, self.now = "installing", event.text
@@ -66,145 +65,113 @@ class ProgressRow:
                 self.state = "running"
                 self.passed += event.result is Result.PASS
                 self.failing += [event.id] if event.result is Result.FAIL else []
-            case ReleaseFinished():
-                self.state = event.verdict or "done"
-            case ReleaseFailed():
-                self.state = "not asked"
+            case ReleaseFinished() | ReleaseFailed():
+                self.state = (event.verdict or "done") if isinstance(event, ReleaseFinished) else "not asked"
+                self.ended, self.now = now, ""
+
+    def cells(self, now: float) -> tuple[Text, ...]:
+        """Return the cells of the row in a table."""
+        seconds = (now if self.ended is None else self.ended) - self.begun
+        failing = Text(" ".join(map(visible, self.failing)), "red")
+        return (
+            Text(visible(self.release)),
+            Text(self.state, style_of(self.state)),
+            Text(f"{self.turns}/{self.planned}"),
+            Text(str(self.passed)),
+            Text(str(len(self.failing)), "red" if self.failing else ""),
+            Text("" if self.state == "waiting" else f"{seconds:.0f}"),
+            Text(" ").join(part for part in (failing, Text(visible(self.now), "dim")) if part),
+        )
+
+    def __str__(self) -> str:
+        """Render as a part of a line."""
+        counted = f"{self.turns} of {self.planned} turns, {self.passed} passed, {len(self.failing)} failed"
+        return f"{self.release}: {counted} ({self.now})"
 
 
 class Progress:
-    """The rows of all releases, in the order in which they were planned."""
+    """The rows of all releases, in the order in which they were planned; drawn as a table of what is known then."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.rows: dict[str, ProgressRow] = {}
-        self.planned = self.kept = self.done = 0
+        self._clock, self._lock = clock, Lock()
+        self._planned = self._kept = self._done = 0
         self._unit, self._begun = "releases", 0.0
 
-    def follow(self, event: Event, now: float) -> None:
-        """Take in one event that happened at `now` (seconds on a clock that never goes back)."""
-        if isinstance(event, MatrixPlanned):
-            self._begun = self._begun if self.planned else now
-            self.planned, self.kept, self._unit = event.releases, event.kept, event.unit
-        if isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned):
-            return
-        if isinstance(event, ReleasePlanned):
-            self.rows[event.release] = ProgressRow(event.release, event.turns, now)
-            return
-        if self.planned and isinstance(event, InstallProgress) and event.release not in self.rows:
-            self.rows[event.release] = ProgressRow(event.release, 0, now)
-        row = self.rows.get(event.release)
-        if row is None:
-            return
-        if row.state == "waiting":
-            row.begun = now
-        row.follow(event)
-        if isinstance(event, ReleaseFinished | ReleaseFailed):
-            row.ended, row.now = now, ""
-            self.done += 1
+    def follow(self, event: Event) -> None:
+        """Take in one event."""
+        with self._lock:
+            self._follow(event, self._clock())
+
+    def _follow(self, event: Event, now: float) -> None:
+        match event:
+            case MatrixPlanned():
+                self._begun = self._begun if self._planned else now
+                self._planned, self._kept, self._unit = event.releases, event.kept, event.unit
+            case ReleasePlanned():
+                self.rows[event.release] = ProgressRow(event.release, event.turns, now)
+            case ProbeStarted() | ProbeFinished():
+                pass
+            case _:
+                if self._planned and isinstance(event, InstallProgress):
+                    self.rows.setdefault(event.release, ProgressRow(event.release, 0, now))
+                if row := self.rows.get(event.release):
+                    row.follow(event, now)
+                    self._done += isinstance(event, ReleaseFinished | ReleaseFailed)
 
     def running(self) -> list[ProgressRow]:
         """List the releases that have begun and not ended."""
         return [row for row in self.rows.values() if row.ended is None and row.state != "waiting"]
 
-    def overall(self, now: float) -> str:
+    def overall(self) -> str:
         """Return the progress of a matrix or gate: done, running, left, estimate; empty for other probes."""
-        if not self.planned:
+        if not self._planned:
             return ""
         running = len(self.running())
-        left = max(0, self.planned - self.kept - self.done - running)
-        kept = f", {self.kept} of them earlier" if self.kept else ""
-        done = f"{self.kept + self.done} of {self.planned} {self._unit} done{kept}, {running} running, {left} left"
-        return f"{done}, {self._estimate(now)}"
+        left = max(0, self._planned - self._kept - self._done - running)
+        kept = f", {self._kept} of them earlier" if self._kept else ""
+        done = f"{self._kept + self._done} of {self._planned} {self._unit} done{kept}, {running} running, {left} left"
+        return f"{done}, {self._estimate()}"
 
-    def _estimate(self, now: float) -> str:
-        todo = self.planned - self.kept
+    def _estimate(self) -> str:
+        todo = self._planned - self._kept
         parts = sum(min(1.0, row.turns / row.planned) for row in self.running() if row.planned)
-        share = min(1.0, (self.done + parts) / todo) if todo else 1.0
+        share = min(1.0, (self._done + parts) / todo) if todo else 1.0
         if not share:
             return "no estimate yet"
-        seconds = (now - self._begun) * (1 - share) / share
+        seconds = (self._clock() - self._begun) * (1 - share) / share
         return f"about {seconds / 60:.0f} min more" if seconds >= ENOUGH_FOR_MINUTES else f"about {seconds:.0f} s more"
-
-
-@contextmanager
-def live(console: Console, clock: Clock = time.monotonic) -> Iterator[Listener]:
-    """Show the progress of a probe while the block runs; give the listener to hand to the journal.
-
-    The table of a terminal is gone when the block ends; lines stay. `clock` gives seconds, never
-    fewer than before.
-    """
-    if not console.is_terminal or console.is_dumb_terminal:
-        with commands_off(console):
-            yield ProgressLines(console, clock).show
-        return
-    table = LiveTable(clock)
-    with Live(table, console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True):
-        yield table.follow
-
-
-class LiveTable:
-    """A table that is drawn anew from whatever is known then."""
-
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = Lock()
-        self._progress = Progress()
-
-    def follow(self, event: Event) -> None:
-        """Take in one event."""
-        with self._lock:
-            self._progress.follow(event, self._clock())
 
     def __rich__(self) -> RenderableType:
         """Draw the table as things are now."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
-        for heading in ("release", "state"):
-            table.add_column(heading, no_wrap=True)
-        for heading in ("turns", "passed", "failed", "seconds"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        for heading in COLUMNS:
+            table.add_column(heading, justify="left" if heading in COLUMNS[:2] else "right", no_wrap=True)
         table.add_column("now", overflow="fold")
-        now = self._clock()
         with self._lock:
-            overall = self._progress.overall(now)
+            overall, now = self.overall(), self._clock()
             # a matrix has more releases than a terminal has lines
-            for row in self._progress.running() if overall else self._progress.rows.values():
-                table.add_row(*_cells(row, now))
+            for row in self.running() if overall else self.rows.values():
+                table.add_row(*row.cells(now))
         return Group(table, Text(overall, "dim")) if overall else table
-
-
-def _cells(row: ProgressRow, now: float) -> tuple[Text, ...]:
-    failing = Text(" ".join(map(visible, row.failing)), "red")
-    return (
-        Text(visible(row.release)),
-        Text(row.state, style_of(row.state)),
-        Text(f"{row.turns}/{row.planned}"),
-        Text(str(row.passed)),
-        Text(str(len(row.failing)), "red" if row.failing else ""),
-        Text("" if row.state == "waiting" else f"{row.seconds(now):.0f}"),
-        Text(" ").join(part for part in (failing, Text(visible(row.now), "dim")) if part),
-    )
 
 
 class ProgressLines:
     """Prints a line for what matters, and one on how far it is at most every `HEARTBEAT` seconds."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
-        self._console = console
-        self._clock = clock
-        self._progress = Progress()
-        self._last = clock()
+        self._console, self._clock, self._last = console, clock, clock()
+        self._progress = Progress(clock)
 
-    def show(self, event: Event) -> None:
+    def follow(self, event: Event) -> None:
         """Take in one event and print what it calls for."""
         row = self._progress.rows.get(event.release) if isinstance(event, InstallProgress) else None
         begins = row is not None and row.state == "waiting"
-        now = self._clock()
-        self._progress.follow(event, now)
-        line = _line(event, begins=begins)
+        self._progress.follow(event)
+        line, now = _line(event, begins=begins), self._clock()
         if line is None and now - self._last >= HEARTBEAT:
-            lines = self._progress.overall(now), *map(_so_far, self._progress.running())
-            line = "; ".join(filter(None, lines))
-        elif isinstance(event, ReleaseFinished | ReleaseFailed) and (overall := self._progress.overall(now)):
+            line = "; ".join(filter(None, [self._progress.overall(), *map(str, self._progress.running())]))
+        elif isinstance(event, ReleaseFinished | ReleaseFailed) and (overall := self._progress.overall()):
             line = f"{line} ({overall})"
         if line:
             self._last = now
@@ -227,6 +194,16 @@ def _line(event: Event, *, begins: bool) -> str | None:
     return None
 
 
-def _so_far(row: ProgressRow) -> str:
-    counted = f"{row.turns} of {row.planned} turns, {row.passed} passed, {len(row.failing)} failed"
-    return f"{row.release}: {counted} ({row.now})"
+@contextmanager
+def live(console: Console, clock: Clock = time.monotonic) -> Iterator[Listener]:
+    """Show the progress of a probe while the block runs, and yield the listener for the journal.
+
+    The table of a terminal is gone when the block ends; lines stay. `clock` never goes back.
+    """
+    if not console.is_terminal or console.is_dumb_terminal:
+        with commands_off(console):
+            yield ProgressLines(console, clock).follow
+        return
+    progress = Progress(clock)
+    with Live(progress, console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True):
+        yield progress.follow

@@ -5,7 +5,7 @@ from rich.console import Console
 
 from tests.probes.report import journals as j
 from turngate_probes.journal.events import Event, InstallProgress, MatrixPlanned
-from turngate_probes.report.progress import HEARTBEAT, LiveTable, live
+from turngate_probes.report.progress import HEARTBEAT, Progress, live
 
 RELEASE = "codex@0.169.0"
 
@@ -33,7 +33,7 @@ def piped(*events: Event, between: float = 0.0) -> list[str]:
 
 def drawn(clock: Clock, *events: Event, width: int = 120) -> str:
     """Return the table as it is after some events."""
-    table = LiveTable(clock)
+    table = Progress(clock)
     for event in events:
         table.follow(event)
     console = Console(file=io.StringIO(), width=width)
@@ -77,7 +77,7 @@ def test_a_pipe_hears_a_heartbeat_now_and_then() -> None:
 def test_the_table_says_how_far_each_release_is() -> None:
     """State, turns, results, what was last, seconds and failing clauses."""
     clock = Clock()
-    table = LiveTable(clock)
+    table = Progress(clock)
     for event in (j.planned(turns=9), j.planned("gemini@0.61.0"), j.turn()):
         table.follow(event)
     clock.now += 42
@@ -94,7 +94,7 @@ def test_the_table_says_how_far_each_release_is() -> None:
 def test_the_table_stops_the_clock_of_what_ended() -> None:
     """A verdict stands with the seconds that it took."""
     clock = Clock()
-    table = LiveTable(clock)
+    table = Progress(clock)
     for event in (j.planned(), j.turn(), j.finished()):
         table.follow(event)
     clock.now += 1000
