@@ -1,9 +1,6 @@
 """Two turns of the fake engine show whether it resumes; what they decide is saved for that very file."""
 
-import json
 import os
-import signal
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -11,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate import cli
 from turngate.contract import load
 from turngate.files import default_cache
 from turngate.process.executable import identity
@@ -113,41 +109,3 @@ def test_an_interrupt_shows_nothing(tmp_path: Path) -> None:
     with pytest.raises(CaseStoppedError):
         ruled(executable, interrupt)
     thread.join()
-
-
-@pytest.mark.parametrize(
-    "lie, code, word", [("", 0, "proven"), ("forgets", 1, "refuted"), ("answers-itself", 2, "unproven")]
-)
-def test_the_command_ends_with_what_it_found(
-    tmp_path: Path, lie: str, code: int, word: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """One line for people, or JSON."""
-    executable = engines.install(tmp_path / "bin", lie)
-    assert cli.run(["verify", f"codex={executable}"]) == code
-    line = capsys.readouterr().out
-    assert line.startswith(f"codex@0.169.0 {word}: ")
-    assert cli.run(["verify", "--json", f"codex={executable}"]) == code
-    told = json.loads(capsys.readouterr().out)
-    assert (told.keys(), told["status"]) == ({"status", "detail"}, word)
-
-
-@pytest.mark.parametrize("how", ["signal", "eof"])
-def test_the_command_can_be_stopped(tmp_path: Path, how: str) -> None:
-    """By a signal, and where asked for by the end of its standard input; its engine ends with it."""
-    executable = engines.install(tmp_path / "bin", "meets-tester")
-    os.mkfifo(tmp_path / "bin" / "meeting")
-    command = (TURNGATE, "verify", "--until-eof", f"codex={executable}")
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe) as process:
-        pid = int((tmp_path / "bin" / "meeting").read_text())
-        if how == "eof":
-            out, err = process.communicate()
-        else:
-            process.send_signal(signal.SIGTERM)
-            process.wait()
-            assert process.stdout
-            assert process.stderr
-            out, err = process.stdout.read(), process.stderr.read()
-    assert (process.returncode, out, err) == (cli.INTERRUPTED, b"", b"")
-    with pytest.raises(ProcessLookupError):
-        os.kill(pid, 0)

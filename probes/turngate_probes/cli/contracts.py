@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from turngate_probes.cli.options import file, folder, say
+
 
 @click.group()
 def contracts() -> None:
@@ -12,9 +14,9 @@ def contracts() -> None:
 
 
 @contracts.command()
-@click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="[FILE]...")
+@click.argument("files", nargs=-1, type=file(exists=True), metavar="[FILE]...")
 @click.option(
-    "--fixtures", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    "--fixtures", type=folder(exists=True), metavar="DIR",
     help="Compare the contracts with the recordings in DIR.  [default: those beside them, and of the checkout]",
 )  # fmt: skip
 @click.option("--broken", multiple=True, metavar="ENGINE@VERSION", help="Excuse a release that is known to be broken.")
@@ -26,24 +28,24 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
 
     Exit codes: 0 no mistakes; 2 at least one. Unverified claims are reported but don't fail.
     """
-    from turngate.contract import load  # noqa: PLC0415 - as above
-    from turngate.errors import ContractError  # noqa: PLC0415
-    from turngate.files import contract_files, name_of, simulation_files  # noqa: PLC0415
-    from turngate_probes.cli import contract_check  # noqa: PLC0415
-    from turngate_probes.releases.recorded_releases import contract_recordings  # noqa: PLC0415
+    from turngate.contract import load
+    from turngate.errors import ContractError
+    from turngate.files import contract_files, name_of, simulation_files
+    from turngate_probes.cli import contract_check
+    from turngate_probes.releases.recorded_releases import contract_recordings
 
     wrong = 0
-    for name, file in [(str(f), f) for f in files] or [
-        (name_of(f), f) for f in (*contract_files().values(), *simulation_files().values())
-    ]:
+    packaged = (*contract_files().values(), *simulation_files().values())
+    for path in files or packaged:
+        name = str(path) if files else name_of(path)
         try:
-            document = load.read(file, name)
-            mistakes = list(contract_check.findings(document, contract_recordings(file, fixtures), broken))
+            document = load.read(path, name)
+            mistakes = list(contract_check.findings(document, contract_recordings(path, fixtures), broken))
         except ContractError as unreadable:
             mistakes = [unreadable]
         wrong += len(mistakes)
         for mistake in mistakes:
-            click.echo(str(mistake), err=True)
+            say(str(mistake))
         if not mistakes:
             doubted = contract_check.unverified(document)
             click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))

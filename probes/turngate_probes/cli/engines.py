@@ -2,6 +2,8 @@
 
 import click
 
+from turngate_probes.cli.options import as_json_option, say
+
 
 @click.group()
 def engines() -> None:
@@ -10,14 +12,14 @@ def engines() -> None:
 
 @engines.command("list")
 @click.option("--newest", is_flag=True, help="Ask the registries for the newest release of each engine.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json_option
 def list_engines(newest: bool, as_json: bool) -> None:
     """List every engine: contract, lifecycle, pinned release, and what is on PATH."""
-    import json  # noqa: PLC0415
-    import shutil  # noqa: PLC0415
+    import json
+    import shutil
 
-    from turngate.contract import load  # noqa: PLC0415 - as above
-    from turngate_probes.releases.npm import pinned_version  # noqa: PLC0415
+    from turngate.contract import load
+    from turngate_probes.releases.npm import pinned_version
 
     rows = []
     for name, contract in ((name, load.contract(name).at()) for name in load.engines()):
@@ -37,9 +39,9 @@ def list_engines(newest: bool, as_json: bool) -> None:
 
 
 def _newest(engine: str) -> dict[str, str | None]:
-    from turngate.errors import EnvironmentFailed  # noqa: PLC0415 - as above
-    from turngate_probes.releases.npm import LATEST  # noqa: PLC0415
-    from turngate_probes.releases.source import registries  # noqa: PLC0415
+    from turngate.errors import EnvironmentFailed
+    from turngate_probes.releases.npm import LATEST
+    from turngate_probes.releases.source import registries
 
     registry = next(iter(registries(engine).values()), None)
     if registry is None:
@@ -54,15 +56,15 @@ def _newest(engine: str) -> dict[str, str | None]:
 @click.argument("names", nargs=-1, metavar="[ENGINE[@VERSION]]...")
 def install_engines(names: tuple[str, ...]) -> int:
     """Install pinned releases (or the named ones) into the cache, without install scripts."""
-    from turngate.contract import load  # noqa: PLC0415 - as above
-    from turngate_probes.releases.npm import pinned_version  # noqa: PLC0415
-    from turngate_probes.releases.source import ReleaseSource, Target, parse_target  # noqa: PLC0415
+    from turngate.contract import load
+    from turngate_probes.releases.npm import pinned_version
+    from turngate_probes.releases.source import ReleaseSource, Target, parse_target
 
     pinned = [name for name in load.engines() if pinned_version(name)]
     for target in map(parse_target, names or pinned):
         version = target.version or pinned_version(target.engine)
         if load.contract(target.engine).at().npm is None or version is None:
             raise click.UsageError(f"{target.engine} has no release that npm could install")
-        with ReleaseSource().held(Target(target.engine, version), lambda text: click.echo(text, err=True)) as release:
+        with ReleaseSource().held(Target(target.engine, version), say) as release:
             click.echo(f"{release.name} {release.executable}")
     return 0

@@ -1,29 +1,27 @@
 """The subcommand `gate`: may a release take another one's place."""
 
-from pathlib import Path
 from typing import Any
 
 import click
 
-from turngate_probes.cli.matrix import shared
-from turngate_probes.cli.report import report_option
+from turngate_probes.cli.options import clause_option, file, folder, many_releases, report_option
 
 
 @click.command()
 @click.argument("new", metavar="ENGINE@NEW")
 @click.option("--from", "old", metavar="ENGINE@OLD", help="The release in use now.  [default: the pinned release]")
 @click.option(
-    "--baseline", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="FILE",
+    "--baseline", type=file(exists=True), metavar="FILE",
     help="Expected failures (YAML). The gate fails if one of them passes, until you remove it.",
 )  # fmt: skip
-@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites.")
+@clause_option
 @click.option("--accept", is_flag=True, help="Write NEW into pins, contract and recordings, for a person to review.")
 @click.option(
-    "--contracts", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
+    "--contracts", type=folder(), metavar="DIR",
     help="Your contracts, which override the bundled ones. --accept writes there.",
 )  # fmt: skip
 @report_option
-@shared
+@many_releases
 def gate(new: str, **asked: Any) -> int:
     """Check whether you can upgrade to a release, and what you must change first.
 
@@ -38,11 +36,11 @@ def gate(new: str, **asked: Any) -> int:
     Exit codes: 0 you can upgrade; 1 something breaks that the baseline does not excuse; 2 no answer;
     130 interrupted.
     """
-    from turngate_probes.gate import command  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from turngate_probes.gate.accept import accept  # noqa: PLC0415
-    from turngate_probes.gate.accept.targets import accept_target  # noqa: PLC0415
-    from turngate_probes.harness.interrupt import interruptible, interrupting  # noqa: PLC0415
-    from turngate_probes.report.publish import console_for, publish  # noqa: PLC0415
+    from turngate_probes.gate import command
+    from turngate_probes.gate.accept import accept
+    from turngate_probes.gate.accept.targets import accept_target
+    from turngate_probes.harness.interrupt import interruptible, interrupting
+    from turngate_probes.report.publish import console_for, publish
 
     into = accept_target(asked.pop("contracts"), accept=asked.pop("accept"))
     json_to, reports = asked.pop("json_to"), asked.pop("reports")

@@ -5,7 +5,6 @@ import secrets
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
 
 import click
 
@@ -14,6 +13,7 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate.sanitize import command_line
+from turngate_probes.cli.options import say
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.releases.source import Release, ReleaseSource, Target
@@ -28,7 +28,6 @@ TURNS = 2
 TOKENS = 100  # both prompts with both answers, generously
 SHOWN = "<session id>"
 LONGEST = 200
-_say = partial(click.echo, err=True)
 
 
 def steps() -> Case:
@@ -59,11 +58,11 @@ def consented(targets: Sequence[Target], *, yes: bool) -> Iterator[list[Release]
         raise EnvironmentFailed("a live probe spends the account's money, and CI is set", "say --yes to have it run")
     source = ReleaseSource()
     with ExitStack() as holding:
-        releases = [holding.enter_context(source.held(target, _say)) for target in dict.fromkeys(targets)]
+        releases = [holding.enter_context(source.held(target, say)) for target in dict.fromkeys(targets)]
         for release in releases:
             _describe(release)
         total = f"{len(targets) * TURNS} turns, about {len(targets) * TOKENS} tokens of ours"
-        _say(f"In all {total}; each engine adds its own instructions, often thousands of tokens.")
+        say(f"In all {total}; each engine adds its own instructions, often thousands of tokens.")
         if not yes and not _answered_yes():
             raise EnvironmentFailed("nothing was run", "answer yes, or say --yes")
         yield releases
@@ -81,8 +80,8 @@ def _answered_yes() -> bool:
 def _describe(release: Release) -> None:
     if release.executable is None:
         raise EnvironmentFailed(f"{release.name} has no executable", "name one as ENGINE=/path/to/it")
-    _say(f"{release.name} ({release.executable}) will be run {TURNS} times, in your environment:")
+    say(f"{release.name} ({release.executable}) will be run {TURNS} times, in your environment:")
     for argv, prompt in zip(planned(release.contract), (FIRST.format(word="<word>"), AGAIN), strict=True):
         shown = "" if prompt in argv else f"  with the prompt {prompt!r} on standard input"
-        _say(f"  $ {command_line(argv, LONGEST)}{shown}")
-    _say("  in an empty directory; the session stays in your own store")
+        say(f"  $ {command_line(argv, LONGEST)}{shown}")
+    say("  in an empty directory; the session stays in your own store")

@@ -1,37 +1,16 @@
 """The subcommands on many releases of one engine: `matrix` and `bisect`."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 
-from turngate_probes.cli.report import fail_on_options, report_option
+from turngate_probes.cli.options import clause_option, fail_on_options, many_releases, report_option
 
-CACHE_LIMIT = "10GB"
+SHARED = ("results", "cache_limit", "jobs")
 PER_SHARD = 10
 MOST_SHARDS = 20
-
-Command = Callable[..., Any]
-
-
-def shared(command: Command) -> Command:
-    """Add the options of whatever probes many releases."""
-    for option in (
-        click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output."),
-        click.option(
-            "--results", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-            help="Folder for saved results, which later runs reuse.  [default: below the cache]",
-        ),
-        click.option(
-            "--cache-limit", default=CACHE_LIMIT, show_default=True, metavar="SIZE",
-            help="Disk space for installed releases. The least recently used are removed first.",
-        ),
-        click.option("--jobs", type=click.IntRange(1, 256), help="Parallel engines.  [default: by cores and memory]"),
-    ):  # fmt: skip
-        command = option(command)
-    return command
 
 
 @click.command()
@@ -40,7 +19,7 @@ def shared(command: Command) -> Command:
 @click.option(
     "--level", type=click.Choice(["static", "hermetic"]), default="hermetic", show_default=True, help="As in `probe`."
 )
-@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites.")
+@clause_option
 @click.option("--shard", default="1/1", metavar="I/N", help="Probe the I-th of N parts.")
 @fail_on_options
 @click.option("--plan", type=click.Choice(["github"]), help="Print the `include` list of a job matrix, and end.")
@@ -49,7 +28,7 @@ def shared(command: Command) -> Command:
 )
 @click.option("--merge", is_flag=True, help="Join the results of shards, each a --results DIR, into one report.")
 @report_option
-@shared
+@many_releases
 def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     """Probe many published releases of an engine, and continue where a killed run stopped.
 
@@ -64,10 +43,10 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 
     Exit codes are those of `probe`.
     """
-    from turngate_probes.matrix import command  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from turngate_probes.matrix.run import matrix_settings  # noqa: PLC0415
-    from turngate_probes.releases.selection import known_clauses  # noqa: PLC0415
-    from turngate_probes.report.publish import console_for, publish  # noqa: PLC0415
+    from turngate_probes.matrix import command
+    from turngate_probes.matrix.run import matrix_settings
+    from turngate_probes.releases.selection import known_clauses
+    from turngate_probes.report.publish import console_for, publish
 
     if asked["merge"]:
         folders = [Path(folder) for folder in subjects]
@@ -76,7 +55,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     if len(subjects) > 1 or not asked["versions"]:
         raise click.UsageError("give one ENGINE and its --versions, or --merge and the folders of shards")
     engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])
-    settings = matrix_settings(asked["level"], clauses, fail_on=asked["fail_on"], **_shared(asked))
+    settings = matrix_settings(asked["level"], clauses, fail_on=asked["fail_on"], **{key: asked[key] for key in SHARED})
     if asked["plan"]:
         versions = command.choose(engine, asked["versions"])[1]
         count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))
@@ -92,7 +71,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 @click.option(
     "--bad", metavar="VERSION", help="Newer end: find where its result began.  [default: the newest that answers]"
 )
-@shared
+@many_releases
 def bisect(engine: str, clause: str, **asked: Any) -> int:
     """Find the release in which a clause's newest result began.
 
@@ -112,17 +91,13 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
 
     Exit codes: 0 found; 2 no older release has another result, or an end can't be asked; 130 interrupted.
     """
-    from turngate_probes.matrix import command  # noqa: PLC0415 - as above
-    from turngate_probes.matrix.run import matrix_settings  # noqa: PLC0415
-    from turngate_probes.releases.selection import known_clauses, level_of  # noqa: PLC0415
+    from turngate_probes.matrix import command
+    from turngate_probes.matrix.run import matrix_settings
+    from turngate_probes.releases.selection import known_clauses, level_of
 
     engine, level = command.engine_of(engine), level_of(clause)
-    settings = matrix_settings(level, known_clauses((clause,), level), **_shared(asked))
+    settings = matrix_settings(level, known_clauses((clause,), level), **{key: asked[key] for key in SHARED})
     return command.run_bisection(engine, settings, clause, asked["good"], asked["bad"], asked["json_to"])
-
-
-def _shared(asked: dict[str, Any]) -> dict[str, Any]:
-    return {key: asked[key] for key in ("results", "cache_limit", "jobs")}
 
 
 def _include(engine: str, versions: tuple[str, ...], count: int) -> list[dict[str, str]]:

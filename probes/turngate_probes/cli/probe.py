@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from turngate.contract.clauses import Level
-from turngate_probes.cli.report import fail_on_options, report_option
+from turngate_probes.cli.options import clause_option, fail_on_options, folder, jobs_option, json_option, report_option
 
 
 @click.command()
@@ -18,15 +18,12 @@ from turngate_probes.cli.report import fail_on_options, report_option
     "server: the same through the reference server, and that alone; "
     "live: two turns with your own account, after asking you.",
 )  # fmt: skip
-@click.option("--jobs", type=click.IntRange(1, 256), help="Parallel engines.  [default: CPU count + 1]")
-@click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
+@jobs_option()
+@json_option
 @report_option
 @fail_on_options
-@click.option(
-    "--keep", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help="Keep all sandboxes and the journal in DIR.",
-)  # fmt: skip
-@click.option("--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites.")
+@click.option("--keep", type=folder(), metavar="DIR", help="Keep all sandboxes and the journal in DIR.")
+@clause_option
 @click.option("--yes", is_flag=True, help="Consent to a live probe beforehand.")
 def probe(  # noqa: PLR0913 - as it has options
     targets: tuple[str, ...], level: Level, jobs: int | None, json_to: str | None, fail_on: Any, keep: Path | None,
@@ -48,21 +45,21 @@ def probe(  # noqa: PLR0913 - as it has options
     Exit codes: 0 no release fails; 1 a release is broken, or fails by --fail-on; 2 a question was not
     answered, or could not be asked; 130 interrupted.
     """
-    import os  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from contextlib import ExitStack, closing  # noqa: PLC0415
-    from dataclasses import replace  # noqa: PLC0415
+    import os
+    from contextlib import ExitStack, closing
+    from dataclasses import replace
 
-    from turngate.contract import load  # noqa: PLC0415
-    from turngate_probes.cli.live import CLAUSES, consented, steps  # noqa: PLC0415
-    from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
-    from turngate_probes.harness.runner import CaseRunner  # noqa: PLC0415
-    from turngate_probes.journal.journal import Journal, read  # noqa: PLC0415
-    from turngate_probes.probe import Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path  # noqa: PLC0415
-    from turngate_probes.releases.selection import known_clauses  # noqa: PLC0415
-    from turngate_probes.releases.source import Release, Target, parse_target  # noqa: PLC0415
-    from turngate_probes.report.build import build  # noqa: PLC0415
-    from turngate_probes.report.progress import live  # noqa: PLC0415
-    from turngate_probes.report.publish import console_for, publish  # noqa: PLC0415
+    from turngate.contract import load
+    from turngate_probes.cli.live import CLAUSES, consented, steps
+    from turngate_probes.harness.interrupt import Interrupt, interrupting
+    from turngate_probes.harness.runner import CaseRunner
+    from turngate_probes.journal.journal import Journal, read
+    from turngate_probes.probe import Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path
+    from turngate_probes.releases.selection import known_clauses
+    from turngate_probes.releases.source import Release, Target, parse_target
+    from turngate_probes.report.build import build
+    from turngate_probes.report.progress import live
+    from turngate_probes.report.publish import console_for, publish
 
     is_live, account = level == "live", None
     if is_live and (clauses or keep or not targets):

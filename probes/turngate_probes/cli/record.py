@@ -4,15 +4,16 @@ from pathlib import Path
 
 import click
 
+from turngate_probes.cli.options import folder, jobs_option, say
+
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@click.option("--jobs", type=click.IntRange(1, 256), help="Parallel engines.  [default: CPU count + 1]")
+@jobs_option()
 @click.option("--case", "only", multiple=True, metavar="NAME", help="Record these cases alone; the others stay.")
 @click.option(
-    "--into", type=click.Path(file_okay=False, path_type=Path), metavar="DIR",
-    help="Where recordings go.  [default: the fixtures of the checkout]",
-)  # fmt: skip
+    "--into", type=folder(), metavar="DIR", help="Where recordings go.  [default: the fixtures of the checkout]"
+)
 @click.option("--note", default="", metavar="TEXT", help="Add a note to the provenance of each recording.")
 def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
     """Record the output of real releases for tests that need no engine.
@@ -27,24 +28,22 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
 
     Exit codes: 0 recorded; 2 some release could not be.
     """
-    from contextlib import ExitStack  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from functools import partial  # noqa: PLC0415
+    from contextlib import ExitStack
 
-    from turngate.errors import TurngateError  # noqa: PLC0415
-    from turngate_probes.harness.cases import RECORDED  # noqa: PLC0415
-    from turngate_probes.harness.interrupt import Interrupt, interrupting  # noqa: PLC0415
-    from turngate_probes.harness.runner import CaseRunner  # noqa: PLC0415
-    from turngate_probes.probe import default_jobs, sandboxes_path  # noqa: PLC0415
-    from turngate_probes.record.recorder import record as record_release  # noqa: PLC0415
-    from turngate_probes.releases import recorded_releases  # noqa: PLC0415
-    from turngate_probes.releases.source import ReleaseSource, parse_target  # noqa: PLC0415
+    from turngate.errors import TurngateError
+    from turngate_probes.harness.cases import RECORDED
+    from turngate_probes.harness.interrupt import Interrupt, interrupting
+    from turngate_probes.harness.runner import CaseRunner
+    from turngate_probes.probe import default_jobs, sandboxes_path
+    from turngate_probes.record.recorder import record as record_release
+    from turngate_probes.releases import recorded_releases
+    from turngate_probes.releases.source import ReleaseSource, parse_target
 
     if unknown := sorted(set(only) - {case.name for case in RECORDED}):
         raise click.UsageError(f"no such case: {', '.join(unknown)}; cases: {', '.join(c.name for c in RECORDED)}")
     cases = [case for case in RECORDED if not only or case.name in only]
     fixtures = into or recorded_releases.folder() or Path("fixtures")
     interrupt, source, failed = Interrupt(), ReleaseSource(), 0
-    say = partial(click.echo, err=True)
     runner = CaseRunner.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
     with interrupting(interrupt.set):
         for target in map(parse_target, targets):
@@ -54,7 +53,7 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
                         release = holding.enter_context(source.held(target, say, stop))
                     done = record_release(release, cases, runner, fixtures, interrupt, note)
             except TurngateError as error:
-                click.echo(f"{target}: {error}", err=True)
+                say(f"{target}: {error}")
                 failed += 1
                 continue
             click.echo(f"{release.name}: {done.written} turns and pages in {done.folder}")

@@ -35,11 +35,11 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
             raise click.UsageError(f"option {arguments[-1]!r} requires an argument")
         before = [*(["--install", str(folder)] if folder else []), *(f"--fault={name}" for name in faulty)]
         return int(simulate.main([*before, *arguments, target], "turngate simulate", standalone_mode=False))
-    from turngate.contract import load  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    from turngate_probes.releases import recorded_releases  # noqa: PLC0415
-    from turngate_probes.releases.npm import pinned_version  # noqa: PLC0415
-    from turngate_probes.releases.source import parse_target  # noqa: PLC0415
-    from turngate_probes.simulate import process  # noqa: PLC0415
+    from turngate.contract import load
+    from turngate_probes.releases import recorded_releases
+    from turngate_probes.releases.npm import pinned_version
+    from turngate_probes.releases.source import parse_target
+    from turngate_probes.simulate import process
 
     asked = parse_target(target)
     version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)

@@ -1,17 +1,16 @@
-"""The subcommand `verify`: whether an engine resumes, by two turns of it.
-
-The first line of the function's docstring is what `turngate --help` shows; it is read without importing this.
-"""
+"""The subcommand `verify`: whether an engine resumes, by two turns of it."""
 
 import click
 
-PROVEN, REFUTED, UNPROVEN = 0, 1, 2
+from turngate_probes.cli.options import as_json_option, say
+
+CODES = {"proven": 0, "refuted": 1, "unproven": 2}
 INTERRUPTED = 130
 
 
 @click.command()
 @click.argument("target")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@as_json_option
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends.")
 def verify(target: str, as_json: bool, until_eof: bool) -> int:
     """Check that an engine resumes its sessions, with two turns against a stub model.
@@ -25,17 +24,17 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
 
     Exit codes: 0 it resumes; 1 it does not; 2 the two turns could not be completed; 130 interrupted.
     """
-    import json  # noqa: PLC0415 - imported when asked for, so that --help is quick
-    import os  # noqa: PLC0415
-    import signal  # noqa: PLC0415
-    import sys  # noqa: PLC0415
-    import threading  # noqa: PLC0415
-    from dataclasses import asdict  # noqa: PLC0415
+    import json
+    import os
+    import signal
+    import sys
+    import threading
+    from dataclasses import asdict
 
-    from turngate.process.signals import heard  # noqa: PLC0415
-    from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt  # noqa: PLC0415
-    from turngate_probes.releases.source import ReleaseSource, parse_target  # noqa: PLC0415
-    from turngate_probes.verify import verify as verified  # noqa: PLC0415
+    from turngate.process.signals import heard
+    from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+    from turngate_probes.releases.source import ReleaseSource, parse_target
+    from turngate_probes.verify import verify as verified
 
     interrupt = Interrupt()
     if until_eof:
@@ -49,12 +48,9 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
         threading.Thread(target=stop_at_eof, daemon=True).start()
     with heard((signal.SIGINT, signal.SIGTERM), lambda _number: interrupt.set()):
         try:
-            with (
-                interrupt.covering() as stop,
-                ReleaseSource().held(parse_target(target), lambda text: click.echo(text, err=True), stop) as release,
-            ):
+            with interrupt.covering() as stop, ReleaseSource().held(parse_target(target), say, stop) as release:
                 outcome = verified(release, interrupt)
         except CaseStoppedError:
             return INTERRUPTED
     click.echo(json.dumps(asdict(outcome)) if as_json else f"{release.name} {outcome.status}: {outcome.detail}")
-    return {"proven": PROVEN, "refuted": REFUTED, "unproven": UNPROVEN}[outcome.status]
+    return CODES[outcome.status]

@@ -166,14 +166,6 @@ def test_what_a_gate_would_not_say_is_refused(tmp_path: Path, change: Callable[[
     assert why in refused.value.what
 
 
-def test_the_report_of_a_gate_stands_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is joined with nothing."""
-    source = tmp_path / "gate.json"
-    source.write_text(json_text(views.red_by_a_tool()))
-    assert cli.run(["report", str(source), str(source)]) == 2
-    assert "can't be joined" in capsys.readouterr().err
-
-
 def test_what_is_no_report_of_a_gate_is_none(tmp_path: Path) -> None:
     """Whatever else lies there is left to others."""
     (tmp_path / "other.json").write_text("[]")

@@ -1,10 +1,12 @@
 """The interrupt: it ends what runs and lets nothing more start."""
 
+import os
+import signal
 import threading
 
 import pytest
 
-from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, interrupting
 
 
 def test_it_sets_every_stop_under_way() -> None:
@@ -56,3 +58,28 @@ def test_it_is_the_reason_of_whatever_failed_after_it() -> None:
     assert interrupt.why(refused).text == "connection refused"
     interrupt.set()
     assert interrupt.why(refused).text == "interrupted"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first signal calls the interrupt, on another thread; the second one ends the process."""
+    called, killed, codes = threading.Event(), threading.Event(), list[int]()
+    interrupts: list[threading.Thread] = []
+
+    def interrupt() -> None:
+        interrupts.append(threading.current_thread())
+        called.set()
+
+    def exit_at_once(code: int) -> None:
+        codes.append(code)
+        killed.set()
+
+    monkeypatch.setattr(os, "_exit", exit_at_once)
+    with interrupting(interrupt):
+        signal.raise_signal(number)
+        assert called.wait(60)
+        assert codes == []
+        signal.raise_signal(number)
+        assert killed.wait(60)
+    assert codes == [128 + number]
+    assert interrupts[0] is not threading.main_thread()

@@ -6,18 +6,15 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import click
 import pytest
-from click.testing import CliRunner
 from msgspec import structs
 from rich.console import Console
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
-from turngate import cli
 from turngate.contract.load import first_error
 from turngate.errors import EnvironmentFailed
-from turngate_probes.cli import report as report_option
+from turngate_probes.cli import options
 from turngate_probes.journal.journal import read
 from turngate_probes.report.build import build
 from turngate_probes.report.publish import FORMATS, console_for, write_json
@@ -164,7 +161,7 @@ def test_the_suffix_says_the_format(tmp_path: Path, suffix: str, begin: str) -> 
 def test_every_format_is_tested_and_told() -> None:
     """A format that is added is named in the help too."""
     assert list(FORMATS) == [".json", ".xml", ".sarif", ".md", ".html"]
-    assert all(suffix in report_option.FORMATS for suffix in FORMATS)
+    assert all(suffix in options.FORMATS for suffix in FORMATS)
 
 
 def test_json_holds_the_report_itself(tmp_path: Path) -> None:
@@ -191,28 +188,3 @@ def test_a_report_that_breaks_its_schema_is_written_nowhere(tmp_path: Path) -> N
     with pytest.raises(ValueError, match="exit_code"):
         write_reports(structs.replace(samples.mixed(), exit_code=-1), [tmp_path / "a.md"])
     assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["report.pdf", "report", "-"])
-@pytest.mark.parametrize("command", ["probe", "matrix codex --versions all", "report pyproject.toml"])
-def test_an_unknown_suffix_is_a_mistake_of_usage_before_anything_runs(
-    name: str, command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Nobody waits for a probe whose report can't be written."""
-    monkeypatch.setenv("PATH", "")
-    assert cli.run([*command.split(), "--report", "good.html", "--report", name]) == 2
-    said = capsys.readouterr()
-    assert f"{name!r} ends in no known format" in said.err
-    assert said.out == ""
-
-
-def test_the_option_may_be_repeated() -> None:
-    """The command gets every path."""
-
-    @click.command()
-    @report_option.report_option
-    def command(reports: tuple[Path, ...]) -> None:
-        click.echo(" ".join(map(str, reports)))
-
-    said = CliRunner().invoke(command, ["--report", "a.xml", "--report", "b.md"])
-    assert said.output == "a.xml b.md\n"

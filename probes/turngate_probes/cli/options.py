@@ -1,0 +1,86 @@
+"""What several commands share: options, checked before anything runs, and what is said while they do."""
+
+from collections.abc import Callable
+from functools import partial, wraps
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+FORMATS = ".json, .xml (JUnit), .sarif, .md or .html"
+
+say = partial(click.echo, err=True)
+
+
+def folder(**more: bool) -> click.Path:
+    """Return the type of an option that names a folder."""
+    return click.Path(file_okay=False, path_type=Path, **more)
+
+
+def file(**more: bool) -> click.Path:
+    """Return the type of an option that names a file."""
+    return click.Path(dir_okay=False, path_type=Path, **more)
+
+
+def jobs_option(default: str = "CPU count + 1") -> Callable[[Command], Command]:
+    """Add `--jobs`, whose default is described."""
+    return click.option("--jobs", type=click.IntRange(1, 256), help=f"Parallel engines.  [default: {default}]")
+
+
+def fail_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add `--fail-on` and `--strict` to a command, which gets the former as `fail_on`."""
+
+    @click.option(
+        "--fail-on", type=click.Choice(["broken", "degraded", "caveat"]), default="broken", show_default=True,
+        help="Exit with 1 for this problem or a worse one. degraded includes declared deviations that no longer "
+        "occur; caveat includes every known caveat.",
+    )  # fmt: skip
+    @click.option("--strict", is_flag=True, help="Short for --fail-on degraded.")
+    @wraps(command)
+    def with_fail_on(*arguments: Any, fail_on: str, strict: bool, **more: Any) -> Any:
+        from turngate.contract.verdict import FailOn
+
+        mildest = FailOn.DEGRADED if strict and fail_on == "broken" else FailOn(fail_on)
+        return command(*arguments, fail_on=mildest, **more)
+
+    return with_fail_on
+
+
+def _checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+    if paths:
+        from turngate_probes.report.publish import wrong_suffix
+
+        for wrong in filter(None, map(wrong_suffix, paths)):
+            raise click.BadParameter(wrong)
+    return paths
+
+
+json_option = click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+clause_option = click.option(
+    "--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites."
+)
+report_option = click.option(
+    "--report", "reports", multiple=True, metavar="FILE", callback=_checked, type=file(),
+    help=f"Write a report to FILE, by its suffix {FORMATS}; may be repeated.",
+)  # fmt: skip
+
+
+def many_releases(command: Command) -> Command:
+    """Add the options of commands that probe many releases."""
+    for option in (
+        json_option,
+        click.option(
+            "--results", type=folder(), metavar="DIR",
+            help="Folder for saved results, which later runs reuse.  [default: below the cache]",
+        ),
+        click.option(
+            "--cache-limit", default="10GB", show_default=True, metavar="SIZE",
+            help="Disk space for installed releases. The least recently used are removed first.",
+        ),
+        jobs_option("by cores and memory"),
+    ):  # fmt: skip
+        command = option(command)
+    return command

@@ -1,0 +1,42 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate import cli
+from turngate.contract import load
+from turngate_probes.releases.npm import pinned_version
+
+
+def test_engines_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every engine is there with its pin, and where it is on PATH; as text and as JSON."""
+    executable = engines.install(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.run(["engines", "list", "--json"]) == 0
+    rows = {row["engine"]: row for row in json.loads(capsys.readouterr().out)}
+    assert list(rows) == list(load.engines())
+    assert (rows["codex"]["on_path"], rows["codex"]["pinned"]) == (str(executable), pinned_version("codex"))
+    assert rows["iflow"]["lifecycle"] == "sealed"
+    assert cli.run(["engines", "list"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert str(executable) in lines["codex"]
+    assert "not on PATH" in lines["iflow"]
+
+
+def test_an_engine_without_releases_can_not_be_installed(capsys: pytest.CaptureFixture[str]) -> None:
+    """What npm does not have is a mistake of usage."""
+    assert cli.run(["engines", "install", "iflow"]) == 2
+    assert "no release that npm could install" in capsys.readouterr().err
+
+
+def test_installing_without_npm_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No npm is a failed environment, told with what to do."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
+    assert cli.run(["engines", "install", "codex"]) == 2
+    assert "npm was not found on PATH" in capsys.readouterr().err

@@ -1,0 +1,63 @@
+"""The commands `matrix` and `bisect`; what they find out is tested with the modules that do."""
+
+import json
+from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
+
+from turngate import cli
+from turngate_probes.matrix import command
+
+
+@pytest.mark.parametrize("args, message", [
+    (("matrix", "codex"), "give one ENGINE and its --versions"),
+    (("matrix", "codex", "gemini", "--versions", "all"), "give one ENGINE and its --versions"),
+    (("matrix", "codex@0.169.0", "--versions", "all"), "is more than an engine"),
+    (("matrix", "codex", "--versions", "all", "--clause", "no.such"), "no.such"),
+    (("bisect", "codex", "no.such"), "no.such"),
+    (("bisect", "codex"), "Missing argument 'CLAUSE'"),
+])  # fmt: skip
+def test_a_wrong_question_is_refused_before_anything_runs(
+    args: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With exit code 2."""
+    assert cli.run(args) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("count, more, shards", [(25, (), 3), (25, ("--shards", "2"), 2), (2, ("--shards", "9"), 2)])
+def test_a_plan_names_every_shard(
+    count: int, more: tuple[str, ...], shards: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Each with all versions, and none without a release."""
+    versions = tuple(f"0.{number}.0" for number in range(count))
+    monkeypatch.setattr(command, "choose", lambda *_: (None, versions))
+    assert cli.run(["matrix", "codex", "--versions", "all", "--plan", "github", *more]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [entry["shard"] for entry in listed] == [f"{number}/{shards}" for number in range(1, shards + 1)]
+    assert {(entry["engine"], entry["versions"]) for entry in listed} == {("codex", ",".join(versions))}
+
+
+def test_what_was_asked_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search asks for its clause alone, at the level of that clause; a matrix for all of its level."""
+    searched, probed = Mock(return_value=0), Mock(return_value=1)
+    monkeypatch.setattr(command, "run_bisection", searched)
+    monkeypatch.setattr(command, "run_matrix", probed)
+    options = ("--results", str(tmp_path), "--cache-limit", "2GB", "--jobs", "3")
+    assert cli.run(["bisect", "codex", "resume.accepted", "--good", "0.1.0", "--bad", "0.2.0", *options]) == 0
+    assert cli.run(["matrix", "codex", "--versions", "latest:2", "--level", "static", "--strict", *options]) == 1
+    engine, settings, *rest = searched.call_args.args
+    assert (engine, *rest) == ("codex", "resume.accepted", "0.1.0", "0.2.0", None)
+    assert (settings.probe.clauses, settings.probe.level) == (("resume.accepted",), "hermetic")
+    engine, settings, spec, shard, json_to, reports = probed.call_args.args
+    assert (engine, spec, shard, json_to, reports) == ("codex", "latest:2", "1/1", None, ())
+    assert (settings.folder, settings.probe.jobs, settings.probe.level, settings.probe.fail_on) == (
+        tmp_path, 3, "static", "degraded",
+    )  # fmt: skip
+
+
+def test_the_folder_of_a_shard_must_hold_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is made up of an empty one."""
+    assert cli.run(["matrix", "--merge", str(tmp_path)]) == 2
+    assert capsys.readouterr().err

@@ -1,0 +1,35 @@
+"""The command `record`; the acceptance tests record a whole release."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.probes import engines
+from turngate import cli
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache of its own for each test."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def test_an_unknown_case_is_refused_with_those_that_exist(capsys: pytest.CaptureFixture[str]) -> None:
+    """Before anything runs."""
+    assert cli.run(["record", "codex", "--case", "nonsense"]) == 2
+    said = capsys.readouterr().err
+    assert "no such case: nonsense" in said
+    assert "main" in said
+
+
+def test_one_release_that_can_not_be_recorded_stops_no_other(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exit code tells, and so does a line."""
+    executable = engines.install(tmp_path / "bin")
+    targets = (f"codex={tmp_path}/none", f"codex={executable}")
+    assert cli.run(["record", *targets, "--case", "final", "--into", str(tmp_path / "there")]) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith(f"codex={tmp_path}/none: there is no executable")
+    assert said.out.startswith("codex@0.169.0: ")
+    assert (tmp_path / "there/codex/0.169.0/final-first/recording.yaml").is_file()

@@ -1,0 +1,29 @@
+"""The command `report`; reading and rendering are tested with their modules."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.probes.gate import views
+from tests.probes.report import samples
+from turngate import cli
+from turngate_probes.report.publish import json_text
+
+
+def test_several_reports_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code is that of all releases."""
+    sources = [tmp_path / name for name in ("a.json", "b.json")]
+    for source, engine, verdict in zip(sources, ("codex", "gemini"), ("compatible", "broken"), strict=True):
+        source.write_text(json_text(samples.of(samples.whole(release=f"{engine}@0.1.0", verdict=verdict))))
+    assert cli.run(["report", *map(str, sources), "--json", "-"]) == 1
+    releases = json.loads(capsys.readouterr().out)["releases"]
+    assert [release["release"] for release in releases] == ["codex@0.1.0", "gemini@0.1.0"]
+
+
+def test_the_report_of_a_gate_stands_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is joined with nothing."""
+    source = tmp_path / "gate.json"
+    source.write_text(json_text(views.red_by_a_tool()))
+    assert cli.run(["report", str(source), str(source)]) == 2
+    assert "can't be joined" in capsys.readouterr().err

@@ -1,0 +1,36 @@
+"""The command `simulate`; how an engine is simulated is tested with the modules that do."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from turngate import cli
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_options_stand_before_or_after_the_engine(
+    *, before: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both write the executable, and print where it is."""
+    options = ("--install", str(tmp_path / "bin"), "--fault", "dies-after-turn")
+    assert cli.run(["simulate", *(options if before else ()), "codex@0.169.0", *(() if before else options)]) == 0
+    executable = tmp_path / "bin/codex"
+    assert capsys.readouterr().out == f"{executable}\n"
+    assert os.access(executable, os.X_OK)
+    said = subprocess.run([executable, "--version"], check=True, capture_output=True, text=True).stdout
+    assert "0.169.0" in said
+
+
+@pytest.mark.parametrize("words", [("--version",), ("--", "--version")])
+def test_arguments_are_those_of_the_engine(words: tuple[str, ...], capfd: pytest.CaptureFixture[str]) -> None:
+    """After a double dash or without one; an engine without a version is the pinned one."""
+    assert cli.run(["simulate", "codex", *words]) == 0
+    assert "codex" in capfd.readouterr().out
+
+
+def test_what_is_no_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """As elsewhere."""
+    assert cli.run(["simulate", "kodex", "--version"]) == 2
+    assert "'kodex' names no engine" in capsys.readouterr().err
