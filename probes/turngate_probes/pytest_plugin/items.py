@@ -25,7 +25,7 @@ from turngate_probes.releases.source import Target, parse_target
 from turngate_probes.report.build import bugs, build
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.structs import ReleaseReport
-from turngate_probes.report.view import known
+from turngate_probes.report.view import judged, known
 
 CONTRACTS = "TURNGATE_CONTRACTS"
 
@@ -99,13 +99,13 @@ class ClauseTest(pytest.Item):
         if self.name in bugs(release):
             raise RuntimeError(clause.detail)
         unanswered = release.verdict is Verdict.UNANSWERED and clause.severity is Severity.BREAKING
-        if clause.result == Result.FAIL or (clause.result == Result.NOT_RUN and unanswered):
+        case = judged(clause)
+        if case.judgement == "failed" or (clause.result is Result.NOT_RUN and unanswered):
             raise ClauseFailed(_failure(clause))
-        detail = visible(clause.detail)
-        if clause.result in (Result.NOT_RUN, Result.UNSUPPORTED):
-            pytest.skip(f"{clause.result.replace('_', ' ')}: {detail}")
-        if clause.result == Result.DEVIATES or clause.stale:
-            self.add_report_section("call", "turngate", detail)
+        if case.judgement == "skipped":
+            pytest.skip(visible(case.text))
+        if case.judgement == "noted":
+            self.add_report_section("call", "turngate", visible(clause.detail))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show what was found, not where we said so."""

@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult
@@ -38,10 +39,11 @@ def markdown(report: ProbeReport | GateReport) -> str:
         sections = [("releases", list(_releases(shown.probe))), *sections, ("failures", failed)]
     room = MOST_BYTES - SPARE - sum(map(_size, parts))
     for what, section in sections:
-        kept, room = _fitting(section, room)
-        parts += kept
-        if len(kept) < len(section):
-            parts.append(f"\n{len(section) - len(kept)} more {what} are left out here.\n")
+        fitting = sum(1 for total in accumulate(map(_size, section)) if total <= room)
+        room -= sum(map(_size, section[:fitting]))
+        parts += section[:fitting]
+        if fitting < len(section):
+            parts.append(f"\n{len(section) - fitting} more {what} are left out here.\n")
     return "\n".join(parts)
 
 
@@ -132,14 +134,6 @@ def _failure(remark: Remark, clause: ClauseResult) -> str:
         f"{escaped(clause.detail)}</summary>\n\n{why}"
         f"<pre>\n{html.escape(evidence_text(clause.evidence))}\n</pre>\n\n</details>"
     )
-
-
-def _fitting(parts: list[str], room: int) -> tuple[list[str], int]:
-    for number, part in enumerate(parts):
-        if _size(part) > room:
-            return parts[:number], room
-        room -= _size(part)
-    return parts, room
 
 
 def _size(part: str) -> int:

@@ -22,9 +22,9 @@ def sarif(report: ProbeReport | GateReport) -> str:
     shown = view(report)
     probe, what = shown.probe, "gate" if shown.gate else shown.probe.level
     results = [remark for remark in shown.remarks if remark.rule]
-    notes = [_notification(_notified(remark), remark.level) for remark in shown.remarks if not remark.rule]
+    notes = [_notification(remark) for remark in shown.remarks if not remark.rule]
     if left_out := len(results[MOST_RESULTS:]):
-        notes.append(_notification(f"{left_out} more failures are left out", "error"))
+        notes.append({"level": "error", "message": {"text": f"{left_out} more failures are left out"}})
     results = results[:MOST_RESULTS]
     run = {
         "tool": {"driver": _driver(probe, [remark.rule for remark in results if remark.rule])},
@@ -73,10 +73,7 @@ def _location(file: str, line: int) -> Json:
     return {"physicalLocation": {"artifactLocation": {"uri": file}, "region": {"startLine": line}}}
 
 
-def _notified(remark: Remark) -> str:
+def _notification(remark: Remark) -> Json:
     text = visible(bounded(remark.text, LONGEST_MESSAGE))
-    return text if remark.level == "note" else f"{name_of(remark.release)} {text}"
-
-
-def _notification(text: str, level: str) -> Json:
-    return {"level": level, "message": {"text": text}}
+    whole = text if remark.level == "note" else f"{name_of(remark.release)} {text}"
+    return {"level": remark.level, "message": {"text": whole}}

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
@@ -171,7 +170,6 @@ def view(report: ProbeReport | GateReport) -> View:
     )  # fmt: skip
 
 
-@cache
 def known(clause_id: str) -> Clause | None:
     """Return the catalogue's entry; None for a clause of another turngate."""
     return catalogue().get(clause_id)
