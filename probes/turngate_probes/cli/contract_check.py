@@ -19,17 +19,20 @@ LEVELS = ("static", "hermetic")
 RANGE = "mend the claim or its range; a release that is known to be broken is excused by --broken, or by broken.yaml"
 
 
-def findings(document: Document, beside: ContractRecordings | None, broken: Collection[str]) -> Iterator[ContractError]:
-    """Find what is wrong with a contract: of itself, then, if that is nothing, by the recordings beside it.
+def findings(
+    document: Document, recordings: ContractRecordings | None, broken: Collection[str]
+) -> Iterator[ContractError]:
+    """Find what is wrong with a contract: of itself, then, if that is nothing, by its recordings.
 
-    `broken` names releases (`engine@version`) that are known to miss their contract, more than those listed there.
+    `broken` names more releases (`engine@version`) that are known to miss their contract.
     """
     wrong = [*lint.problems(document)]
     yield from wrong
-    if beside is not None and not wrong:
-        yield from _absent(document, beside)
-    if beside is not None and not wrong and document.data["schema"] != load.SIMULATION:
-        yield from _contradicted(document, beside, {*broken, *beside.broken(document.data["engine"])})
+    if recordings is None or wrong:
+        return
+    yield from _absent(document, recordings)
+    if document.data["schema"] != load.SIMULATION:
+        yield from _contradicted(document, recordings, {*broken, *recordings.broken(document.data["engine"])})
 
 
 def unverified(document: Document) -> list[str]:
@@ -37,16 +40,18 @@ def unverified(document: Document) -> list[str]:
     return [load.dotted(claim.path) for claim in document.claims() if claim.data.get("unverified")]
 
 
-def _absent(document: Document, beside: ContractRecordings) -> Iterator[ContractError]:
+def _absent(document: Document, recordings: ContractRecordings) -> Iterator[ContractError]:
     for path, name in recordings_named(document):
-        if beside.lacks(name):
-            hint = f"correct it, or record it into {beside.folders[0]}"
+        if recordings.lacks(name):
+            hint = f"correct it, or record it into {recordings.folders[0]}"
             yield document.error(path, f"there is no recording {name}", hint)
 
 
-def _contradicted(document: Document, beside: ContractRecordings, broken: Collection[str]) -> Iterator[ContractError]:
+def _contradicted(
+    document: Document, recordings: ContractRecordings, broken: Collection[str]
+) -> Iterator[ContractError]:
     engine = document.data["engine"]
-    recorded = beside.releases(engine)
+    recorded = recordings.releases(engine)
     for version, folder in recorded.items():
         name = f"{engine}@{version}"
         try:

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Container, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -93,14 +94,10 @@ def _column(number: int, release: ReleaseReport) -> Json:
     return {**structs.asdict(release), "verdict": verdict, "n": number, "version": version, "title": title}
 
 
-def _engines(columns: Iterable[Json]) -> Sequence[Json]:
+def _engines(columns: Iterable[Json]) -> list[Json]:
     """Group the columns that stand side by side."""
-    groups: list[dict[str, Any]] = []
-    for column in columns:
-        if not groups or groups[-1]["name"] != column["engine"]:
-            groups.append({"name": column["engine"], "columns": []})
-        groups[-1]["columns"].append(column)
-    return groups
+    groups = groupby(columns, key=lambda column: column["engine"])
+    return [{"name": name, "columns": list(group)} for name, group in groups]
 
 
 def _families(releases: Sequence[ReleaseReport], excused: Mapping[str, str]) -> list[Json]:

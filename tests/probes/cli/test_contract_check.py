@@ -69,7 +69,7 @@ def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, caps
     assert code == 2
     assert wrong[0].startswith(f"{file}:{line}:")
     assert "there is no clause 'no.such'" in wrong[0]
-    assert any("says of --full-auto what entry 2 says too" in each for each in wrong)
+    assert any("says of --full-auto what entry 2 says too" in mistake for mistake in wrong)
 
 
 def test_a_range_that_a_recording_contradicts_is_found(
@@ -80,7 +80,7 @@ def test_a_range_that_a_recording_contradicts_is_found(
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
     line = 1 + file.read_text().partition("  handle_type")[0].count("\n")
     assert code == 2
-    first = next(each for each in wrong if "contradict" in each)
+    first = next(mistake for mistake in wrong if "contradict" in mistake)
     assert first.startswith(f"{file}:{line}:")
     assert "recordings of codex@0.169.0 contradict it: handle.present: " in first
 
@@ -94,7 +94,7 @@ def test_a_deviation_that_a_recording_refutes_is_found(
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded, "--broken", "codex@0.42.0")
     line = 1 + file.read_text().partition(entry)[0].count("\n")
     assert code == 2
-    assert any(each.startswith(f"{file}:{line}:") and "made-up did not occur" in each for each in wrong)
+    assert any(mistake.startswith(f"{file}:{line}:") and "made-up did not occur" in mistake for mistake in wrong)
 
 
 def test_a_release_that_no_range_covers_is_found(
@@ -104,7 +104,9 @@ def test_a_release_that_no_range_covers_is_found(
     file = changed(tmp_path, ("launch:\n  start", "launch:\n  since: 0.44.0\n  start"))
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded)
     assert code == 2
-    assert any("nothing is said of codex 0.42.0" in each and "but there are recordings" in each for each in wrong)
+    assert any(
+        "nothing is said of codex 0.42.0" in mistake and "but there are recordings" in mistake for mistake in wrong
+    )
 
 
 def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
@@ -113,11 +115,11 @@ def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
     """Else a mended contract would leave the excuse behind."""
     code, wrong, _ = linted(capsys, CODEX, "--fixtures", recorded)
     assert code == 2
-    assert all("recordings of codex@0.42.0 contradict it" in each for each in wrong if "recordings of" in each)
+    assert all("recordings of codex@0.42.0 contradict it" in mistake for mistake in wrong if "recordings of" in mistake)
     args = ("--fixtures", recorded, "--broken", "codex@0.42.0", "--broken", "codex@0.169.0")
     code, wrong, _ = linted(capsys, CODEX, *args)
     assert code == 2
-    assert any("codex@0.169.0 is not broken by its recordings" in each for each in wrong)
+    assert any("codex@0.169.0 is not broken by its recordings" in mistake for mistake in wrong)
     code, wrong, _ = linted(capsys, CODEX, "--broken", "codex@0.1.0")
     assert (code, len(wrong)) == (2, 1)
     assert "codex@0.1.0 is excused, but there are no recordings of it" in wrong[0]
@@ -135,9 +137,9 @@ def test_recordings_that_keep_too_much_are_told(recorded: Path, capsys: pytest.C
         file.write_text(clean.replace(old, new, 1))
         code, wrong, _ = linted(capsys, *args)
         assert code == 2
-        assert [each for each in wrong if each.startswith(what) and "(record the release again" in each]
+        assert [mistake for mistake in wrong if mistake.startswith(what) and "(record the release again" in mistake]
     file.write_text(clean)
-    assert not any(str(file) in each for each in linted(capsys, *args)[1])
+    assert not any(str(file) in mistake for mistake in linted(capsys, *args)[1])
 
 
 def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -145,7 +147,7 @@ def test_a_recording_that_is_not_there_is_no_evidence(tmp_path: Path, capsys: py
     file = changed(tmp_path, ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))
     code, wrong, _ = linted(capsys, file, "--fixtures", FIXTURES, "--broken", "codex@0.42.0")
     assert code == 2
-    assert [each.partition(" (")[0].rpartition(": ")[2] for each in wrong] == [
+    assert [mistake.partition(" (")[0].rpartition(": ")[2] for mistake in wrong] == [
         "there is no recording codex/0.169.0/nothing-first"
     ]
 
@@ -160,8 +162,8 @@ def test_recordings_beside_contracts_are_read_unasked(
     monkeypatch.setattr(recorded_releases, "CHECKOUT", tmp_path / "none")
     code, wrong, _ = linted(capsys, file)
     assert code == 2
-    assert any("recordings of codex@0.169.0 contradict it: handle.present: " in each for each in wrong)
-    assert not any("0.42.0" in each or "there is no recording" in each for each in wrong)
+    assert any("recordings of codex@0.169.0 contradict it: handle.present: " in mistake for mistake in wrong)
+    assert not any("0.42.0" in mistake or "there is no recording" in mistake for mistake in wrong)
     changed(tmp_path / "engines", ("clause: help.surface", "recording: codex/0.169.0/nothing-first"))
     monkeypatch.setattr(recorded_releases, "CHECKOUT", FIXTURES)
     assert linted(capsys, file)[1][0].partition(" (")[0].endswith("no recording codex/0.169.0/nothing-first")
@@ -181,7 +183,7 @@ def test_a_list_of_broken_releases_that_is_none_is_told(recorded: Path, capsys: 
     (wrong,) = linted(capsys, CODEX, "--fixtures", recorded)[1][-1:]
     assert "is no list of broken releases (write `engine@version: why`)" in wrong
     (recorded / "broken.yaml").write_text("codex@0.42.0: it prints no id\n")
-    assert not any("contradict" in each for each in linted(capsys, CODEX, "--fixtures", recorded)[1])
+    assert not any("contradict" in mistake for mistake in linted(capsys, CODEX, "--fixtures", recorded)[1])
 
 
 def test_recordings_are_read_from_the_named_folder(recorded: Path, tmp_path: Path) -> None:

@@ -108,7 +108,7 @@ def clause(clause_id: str, result: str = "pass", release: str = "codex@0.169.0",
 
 def clauses(release: str = "codex@0.169.0", **changed: Event) -> list[Event]:
     """Every clause of a hermetic probe as passed, save those in `changed` (ids with dots and dashes as underscores)."""
-    names = {each.id: each.id.replace(".", "_").replace("-", "_") for each in HERMETIC}
+    names = {known.id: known.id.replace(".", "_").replace("-", "_") for known in HERMETIC}
     return [changed.get(name) or clause(clause_id, release=release) for clause_id, name in names.items()]
 
 

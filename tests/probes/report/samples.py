@@ -66,7 +66,7 @@ def hostile() -> ProbeReport:
         [j.planned("opencode@1.0.0"), j.failed("opencode@1.0.0")],
     ))  # fmt: skip
     for release in report["releases"]:
-        release["clauses"] = [each for each in release["clauses"] if each["id"] in FEW]
+        release["clauses"] = [item for item in release["clauses"] if item["id"] in FEW]
     report["releases"][0]["clauses"][0] |= {"result": "fail", "evidence": [call, "a"]}
     report["releases"][0] |= {"note": "a", "unverified": ["a"]}
     for holder, key in list(_texts(report)):
@@ -91,7 +91,7 @@ def many(count: int, text: str = "x") -> ProbeReport:
             if isinstance(evidence, dict):
                 evidence |= {"stdout": output, "stderr": output}
     named = [{"version": f"0.{number}.0", "release": f"codex@0.{number}.0"} for number in range(count)]
-    return read(usual | {"releases": [release | each for each in named]})
+    return read(usual | {"releases": [release | item for item in named]})
 
 
 def plain(report: ProbeReport) -> Any:
@@ -106,8 +106,8 @@ def read(report: Any) -> ProbeReport:
 
 def _texts(value: Any) -> Iterator[tuple[Any, Any]]:
     """Return every place of a text."""
-    for key, each in list(value.items() if isinstance(value, dict) else enumerate(value)):
-        if isinstance(each, str):
+    for key, item in list(value.items() if isinstance(value, dict) else enumerate(value)):
+        if isinstance(item, str):
             yield value, key
-        elif isinstance(each, (dict, list)):
-            yield from _texts(each)
+        elif isinstance(item, (dict, list)):
+            yield from _texts(item)

@@ -34,11 +34,11 @@ def published(report: ProbeReport) -> list[str]:
 
 def test_what_failed_is_annotated_where_the_contract_says_it() -> None:
     """By severity: an error for what is breaking or could not be asked, a warning for what is degraded."""
-    found = annotations(samples.mixed())
-    kinds = [each.partition(" ")[0] for each in found]
+    lines = annotations(samples.mixed())
+    kinds = [line.partition(" ")[0] for line in lines]
     assert kinds == ["::error", "::error", "::warning"]
-    assert found[0] == "::error title=opencode@1.0.0::could not be asked: npm is absent"
-    match = COMMAND.fullmatch(found[1])
+    assert lines[0] == "::error title=opencode@1.0.0::could not be asked: npm is absent"
+    match = COMMAND.fullmatch(lines[1])
     assert match
     assert re.fullmatch(
         r"file=contracts/turngate/engines/codex\.yaml,line=\d+,title=codex@0\.169\.0 resume\.accepted", match[2]
@@ -49,16 +49,16 @@ def test_what_failed_is_annotated_where_the_contract_says_it() -> None:
 def test_at_most_ten_of_a_kind_and_the_rest_is_counted() -> None:
     """GitHub drops what is more, and would not say so."""
     assert len(annotations(samples.many(10))) == 10
-    found = annotations(samples.many(25))
-    assert len(found) == 10
-    assert found[-1] == "::error title=turngate::16 more: see the summary"
+    lines = annotations(samples.many(25))
+    assert len(lines) == 10
+    assert lines[-1] == "::error title=turngate::16 more: see the summary"
 
 
 def test_no_text_of_an_engine_is_a_command() -> None:
     """Each annotation is one line, and its properties end where we end them."""
-    for each in annotations(samples.hostile()):
-        assert COMMAND.fullmatch(each), each
-        assert "\x1b" not in each
+    for line in annotations(samples.hostile()):
+        assert COMMAND.fullmatch(line), line
+        assert "\x1b" not in line
 
 
 def test_a_workflow_gets_annotations_and_a_summary(summary: Path) -> None:

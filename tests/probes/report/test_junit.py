@@ -46,21 +46,21 @@ def test_the_file_is_well_formed_and_of_the_known_shape(make: Callable[[], Probe
 
 def test_each_result_is_told_as_readers_take_it() -> None:
     """A failure fails, a deviation passes with a word on it, and what was not asked is skipped with the reason."""
-    found = cases(samples.mixed())
-    failure = found["codex@0.169.0/resume.accepted"].find("failure")
+    by_name = cases(samples.mixed())
+    failure = by_name["codex@0.169.0/resume.accepted"].find("failure")
     assert failure is not None
     assert failure.attrib == {"type": "breaking", "message": "the resume was refused"}
     assert failure.text
     assert "$ codex exec --json" in failure.text
     assert "POST /v1/responses" in failure.text
-    deviating = found["gemini@0.61.0/resume.other-cwd"]
+    deviating = by_name["gemini@0.61.0/resume.other-cwd"]
     assert [child.tag for child in deviating] == ["system-out"]
     assert deviating.findtext("system-out") == "deviates: tied; an orchestrator must stay"
-    assert (found["gemini@0.61.0/prompt.large"].findtext("system-out") or "").startswith("stale: ")
-    skipped = found["gemini@0.61.0/stdin.open"].find("skipped")
+    assert (by_name["gemini@0.61.0/prompt.large"].findtext("system-out") or "").startswith("stale: ")
+    skipped = by_name["gemini@0.61.0/stdin.open"].find("skipped")
     assert skipped is not None
     assert skipped.get("message") == "unsupported: it takes no input"
-    assert len(found["gemini@0.62.0/resume.accepted"]) == 0
+    assert len(by_name["gemini@0.62.0/resume.accepted"]) == 0
 
 
 def test_counts_agree_with_what_they_count() -> None:
@@ -75,11 +75,11 @@ def test_counts_agree_with_what_they_count() -> None:
 
 def test_a_release_that_was_not_asked_is_red() -> None:
     """Skipped clauses alone would look green."""
-    found = cases(samples.mixed())
-    error = found["opencode@1.0.0/turngate.answered"].find("error")
+    by_name = cases(samples.mixed())
+    error = by_name["opencode@1.0.0/turngate.answered"].find("error")
     assert error is not None
     assert (error.get("message"), error.text) == ("npm is absent", "install Node.js")
-    assert found["opencode@1.0.0/handle.present"].find("skipped") is not None
+    assert by_name["opencode@1.0.0/handle.present"].find("skipped") is not None
 
 
 def test_what_is_stale_fails_if_the_probe_was_strict() -> None:

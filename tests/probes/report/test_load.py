@@ -94,7 +94,7 @@ def test_a_journal_of_nonsense_is_refused(tmp_path: Path, change: Change) -> Non
     events = msgspec.to_builtins([j.started(), *samples.whole()])
     change(events[0])
     path = tmp_path / "journal.ndjson"
-    path.write_text("".join(json.dumps(each) + "\n" for each in events))
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
     with pytest.raises(EnvironmentFailed, match=r"is no report|no event"):
         load_report(path)
 
@@ -112,13 +112,13 @@ def test_several_are_joined(tmp_path: Path) -> None:
     """All releases, the time of all, the first start, and the exit code of the whole."""
     good, bad = samples.of(samples.whole(release="gemini@1.0.0")), samples.mixed()
     good = structs.replace(good, started_at="2026-11-21T11:30:00.000+02:00")
-    found = joined(
+    whole = joined(
         [bad, samples.of(samples.whole(release="qwen@1.0.0")), structs.replace(good, releases=())], [tmp_path] * 3
     )
-    assert [release.release for release in found.releases][-2:] == ["opencode@1.0.0", "qwen@1.0.0"]
-    assert (found.seconds, found.exit_code) == (36.0, 1)
-    assert found.started_at == good.started_at
-    assert load_report(kept(tmp_path, found)) == found
+    assert [release.release for release in whole.releases][-2:] == ["opencode@1.0.0", "qwen@1.0.0"]
+    assert (whole.seconds, whole.exit_code) == (36.0, 1)
+    assert whole.started_at == good.started_at
+    assert load_report(kept(tmp_path, whole)) == whole
 
 
 def test_what_does_not_fit_together_is_not_joined() -> None:

@@ -47,34 +47,34 @@ def read(report: ProbeReport) -> Reader:
 
 def test_it_tells_the_gist_each_verdict_and_each_failure() -> None:
     """A row for each release, and what failed below, folded."""
-    found = read(samples.mixed())
-    assert found.texts["h2"] == ["❌ 1 of 4 releases is broken"]
-    cells = found.texts["td"][: 4 * 6]
+    shown = read(samples.mixed())
+    assert shown.texts["h2"] == ["❌ 1 of 4 releases is broken"]
+    cells = shown.texts["td"][: 4 * 6]
     assert cells[:6] == ["codex@0.169.0", "❌ broken", "resumable", "25", "2", ""]
     assert cells[11] == "1 deviates, 1 unsupported"
     assert cells[-1] == "npm is absent"
-    assert found.texts["summary"][0] == "❌ codex@0.169.0: resume.accepted (breaking): the resume was refused"
-    assert "$ codex exec --json" in found.texts["pre"][0]
-    assert [tag for tag, _ in found.elements].count("details") == 2
+    assert shown.texts["summary"][0] == "❌ codex@0.169.0: resume.accepted (breaking): the resume was refused"
+    assert "$ codex exec --json" in shown.texts["pre"][0]
+    assert [tag for tag, _ in shown.elements].count("details") == 2
 
 
 def test_a_verdict_that_rests_on_recordings_says_so() -> None:
     """In the heading and in its row, and nowhere where the release was run."""
     replayed = samples.whole(release="iflow@0.5.19", source="recordings", executable=None)
-    found = read(samples.of(replayed))
-    assert found.texts["h2"] == ["✅ iflow@0.5.19 is compatible, from recordings"]
-    assert found.texts["td"][1] == "✅ compatible, from recordings"
+    shown = read(samples.of(replayed))
+    assert shown.texts["h2"] == ["✅ iflow@0.5.19 is compatible, from recordings"]
+    assert shown.texts["td"][1] == "✅ compatible, from recordings"
     assert "recordings" not in markdown(samples.mixed())
 
 
 def test_nothing_that_an_engine_wrote_is_markup() -> None:
     """Neither HTML nor Markdown gets out of its cell, line or block."""
-    found = read(samples.hostile())
-    assert {tag for tag, _ in found.elements} <= OURS
-    assert {tuple(each.items()) for _, each in found.elements} <= {(), (("style", "text-align:right"),)}
-    assert found.texts["td"][0].startswith("</script><script>")
+    shown = read(samples.hostile())
+    assert {tag for tag, _ in shown.elements} <= OURS
+    assert {tuple(attributes.items()) for _, attributes in shown.elements} <= {(), (("style", "text-align:right"),)}
+    assert shown.texts["td"][0].startswith("</script><script>")
     rows = [len(line.split("|")) for line in markdown(samples.hostile()).splitlines() if line.startswith("| ")]
-    assert len(found.texts["td"]) + len(found.texts["th"]) == sum(count - 2 for count in rows)
+    assert len(shown.texts["td"]) + len(shown.texts["th"]) == sum(count - 2 for count in rows)
     text = markdown(samples.hostile())
     assert "@all" not in text.partition("<pre>")[0]
     assert not {"\x00", "\x1b", "\u202e"} & set(text)

@@ -45,32 +45,32 @@ class PageReader(HTMLParser):
 
     def named(self, tag: str) -> list[dict[str, str | None]]:
         """The attributes of every element of a kind."""
-        return [attributes for each, attributes in self.elements if each == tag]
+        return [attributes for name, attributes in self.elements if name == tag]
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile, lambda: samples.many(12), samples.of])
 def test_the_policy_lets_in_our_own_script_and_style_alone(make: Callable[[], ProbeReport]) -> None:
     """There is one of each, and the policy that stands before them has their hashes."""
-    found = PageReader(make())
-    (policy,) = [each["content"] for each in found.named("meta") if each.get("http-equiv")]
+    reader = PageReader(make())
+    (policy,) = [attributes["content"] for attributes in reader.named("meta") if attributes.get("http-equiv")]
     assert policy
     for tag, directive in (("script", "script-src"), ("style", "style-src")):
-        (text,) = found.raw[tag]
+        (text,) = reader.raw[tag]
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
         assert f"{directive} 'sha256-{digest}'" in policy
     assert policy.startswith("default-src 'none'; ")
     assert "unsafe" not in policy
-    tags = [tag for tag, _ in found.elements]
+    tags = [tag for tag, _ in reader.elements]
     assert tags.index("meta") < tags.index("style") < tags.index("script")
 
 
 @pytest.mark.parametrize("make", [samples.mixed, samples.hostile])
 def test_nothing_outside_of_the_page_is_named(make: Callable[[], ProbeReport]) -> None:
     """Every link leads to an element of the page, and no element could load, run or style anything."""
-    found = PageReader(make())
-    ids = [attributes["id"] for _, attributes in found.elements if "id" in attributes]
+    reader = PageReader(make())
+    ids = [attributes["id"] for _, attributes in reader.elements if "id" in attributes]
     assert len(set(ids)) == len(ids)
-    for tag, attributes in found.elements:
+    for tag, attributes in reader.elements:
         assert not [name for name in attributes if name.startswith("on")]
         assert tag not in {"img", "iframe", "object", "embed", "link", "base", "video", "audio"}
         for name in ADDRESSES & set(attributes):
@@ -92,15 +92,15 @@ def test_hostile_text_is_text() -> None:
 def test_every_answer_has_a_cell_and_every_cell_its_evidence() -> None:
     """The cell says its result in words too; what it opens tells argv, streams and requests."""
     report = samples.mixed()
-    found = PageReader(report)
-    cells = [each for each in found.named("a") if (each.get("class") or "").startswith("cell ")]
+    reader = PageReader(report)
+    cells = [attributes for attributes in reader.named("a") if (attributes.get("class") or "").startswith("cell ")]
     answers = sum(len(release.clauses) for release in report.releases)
     assert len(cells) == answers + len(report.releases)
-    labels = [each["aria-label"] for each in cells]
+    labels = [attributes["aria-label"] for attributes in cells]
     assert "codex 0.169.0, resume.accepted: fail" in labels
     assert "gemini 0.61.0, prompt.large: stale" in labels
     assert "opencode 1.0.0: unanswered" in labels
-    assert any("$ " not in text and "codex exec --json" in text for text in found.raw["pre"])
+    assert any("$ " not in text and "codex exec --json" in text for text in reader.raw["pre"])
     text = page(report)
     assert "/v1/responses" in text
     assert "tgn-0011223344556677" in text

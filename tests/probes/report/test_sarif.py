@@ -47,11 +47,11 @@ def test_the_log_has_what_the_format_requires(make: Callable[[], ProbeReport]) -
 def test_only_what_failed_is_a_result() -> None:
     """The severest come first; what deviates or could not be asked is none."""
     results = run_of(samples.mixed())["results"]
-    assert [(each["ruleId"], each["level"]) for each in results] == [
+    assert [(result["ruleId"], result["level"]) for result in results] == [
         ("resume.accepted", "error"),
         ("help.surface", "warning"),
     ]
-    assert {each["properties"]["source"] for each in results} == {"path"}
+    assert {result["properties"]["source"] for result in results} == {"path"}
 
 
 def test_a_result_stands_at_the_claim_of_the_contract() -> None:
@@ -68,8 +68,8 @@ def test_a_result_stands_at_the_claim_of_the_contract() -> None:
 def test_the_same_failure_has_the_same_fingerprint_and_another_has_another() -> None:
     """An alert lives on from run to run, for each release and clause."""
     first, second = (run_of(samples.mixed())["results"] for _ in range(2))
-    prints = [each["partialFingerprints"]["primaryLocationLineHash"] for each in first]
-    assert prints == [each["partialFingerprints"]["primaryLocationLineHash"] for each in second]
+    prints = [result["partialFingerprints"]["primaryLocationLineHash"] for result in first]
+    assert prints == [result["partialFingerprints"]["primaryLocationLineHash"] for result in second]
     assert len({*prints}) == len(prints)
     releases = run_of(samples.many(2))["results"]
     assert releases[0]["partialFingerprints"] != releases[1]["partialFingerprints"]

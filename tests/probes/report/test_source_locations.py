@@ -29,10 +29,10 @@ def test_our_own_contract_is_named_in_our_checkout_alone(root: Path) -> None:
     assert place_of(RELEASE, "resume.accepted") is None
     (root / FOLDER).mkdir(parents=True)
     shutil.copy(OURS, root / FOLDER)
-    found = place_of(RELEASE, "resume.accepted")
-    assert found is not None
-    assert found[0] == "contracts/turngate/engines/codex.yaml"
-    assert found[1] > 1
+    place = place_of(RELEASE, "resume.accepted")
+    assert place is not None
+    assert place[0] == "contracts/turngate/engines/codex.yaml"
+    assert place[1] > 1
 
 
 def test_a_contract_of_ones_own_is_named_where_it_lies(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,15 +42,15 @@ def test_a_contract_of_ones_own_is_named_where_it_lies(root: Path, monkeypatch: 
     (own / "codex.yaml").write_text("# ours\n" * 10 + OURS.read_text("utf-8"), "utf-8")
     usual = place_of(RELEASE, "resume.accepted")
     use_overlay(root / "turngate")
-    found = place_of(RELEASE, "resume.accepted")
+    place = place_of(RELEASE, "resume.accepted")
     assert usual is None
-    assert found is not None
-    assert found[0] == "turngate/engines/codex.yaml"
-    line = (own / "codex.yaml").read_text("utf-8").splitlines()[found[1] - 1]
+    assert place is not None
+    assert place[0] == "turngate/engines/codex.yaml"
+    line = (own / "codex.yaml").read_text("utf-8").splitlines()[place[1] - 1]
     assert line.startswith("  start: ")
     monkeypatch.chdir(root)
     use_overlay(Path("turngate"))
-    assert place_of(RELEASE, "resume.accepted") == found
+    assert place_of(RELEASE, "resume.accepted") == place
 
 
 def test_what_lies_outside_the_checkout_is_not_named(root: Path) -> None:
