@@ -2,6 +2,8 @@
 
 import json
 import os
+import shutil
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -10,16 +12,30 @@ import pytest
 
 from tests.probes import engines
 from tests.probes.report import samples
+from turngate.contract import load
+from turngate.contract.clauses import Level, Result
 from turngate.contract.load import catalogue, first_error
+from turngate.contract.verdict import ClauseResult, Verdict
+from turngate.files import default_cache
+from turngate.process.probe_results import ProbeResult, last_result
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.cases import CASES
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal, read
-from turngate_probes.probe import KEPT_JOURNALS, Probe, ProbeSettings, default_jobs, journal_path, sandboxes_path
+from turngate_probes.probe import (
+    KEPT_JOURNALS,
+    Probe,
+    ProbeSettings,
+    ReleaseProbe,
+    default_jobs,
+    journal_path,
+    sandboxes_path,
+)
 from turngate_probes.releases.source import parse_target
 from turngate_probes.report.build import build
 
+Play = Callable[..., None]
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
@@ -179,3 +195,110 @@ def test_a_clause_about_everything_plays_all_cases(folder: Path) -> None:
     for clauses in (("process.clean-exit",), ()):
         settings = ProbeSettings("hermetic", 2, folder, clauses=clauses)
         assert settings.cases() == list(CASES)
+
+
+@pytest.fixture(name="executable")
+def _executable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The fake engine, and an empty cache."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    return engines.install(tmp_path / "bin")
+
+
+def judging(**other: Result) -> Play:
+    """Play nothing, and have every clause pass but these (`_` and `__` stand for dash and dot)."""
+    told = {name.replace("__", ".").replace("_", "-"): result for name, result in other.items()}
+
+    def play(_stage: CaseRunner, _contract: Any, _executable: Path, _cases: Any, watcher: ReleaseProbe) -> None:
+        for clause in load.catalogue().at_level("static", "hermetic"):
+            result = told.get(clause.id, Result.PASS)
+            watcher.results[clause.id] = ClauseResult.of(clause, result, "as seen")
+
+    return play
+
+
+def left(
+    executable: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    play: Play,
+    *,
+    level: Level = "hermetic",
+    clauses: tuple[str, ...] = (),
+) -> ProbeResult | None:
+    """Probe the executable, and read what that left."""
+    monkeypatch.setattr(CaseRunner, "play", play)
+    folder = executable.parent
+    with closing(Journal(folder / "probe.ndjson")) as journal:
+        settings = ProbeSettings(level, 2, folder / "boxes", clauses=clauses)
+        Probe(settings, journal, CaseRunner.of(settings.sandboxes, 2, Interrupt())).run(
+            [parse_target(f"codex={executable}")]
+        )
+    return last_result(ProbeResult, "codex", executable, default_cache())
+
+
+def test_a_finished_probe_leaves_its_verdict(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Release, verdict, capability and profile are those that the probe reports."""
+    result = left(executable, monkeypatch, judging())
+    assert result
+    assert (result.engine, result.version, result.verdict) == ("codex", "0.169.0", Verdict.COMPATIBLE)
+    assert (result.capability.supported, result.profile) == (True, "resumable")
+
+
+@pytest.mark.parametrize(
+    "other, expected",
+    [
+        ({"resume__repeated": Result.FAIL}, (Verdict.BROKEN, False)),
+        ({"handle__shape": Result.FAIL}, (Verdict.BROKEN, False)),
+        ({"resume__other_cwd": Result.FAIL}, (Verdict.DEGRADED, False)),
+        ({"resume__dead_handle": Result.DEVIATES}, (Verdict.COMPATIBLE, True)),
+        ({"resume__other_cwd": Result.DEVIATES}, (Verdict.COMPATIBLE, True)),
+        ({"stream__framing": Result.FAIL}, (Verdict.BROKEN, True)),
+        ({"resume__other_cwd": Result.NOT_RUN}, (Verdict.COMPATIBLE, True)),
+    ],
+)
+def test_only_failures_about_resuming_count_against_it(
+    other: dict[str, Result], expected: tuple[Verdict, bool], executable: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed `resume.*` or `handle.*` clears the capability; a declared deviation and other failures do not."""
+    result = left(executable, monkeypatch, judging(**other))
+    assert result
+    assert (result.verdict, result.capability.supported) == expected
+    assert result.profile == ("resumable" if result.capability.supported else "sticky_process")
+
+
+def test_a_probe_of_a_part_leaves_nothing(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither version and help pages alone, nor chosen clauses, nor a probe without an answer settle anything."""
+    assert left(executable, monkeypatch, judging(), level="static") is None
+    assert left(executable, monkeypatch, judging(), clauses=("handle.shape",)) is None
+    assert left(executable, monkeypatch, judging(resume__accepted=Result.NOT_RUN)) is None
+
+
+def test_an_interrupted_probe_leaves_nothing(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was not asked to the end is no verdict, even where it looks like one."""
+
+    def play(stage: CaseRunner, contract: Any, path: Path, cases: Any, watcher: ReleaseProbe) -> None:
+        judging(resume__repeated=Result.FAIL)(stage, contract, path, cases, watcher)
+        watcher.probe.interrupt.set()
+
+    assert left(executable, monkeypatch, play) is None
+
+
+def test_the_verdict_is_about_what_was_there_before(executable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An executable that was replaced while it was probed has no verdict."""
+
+    def play(stage: CaseRunner, contract: Any, path: Path, cases: Any, watcher: ReleaseProbe) -> None:
+        judging()(stage, contract, path, cases, watcher)
+        shutil.copy2(path, path.with_name("copy"))
+        path.with_name("copy").replace(path)
+
+    assert left(executable, monkeypatch, play) is None
+
+
+def test_a_replay_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Recordings say nothing of an executable."""
+    monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("TURNGATE_FIXTURES", str(Path(__file__).parents[2] / "fixtures"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with closing(Journal(tmp_path / "probe.ndjson")) as journal:
+        runner = CaseRunner.of(tmp_path, 2, Interrupt())
+        Probe(ProbeSettings("hermetic", 2, tmp_path), journal, runner).run([parse_target("iflow")])
+        assert not list((tmp_path / "cache").glob("verdicts/*"))

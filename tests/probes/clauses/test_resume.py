@@ -182,3 +182,24 @@ def test_a_bad_handle_that_is_taken_is_told_by_its_symptom(clause: str, name: st
     assert {symptom: (each.ok, each.symptoms) for symptom, each in found.items()} == {
         symptom: (False, (symptom,)) for symptom in played
     }
+
+
+def recalled(answer: str | None) -> Finding:
+    """Check an answer of the resumed turn."""
+    first = t.turn("main/first", requests=None)
+    return t.found("live.context-recalled", first, t.resumed("main/again", stdout=t.printed(text=answer)))
+
+
+@pytest.mark.parametrize("answer", ["{word}", "The word is **{word}**.", "{word}\n"])
+def test_a_word_that_is_given_back_passes(answer: str) -> None:
+    """Whatever is said around it."""
+    assert recalled(answer.format(word=t.nonce("main/first"))).ok
+    assert recalled(answer.format(word=t.nonce("main/first").upper())).ok
+
+
+@pytest.mark.parametrize("answer", ["I do not know.", "", None, "tgn-main-firstling"])
+def test_any_other_answer_fails(answer: str | None) -> None:
+    """And is shown."""
+    finding = recalled(answer)
+    assert not finding.ok
+    assert not answer or answer in finding.detail

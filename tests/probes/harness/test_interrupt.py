@@ -6,7 +6,9 @@ import threading
 
 import pytest
 
-from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, interrupting
+from turngate.contract.clauses import Reason
+from turngate.errors import ContractError, EnvironmentFailed, RefusedError
+from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, ObstacleError, interrupting
 
 
 def test_it_sets_every_stop_under_way() -> None:
@@ -83,3 +85,24 @@ def test_a_signal_interrupts_and_a_second_one_kills(number: signal.Signals, monk
         assert killed.wait(60)
     assert codes == [128 + number]
     assert interrupts[0] is not threading.main_thread()
+
+
+@pytest.mark.parametrize(
+    "error, reason", [
+        (EnvironmentFailed("no disk"), Reason.MACHINE), (RefusedError("no such option"), Reason.CONTRACT),
+        (ContractError("no such slot"), Reason.CONTRACT), (ObstacleError("our server failed"), None),
+        (ObstacleError("interrupted", Reason.INTERRUPTED), Reason.INTERRUPTED), (ValueError("crash"), None),
+    ],
+)  # fmt: skip
+def test_what_an_error_stands_for(error: Exception, reason: Reason | None) -> None:
+    """Each error that may end a case has its reason; what is unknown has none, and is nobody's but ours."""
+    obstacle = Interrupt().why(error)
+    assert (obstacle.reason, obstacle.by_engine) == (reason, False)
+    assert obstacle.text
+
+
+def test_an_interrupt_is_the_reason_whatever_failed() -> None:
+    """What fails once the probe is interrupted says nothing, neither of the engine nor of turngate."""
+    interrupt = Interrupt()
+    interrupt.set()
+    assert interrupt.why(ObstacleError("connection refused", by_engine=True)).reason is Reason.INTERRUPTED

@@ -7,13 +7,27 @@ from typing import Any
 import msgspec
 
 from tests.probes import turns as t
+from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.load import catalogue
 from turngate.contract.verdict import ClauseResult
 from turngate_probes.harness.observations import CommandOutput, Turn
 from turngate_probes.journal.events import ClauseEvent
-from turngate_probes.journal.seen import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, seen_event
+from turngate_probes.journal.seen import MAX_ARGUMENT, MAX_EXCERPT, MAX_REQUESTS, keys_of, names, seen_event
 
+CLAP = """Run Codex non-interactively
+
+Usage: codex exec [OPTIONS] [PROMPT] [COMMAND]
+
+Commands:
+  resume  Resume a previous session, see also --last and 3-way merges
+
+Options:
+  -c, --config <key=value>   Override, such as --config a=b
+  -m, --model=<MODEL>
+      --json
+  -h
+"""
 PLACES = {"/box": "<sandbox>", "/opt/codex": "codex"}
 
 
@@ -91,3 +105,27 @@ def test_a_result_is_told() -> None:
         "id": "stdin.open", "level": "hermetic", "severity": "degraded", "result": "deviates", "detail": "it hung",
         "stale": False, "evidence": ("stdin-open/first",), "needs": (), "reason": None,
     }  # fmt: skip
+
+
+def test_help_pages_are_read_by_their_options() -> None:
+    """Long and short ones, and the words that the contract looks for; nothing else of the prose."""
+    page = t.page("static/help-1", CLAP)
+    assert names(page, t.CODEX) == ("--config", "--json", "--last", "--model", "-c", "-h", "-m", "resume")
+    assert names(t.page("static/version", CLAP), t.CODEX) == ()
+
+
+def test_turns_are_read_by_kinds_and_keys() -> None:
+    """Each key stands with its record's kind, those in lists too, and no value does."""
+    stdout = b'{"type": "turn.completed", "usage": {"parts": [{"count": 1}, {"more": {"x": null}}]}}\n'
+    kinds, paths = keys_of(t.turn("main/first", stdout), t.CODEX)
+    assert kinds == ("turn.completed",)
+    below = ("", ".parts", ".parts[].count", ".parts[].more", ".parts[].more.x")
+    assert paths == ("turn.completed: type", *(f"turn.completed: usage{path}" for path in below))
+
+
+def test_documents_have_keys_alone() -> None:
+    """Where records have no kind their paths stand alone."""
+    gemini = load.contract("gemini").at("0.61.0")
+    if gemini.events.field is None:
+        _, paths = keys_of(t.turn("main/first", b'{"session_id": "a", "stats": {"models": {}}}'), gemini)
+        assert "stats.models" in paths

@@ -1,0 +1,58 @@
+"""What checks say of turns."""
+
+import pytest
+
+from tests.probes import turns as t
+from turngate.contract.verdict import Finding
+from turngate.process import Ended
+from turngate_probes.clauses.registry import CHECKS, check, fail_if, how_it_ended, passed, went_well
+from turngate_probes.harness.observations import Observations, Turn
+
+
+def test_a_check_ends_where_a_condition_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The finding names the detail, the symptom and the turns that show it; later conditions are not asked."""
+    turn = t.turn("main/first")
+
+    def finding(*, fails: bool) -> Finding:
+        @check("some.clause", "main", blames=("other.clause",))
+        def judge(seen: Observations) -> Finding:
+            fail_if(fails, "it hangs", seen.turn("main/first"), symptom="hang")
+            return passed("it ends", seen.turn("main/first"))
+
+        return judge(t.seen(turn))
+
+    monkeypatch.delitem(CHECKS, "some.clause", raising=False)
+    assert finding(fails=True) == Finding(False, "it hangs", ("hang",), ("main/first",))  # noqa: FBT003
+    assert finding(fails=False) == Finding(True, "it ends", (), ("main/first",))  # noqa: FBT003
+    assert (CHECKS["some.clause"].cases, CHECKS["some.clause"].blames) == (("main",), ("other.clause",))
+
+
+@pytest.mark.parametrize(
+    "turn, well, told",
+    [
+        (t.turn("a/b"), True, "exit code 0"),
+        (t.refused("a/b"), False, "exit code 1: Error: no such thing"),
+        (t.turn("a/b", t.printed(text=None, failure="no key")), False, "exit code 0: no key"),
+        (t.turn("a/b", exit_code=1, stderr=b"TypeError: x\n    }\n  42\n"), False, "exit code 1: TypeError: x"),
+        (
+            t.turn("a/b", exit_code=1, stderr=b"Error: gone\n    at f (x.js:1)\n\nNode.js v20\n"),
+            False,
+            "exit code 1: Error: gone",
+        ),
+        (
+            t.turn("a/b", exit_code=1, stderr=b'No key.\n\n<Execution Info>\n{"id": "x"}\n</Execution Info>\n'),
+            False,
+            "exit code 1: No key.",
+        ),
+        (t.turn("a/b", exit_code=1, stderr=b"<Info>\n{}\n</Info>"), False, "exit code 1"),
+        (t.turn("a/b", exit_code=1, stderr=b"see\n</Info>"), False, "exit code 1: </Info>"),
+        (t.turn("a/b", dropped=7), True, "exit code 0; 7 bytes more were not kept"),
+        (t.hung("a/b", dropped=7), False, "still running after 21 s; 7 bytes more were not kept"),
+        (t.hung("a/b"), False, "still running after 21 s"),
+        (t.turn("a/b", exit_code=None), False, "exit code None"),
+        (t.turn("a/b", ended=Ended.TIMEOUT), False, "still running after 21 s"),
+    ],
+)
+def test_how_a_turn_ended_is_told(turn: Turn, *, well: bool, told: str) -> None:
+    """Only exit code 0 by itself without a told failure is well; the words name the reason that was given."""
+    assert (went_well(turn), how_it_ended(turn)) == (well, told)

@@ -1,0 +1,34 @@
+"""The events of a probe."""
+
+import msgspec
+
+from tests.probes import turns as t
+from turngate.contract.clauses import Result
+from turngate.contract.evidence import decode_hook
+from turngate.contract.load import catalogue
+from turngate.contract.verdict import ClauseResult
+from turngate_probes.journal.events import ClauseEvent, Event, InstallProgress, ProbeFinished, TurnEvent
+from turngate_probes.journal.seen import seen_event
+
+CLAUSE = catalogue()["handle.present"]
+RESULT = ClauseResult.of(CLAUSE, Result.FAIL, "it was not", ["main/first"], stale=True)
+
+
+def test_the_event_of_a_clause_holds_its_result() -> None:
+    """The result goes in whole, and comes out as it was."""
+    event = ClauseEvent.about("codex@1", RESULT)
+    assert (event.release, event.judged()) == ("codex@1", RESULT)
+
+
+def test_each_event_is_read_as_its_kind() -> None:
+    """What was encoded is decoded to an equal event of the same class."""
+    turn = seen_event("codex@1", t.turn("main/first"), {}, t.CODEX)
+    events: list[Event] = [
+        ClauseEvent.about("codex@1", RESULT), InstallProgress(release="codex@1", text="half"), turn,
+        ProbeFinished(seconds=1.0, engine_seconds=0.5, interrupted=False),
+    ]  # fmt: skip
+    for event in events:
+        decoded = msgspec.json.decode(msgspec.json.encode(event), type=Event, dec_hook=decode_hook)
+        assert (type(decoded), decoded) == (type(event), event)
+    assert isinstance(turn, TurnEvent)
+    assert turn.name == "main/first"
