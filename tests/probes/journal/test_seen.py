@@ -103,7 +103,7 @@ def test_a_result_is_told() -> None:
     assert msgspec.to_builtins(event) == {
         "event": "clause", "release": "codex@1", "at": "",
         "id": "stdin.open", "level": "hermetic", "severity": "degraded", "result": "deviates", "detail": "it hung",
-        "stale": False, "evidence": ("stdin-open/first",), "needs": (), "reason": None,
+        "action": "", "stale": False, "evidence": ("stdin-open/first",), "needs": (), "reason": None,
     }  # fmt: skip
 
 
