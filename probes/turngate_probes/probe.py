@@ -27,15 +27,7 @@ from turngate_probes.harness.observations import Call, CaseEnd, Observation, Obs
 from turngate_probes.harness.resource_usage import machine
 from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.harness.sandbox import Sandbox, save_streams
-from turngate_probes.journal.events import (
-    ClauseEvent,
-    InstallProgress,
-    ProbeFinished,
-    ProbeStarted,
-    ReleaseFailed,
-    ReleaseFinished,
-    ReleasePlanned,
-)
+from turngate_probes.journal import events
 from turngate_probes.journal.journal import Journal
 from turngate_probes.journal.seen import seen_event
 from turngate_probes.record import replay
@@ -80,11 +72,7 @@ class Probe:
     """Everything that the releases of one probe share."""
 
     def __init__(
-        self,
-        settings: ProbeSettings,
-        journal: Journal,
-        runner: CaseRunner,
-        source: ReleaseSource | None = None,
+        self, settings: ProbeSettings, journal: Journal, runner: CaseRunner, source: ReleaseSource | None = None
     ) -> None:
         """Probe on `runner`, which other probes may share."""
         self.settings, self.journal, self._source = settings, journal, source or ReleaseSource()
@@ -97,7 +85,7 @@ class Probe:
         """
         started = time.monotonic()
         self.journal.add(
-            ProbeStarted(
+            events.ProbeStarted(
                 turngate=metadata.version("turngate"), machine=machine(), level=self.settings.level,
                 fail_on=self.settings.fail_on, cores=os.cpu_count() or 1,
                 clauses=tuple(sorted(self.settings.asked() or ())),
@@ -105,19 +93,16 @@ class Probe:
         )  # fmt: skip
         with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="release") as pool:
             cpu_seconds = sum(pool.map(self._probe, targets))
-        seconds = round(time.monotonic() - started, 3)
-        self.journal.add(
-            ProbeFinished(
-                seconds=seconds, engine_seconds=round(cpu_seconds, 3), interrupted=self.interrupt.is_set()
-            )
-        )  # fmt: skip
+        seconds, stopped = round(time.monotonic() - started, 3), self.interrupt.is_set()
+        engine_seconds = round(cpu_seconds, 3)
+        self.journal.add(events.ProbeFinished(seconds=seconds, engine_seconds=engine_seconds, interrupted=stopped))
 
     def _probe(self, target: Target | Release) -> float:
         if isinstance(target, Release):
             return ReleaseProbe(self, target).run()
 
         def say(text: str) -> None:
-            self.journal.add(InstallProgress(release=str(target), text=text))
+            self.journal.add(events.InstallProgress(release=str(target), text=text))
 
         with ExitStack() as holding:
             try:
@@ -136,14 +121,14 @@ class Probe:
     def _unanswered(self, target: Target, reason: Reason, what: str, hint: str) -> None:
         """Journal a release that can't be asked anything."""
         self.journal.add(
-            ReleasePlanned(
+            events.ReleasePlanned(
                 release=str(target), engine=target.engine, version=target.version,
                 executable=str(target.path) if target.path else None,
                 source="path" if target.path else self._source.name,
                 contract_version=load.contract(target.engine).at().contract_version, turns=0, note="",
             )
         )  # fmt: skip
-        self.journal.add(ReleaseFailed(release=str(target), reason=reason, what=what, hint=hint))
+        self.journal.add(events.ReleaseFailed(release=str(target), reason=reason, what=what, hint=hint))
 
 
 @dataclass
@@ -169,7 +154,7 @@ class ReleaseProbe:
         cases = self.probe.settings.cases() if executable else []
         known = identity(executable) if executable else ""
         self.probe.journal.add(
-            ReleasePlanned(
+            events.ReleasePlanned(
                 release=self.release.name, engine=self.release.engine, version=self.release.version,
                 executable=str(executable) if executable else None, source=self.release.source, note=self.release.note,
                 contract_version=self.release.contract.contract_version, turns=sum(case.steps for case in cases),
@@ -185,8 +170,7 @@ class ReleaseProbe:
             self.seen.changed = difference(before, executable)
         self._judge({case.name for case in (*CASES, *SERVER_CASES, *self.probe.settings.more)} | {EVERYTHING})
         finished = self._finished(time.monotonic() - started)
-        if self._is_whole():
-            self._save(finished, known)
+        self._save(finished, known)
         self.probe.journal.add(finished)
         return self._cpu
 
@@ -207,19 +191,15 @@ class ReleaseProbe:
             self._done.add(end.case)
             self._judge(self._done)
 
-    def _is_whole(self) -> bool:
-        """Return whether everything was asked that decides about resuming, and to the end."""
-        settings = self.probe.settings
-        return "hermetic" in LEVELS[settings.level] and not settings.clauses and not self.probe.interrupt.is_set()
+    def _save(self, finished: events.ReleaseFinished, known: str) -> None:
+        """Save the verdict on an executable of this identity for the reference server.
 
-    def _save(self, finished: ReleaseFinished, known: str) -> None:
-        """Leave what the clauses say of an executable of this identity where the reference server looks for it.
-
-        Without an executable, or an answer, there is nothing to keep.
+        Without an executable or an answer, or where not all that decides about resuming was asked, nothing is saved.
         """
-        release = self.release
+        release, settings = self.release, self.probe.settings
         verdict, profile, able = finished.verdict, finished.profile, finished.capability
-        if release.executable is None or verdict in (Verdict.UNANSWERED, None) or not profile or not able:
+        whole = "hermetic" in LEVELS[settings.level] and not settings.clauses and not self.probe.interrupt.is_set()
+        if release.executable is None or verdict in (Verdict.UNANSWERED, None) or not profile or not able or not whole:
             return
         save_result(
             ProbeResult(
@@ -242,14 +222,14 @@ class ReleaseProbe:
     def _judge(self, done: set[str]) -> None:
         levels = LEVELS[self.probe.settings.level]
         for result in judge_all(self.seen, self.results, levels, done, self.probe.settings.asked()):
-            self.probe.journal.add(ClauseEvent.about(self.release.name, result))
+            self.probe.journal.add(events.ClauseEvent.about(self.release.name, result))
 
-    def _finished(self, seconds: float) -> ReleaseFinished:
+    def _finished(self, seconds: float) -> events.ReleaseFinished:
         """Weigh the results, once: the verdict is read from this event from here on."""
         results, able = self.results.values(), capability(self.results.values())
         weighed = verdict(results, recordings_only=self.release.executable is None)
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
-        return ReleaseFinished(
+        return events.ReleaseFinished(
             release=self.release.name, profile=profile(able) if able else None, capability=able,
             verdict=None if self.probe.settings.clauses else weighed, handle=session,
             seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3), turns=len(self.seen.turns),
@@ -258,17 +238,17 @@ class ReleaseProbe:
 
 
 def default_jobs() -> int:
-    """One engine a core, and one more to fill the gaps in which they wait."""
+    """Return the number of cores, and one more to fill the gaps in which engines wait."""
     return (os.cpu_count() or 1) + 1
 
 
 def sandboxes_path(keep: Path | None) -> Path:
-    """Where sandboxes lie: not under the system's temporary directory, which some engines distrust."""
+    """Return where sandboxes lie: not under the system's temporary directory, which some engines distrust."""
     return keep.absolute() if keep else default_cache() / "sandboxes"
 
 
 def journal_path(keep: Path | None) -> Path:
-    """Where the journal of a probe that starts now lies; of those in the cache the newest are kept."""
+    """Return where the journal of a probe that starts now lies; of those in the cache the newest are kept."""
     if keep:
         return keep.absolute() / "probe.ndjson"
     folder = default_cache() / "probes"
