@@ -14,6 +14,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -328,10 +329,17 @@ def main(version: str, help_page: str) -> None:
     if "banner" in FLAWS:
         sys.stdout.write("Welcome! {not json\n[]\n7\n\n")
     engine = SPEAKERS[transport]()
-    # outside of a turn
-    signal.signal(signal.SIGUSR1, lambda *_: engine.send_ask("late"))
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+    hearing = threading.Lock()
+
+    def ask_late() -> None:
+        # by a thread: a handler would wait for the main thread, which may have begun to read by then
+        while signal.sigwait({signal.SIGUSR1}):
+            with hearing:  # outside of a turn
+                engine.send_ask("late")
+
+    threading.Thread(target=ask_late, daemon=True).start()
     while True:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGUSR1})
         message = get()
-        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
-        engine.hear(message)
+        with hearing:
+            engine.hear(message)
