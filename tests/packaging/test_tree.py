@@ -1,7 +1,10 @@
-"""What no file of the project may say: where packages come from, and where it lies on some machine."""
+"""What no file may say: where packages come from, and where it lies on some machine; and where tests stand."""
 
+import ast
 import re
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 SHIPPED = (".ci", ".github", "contracts", "docs", "fixtures", "probes", "reference", "requirements", "tests")
@@ -40,3 +43,34 @@ def test_readme_names_only_targets_that_make_has() -> None:
     named = set(re.findall(r"make ([a-z]+)", (ROOT / "README.md").read_text()))
     assert named
     assert named <= set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+PACKAGES = {
+    "contracts": ROOT / "contracts" / "turngate",
+    "probes": ROOT / "probes" / "turngate_probes",
+    "reference": ROOT / "reference" / "turngate_reference",
+}
+
+
+def has_function(module: Path) -> bool:
+    """Whether a module defines a function or a method."""
+    return any(isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) for node in ast.walk(ast.parse(text(module))))
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_module_with_a_function_has_tests_of_its_name(package: str) -> None:
+    """The tests of `probes/turngate_probes/report/build.py` are in `tests/probes/report/test_build.py`."""
+    root, tests = PACKAGES[package], ROOT / "tests" / package
+    modules = [module for module in root.rglob("*.py") if module.stem != "__init__" and has_function(module)]
+    places = [module.relative_to(root).with_name(f"test_{module.name}") for module in modules]
+    assert sorted(str(place) for place in places if not (tests / place).exists()) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_test_file_names_a_module_or_a_folder(package: str) -> None:
+    """A reader who sees a test file knows what it tests."""
+    root, tests = PACKAGES[package], ROOT / "tests" / package
+    places = [file.relative_to(tests) for file in tests.rglob("test_*.py")]
+    named = [(place, root / place.with_name(place.stem.removeprefix("test_"))) for place in places]
+    nameless = [place for place, name in named if not (name.is_dir() or name.with_suffix(".py").exists())]
+    assert sorted(map(str, nameless)) == []
