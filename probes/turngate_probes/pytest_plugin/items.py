@@ -25,7 +25,8 @@ from turngate_probes.releases.source import Target, parse_target
 from turngate_probes.report.build import bugs, build
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.structs import ReleaseReport
-from turngate_probes.report.view import judged, known
+from turngate_probes.report.view import judged
+from turngate_probes.report.wording import known
 
 CONTRACTS = "TURNGATE_CONTRACTS"
 

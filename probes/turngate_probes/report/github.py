@@ -13,8 +13,9 @@ from turngate.errors import EnvironmentFailed
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.markdown import MOST_BYTES, markdown
+from turngate_probes.report.remarks import Remark
 from turngate_probes.report.structs import ProbeReport
-from turngate_probes.report.view import Remark, view
+from turngate_probes.report.view import view
 
 MOST_OF_A_KIND = 10  # more are not shown
 LONGEST = 2000

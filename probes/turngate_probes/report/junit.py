@@ -7,7 +7,8 @@ from turngate.sanitize import visible
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import JudgedCase, View, known, name_of, profile_of, view
+from turngate_probes.report.view import JudgedCase, View, view
+from turngate_probes.report.wording import known, name_of, profile_of
 
 COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
 TAGS = {"failed": "failure", "open": "error"}

@@ -10,8 +10,10 @@ from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.gate_structs import Difference, GateReport, Impact
+from turngate_probes.report.remarks import Remark
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import Remark, View, known, profile_of, verdict_of, view
+from turngate_probes.report.view import View, view
+from turngate_probes.report.wording import known, profile_of, verdict_of
 
 MOST_BYTES = 1024 * 1024  # a longer summary is not shown at all
 SPARE = 4096

@@ -19,7 +19,8 @@ from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import command_line, visible
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import known, state, view
+from turngate_probes.report.view import view
+from turngate_probes.report.wording import known, state
 
 FOLDER = Path(__file__).parent / "html"
 MOST_EVIDENCE = 12_000_000  # characters of JSON, of the whole page

@@ -14,7 +14,8 @@ from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import INDENT, Line, evidence_lines
 from turngate_probes.report.gate_structs import Difference, GateReport, Impact
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, View, basis, counted, duration, known, profile_of, state, view
+from turngate_probes.report.view import ACTIONS, View, view
+from turngate_probes.report.wording import basis, counted, duration, known, profile_of, state
 
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12

@@ -2,84 +2,24 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
-from turngate.contract.clauses import Clause, Result, Severity
-from turngate.contract.load import catalogue
+from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult, FailOn, Verdict
-from turngate.sanitize import visible
 from turngate_probes.journal.tool_access import ToolAccessRow, rows
 from turngate_probes.report.gate_structs import Difference, GateOutcome, GateReason, GateReport, Impact, Ruling
-from turngate_probes.report.source_locations import Place, below, place_of
+from turngate_probes.report.headline import gate_headline, meaning, probe_headline
+from turngate_probes.report.remarks import Remark, gate_remarks, probe_remarks
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
+from turngate_probes.report.wording import state
 
-RemarkLevel: TypeAlias = Literal["error", "warning", "note"]
 Judgement: TypeAlias = Literal["passed", "noted", "skipped", "failed", "open"]
 
-# the severest first
-REMARK_LEVELS: Final[dict[Severity, RemarkLevel]] = {
-    Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "note",
-}  # fmt: skip
 ANSWERED = "turngate.answered"
 OPEN = ("unanswered", "interrupted")
-TITLES = {
-    GateOutcome.PASS: "may take the place of",
-    GateOutcome.FAIL: "must not take the place of",
-    GateOutcome.UNANSWERED: "could not be asked everything about taking the place of",
-    GateOutcome.CRASHED: "was not judged, since turngate itself failed, about taking the place of",
-    GateOutcome.INTERRUPTED: "was not asked to the end about taking the place of",
-}
-MEANING = {
-    0: "no release fails, and none is left unanswered",
-    1: "a release fails",
-    2: "a question is left unanswered",
-    3: "turngate itself failed: it can't say why a clause was not run; please report it",
-    130: "interrupted",
-}
-FAILS = {
-    FailOn.BROKEN: "a release is broken",
-    FailOn.DEGRADED: "a release is broken or degraded, or a declared deviation no longer occurs",
-    FailOn.CAVEAT: "a release is broken or degraded, or has known caveats",
-}
-NOTHING = "there was nothing to probe"
-NOT_TESTED = "not tested"
 ACTIONS = "What your orchestrator must do"
-MINUTE, TEN = 60, 10
-
-
-class Remark(Struct, frozen=True):
-    """One remark on a release; `about` tells it apart from all others of that release.
-
-    `rule` is the clause that fails, or the kind of reason (None: nothing that the engine did); `result` is that of a
-    clause that failed; `clause` or `at`, an entry of a baseline, say where it has its place.
-    """
-
-    release: ReleaseReport
-    level: RemarkLevel
-    about: str
-    text: str
-    rule: str | None = None
-    clause: str | None = None
-    at: str = ""
-    result: ClauseResult | None = None
-
-    @property
-    def title(self) -> str:
-        """The release, and what the remark is about."""
-        name = name_of(self.release)
-        return f"{name} {self.about.removeprefix(f'{name}: ')}".rstrip()
-
-    @property
-    def place(self) -> Place | None:
-        """The place of the claim that the remark is about, or of the entry of the baseline."""
-        if not self.at:
-            named = self.clause and (self.result or known(self.clause))
-            return place_of(self.release, self.clause) if self.clause and named else None
-        file, _, line = self.at.rpartition(":")
-        path = below(file)
-        return (path, int(line)) if path and line.isdecimal() else None
 
 
 class JudgedCase(Struct, frozen=True):
@@ -162,64 +102,12 @@ def view(report: ProbeReport | GateReport) -> View:
     differences = [row for row in gate.differences if row.impact is not Impact.NONE] if gate else []
     fallen = tuple(row for row in differences if (row.kind, row.after) == ("clause", Result.NOT_RUN))
     return View(
-        probe, gate, ruling, _title(gate) if gate else _gist(probe, verdicts), _meaning(probe), verdicts,
-        tuple(_of_gate(gate.judged, ruling) if gate else _of_probe(probe.releases)),
+        probe, gate, ruling, gate_headline(gate) if gate else probe_headline(probe, verdicts), meaning(probe), verdicts,
+        tuple(gate_remarks(gate.judged, ruling) if gate else probe_remarks(probe.releases)),
         _actions([gate.judged] if gate else probe.releases),
         tuple(row for row in differences if row not in fallen), fallen,
         tuple((release, row) for release in probe.releases for row in rows(release.tool_access)),
     )  # fmt: skip
-
-
-def known(clause_id: str) -> Clause | None:
-    """Return the catalogue's entry; None for a clause of another turngate."""
-    return catalogue().get(clause_id)
-
-
-def name_of(release: ReleaseReport) -> str:
-    """Return the release's key, visible."""
-    return visible(release.release)
-
-
-def basis(release: ReleaseReport) -> str:
-    """Return what is added to a verdict that rests on recordings, empty where the release was run."""
-    return ", from recordings" if release.source == "recordings" else ""
-
-
-def verdict_of(release: ReleaseReport) -> str:
-    """Return the verdict of a release with the number of its caveats; a run of selected clauses has none."""
-    caveats = sum(clause.result is Result.DEVIATES for clause in release.clauses)
-    with_caveats = f", {caveats} known caveat{'s' * (caveats > 1)}" if caveats else ""
-    return f"{release.verdict or 'no verdict'}{with_caveats}{basis(release)}"
-
-
-def profile_of(release: ReleaseReport) -> str:
-    """Return the profile kind that a release earns, `not tested` if resuming was not."""
-    return release.profile.kind if release.profile else NOT_TESTED
-
-
-def counted(release: ReleaseReport) -> str:
-    """Return the number of clauses by result; `unsupported` is left out where it is 0."""
-    counts = Counter(clause.result for clause in release.clauses)
-    caveats, total = counts[Result.DEVIATES], len(release.clauses)
-    words = [f"{counts[Result.PASS]} passed", f"{caveats} known caveat{'s' * (caveats != 1)}"]
-    words += [f"{counts[Result.FAIL]} failed", f"{counts[Result.NOT_RUN]} not run"]
-    words += [f"{counts[Result.UNSUPPORTED]} unsupported"] if counts[Result.UNSUPPORTED] else []
-    return f"{total} clause{'s' * (total != 1)}: {', '.join(words)}"
-
-
-def duration(seconds: float) -> str:
-    """Return a time as people say it: `0.4 s`, `12 s`, `3 min 3 s`, `2 h 5 min`."""
-    whole = round(seconds)
-    if whole < MINUTE:
-        return f"{seconds:.1f} s" if whole < TEN else f"{whole} s"
-    minutes, rest = divmod(whole, MINUTE)
-    hours, minutes = divmod(minutes, MINUTE)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min {rest} s"
-
-
-def state(clause: ClauseResult) -> str:
-    """Return the result of a clause, or `stale`."""
-    return "stale" if clause.stale and clause.result is Result.PASS else clause.result
 
 
 def judged(clause: ClauseResult, fail_on: FailOn = FailOn.BROKEN) -> JudgedCase:
@@ -242,33 +130,6 @@ def _against(reason: GateReason, name: str, clause: ClauseResult | None = None) 
     return JudgedCase(name, "failed", reason.text, "baseline" if reason.kind == "baseline" else "breaking", clause)
 
 
-def _of_gate(release: ReleaseReport, ruling: Ruling) -> Iterator[Remark]:
-    """Remark on each reason of a ruling, then on what failed besides, then on what is excused."""
-    for reason in ruling.reasons:
-        rule = reason.about if reason.kind == "clause" else f"gate.{reason.kind}"
-        yield Remark(release, "error", reason.about, reason.text, rule, reason.clause, reason.at)
-    named = {reason.about for reason in (*ruling.reasons, *(excuse.reason for excuse in ruling.excused))}
-    yield from (remark for remark in _failed([release]) if remark.about not in named)
-    for excuse in ruling.excused:
-        reason = excuse.reason
-        yield Remark(release, "note", reason.about, excuse.text, None, reason.clause, reason.at)
-
-
-def _of_probe(releases: Iterable[ReleaseReport]) -> Iterator[Remark]:
-    for release in releases:
-        if release.failed:
-            yield Remark(release, "error", "", f"could not be asked: {release.failed.what}")
-    yield from _failed(releases)
-
-
-def _failed(releases: Iterable[ReleaseReport]) -> Iterator[Remark]:
-    failed = [(release, clause) for release in releases for clause in release.clauses if clause.result is Result.FAIL]
-    for severity, level in REMARK_LEVELS.items():
-        for release, clause in failed:
-            if clause.severity is severity:
-                yield Remark(release, level, clause.id, clause.detail, clause.id, clause.id, result=clause)
-
-
 def _actions(releases: Iterable[ReleaseReport]) -> tuple[Action, ...]:
     having: dict[tuple[str, str], list[str]] = {}
     for release in releases:
@@ -276,29 +137,3 @@ def _actions(releases: Iterable[ReleaseReport]) -> tuple[Action, ...]:
             if clause.action:
                 having.setdefault((clause.id, clause.action), []).append(release.release)
     return tuple(Action(clause, text, tuple(names)) for (clause, text), names in having.items())
-
-
-def _title(report: GateReport) -> str:
-    return visible(f"{report.new.release} {TITLES[report.outcome]} {report.old.release}")
-
-
-def _gist(report: ProbeReport, verdicts: Mapping[Verdict, int]) -> str:
-    releases = report.releases
-    if not releases:
-        return "Nothing was probed"
-    if len(releases) == 1:
-        (only,) = releases
-        return f"{name_of(only)} is {verdict_of(only)}" if only.verdict else f"{name_of(only)}: {counted(only)}"
-    if not any(verdicts.values()):
-        failing = sum(any(clause.result is Result.FAIL for clause in release.clauses) for release in releases)
-        return f"{failing} of {len(releases)} releases fail a selected clause"
-    worst, count = next(pair for pair in verdicts.items() if pair[1])
-    if count == len(releases):
-        return f"All {count} releases are {worst}"
-    return f"{count} of {len(releases)} releases {'is' if count == 1 else 'are'} {worst}"
-
-
-def _meaning(report: ProbeReport) -> str:
-    if not report.releases and not report.interrupted:
-        return NOTHING
-    return FAILS[report.fail_on] if report.exit_code == 1 else MEANING[report.exit_code]

@@ -2,46 +2,17 @@
 
 from collections import Counter
 
-import pytest
-from msgspec import structs
-
 from tests.probes.gate import views
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.contract.verdict import FailOn
 from turngate_probes.report.structs import ProbeReport
-from turngate_probes.report.view import JudgedCase, judged, known, view
+from turngate_probes.report.view import JudgedCase, judged, view
 
 
 def cases(report: ProbeReport, number: int) -> dict[str, JudgedCase]:
     """Return the cases of the release of this number, by name."""
     return {case.name: case for case in view(report).cases(report.releases[number])}
-
-
-@pytest.mark.parametrize("releases, headline", [
-    ((), "Nothing was probed"),
-    (({"verdict": "degraded"},), "codex@0.1.0 is degraded"),
-    (({"source": "recordings"},), "codex@0.1.0 is compatible, from recordings"),
-    (({}, {}), "All 2 releases are compatible"),
-    (({"verdict": "broken"}, {}), "1 of 2 releases is broken"),
-    (({"verdict": "degraded"}, {}, {"verdict": "degraded"}), "2 of 3 releases are degraded"),
-])  # fmt: skip
-def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], headline: str) -> None:
-    """A single release is named, several are counted."""
-    listed = [samples.whole(release=f"codex@0.{n}.0", **fields) for n, fields in enumerate(releases, 1)]
-    assert view(samples.of(*listed)).headline == headline
-
-
-@pytest.mark.parametrize("fields, meaning", [
-    ({}, "a release is broken"),
-    ({"fail_on": "degraded"}, "a release is broken or degraded, or a declared deviation no longer occurs"),
-    ({"fail_on": "caveat"}, "a release is broken or degraded, or has known caveats"),
-    ({"exit_code": 130, "interrupted": True}, "interrupted"),
-    ({"exit_code": 2, "releases": ()}, "there was nothing to probe"),
-])  # fmt: skip
-def test_the_exit_code_has_a_meaning(fields: dict[str, object], meaning: str) -> None:
-    """Which depends on what was asked."""
-    assert view(structs.replace(samples.mixed(), **fields)).meaning == meaning
 
 
 def test_verdicts_are_counted_the_worst_first() -> None:
@@ -85,15 +56,6 @@ def test_a_gate_judges_by_its_ruling() -> None:
     assert [case.kind for case in view(lost).cases(lost.judged) if case.judgement == "open"] == ["unanswered"]
 
 
-def test_remarks_name_their_release_and_the_severest_come_first() -> None:
-    """What could not be asked is an error."""
-    shown = view(samples.mixed()).remarks
-    assert [(remark.level, remark.title) for remark in shown] == [
-        ("error", "opencode@1.0.0"), ("error", "codex@0.169.0 resume.accepted"),
-        ("warning", "codex@0.169.0 help.surface"),
-    ]  # fmt: skip
-
-
 def test_clauses_that_fell_with_others_stand_apart() -> None:
     """They are no differences of their own."""
     lost = [j.clause(name, "not_run", detail="needs", needs=["handle.present"]) for name in ("handle.place",)]
@@ -102,11 +64,3 @@ def test_clauses_that_fell_with_others_stand_apart() -> None:
     assert [row.subject for row in shown.fallen] == ["handle.place"]
     assert "handle.present" in {row.subject for row in shown.differences}
     assert "handle.place" not in {row.subject for row in shown.differences}
-
-
-def test_a_clause_of_another_turngate_is_not_known() -> None:
-    """Reports are read from files too."""
-    entry = known("resume.accepted")
-    assert entry is not None
-    assert entry.sentence
-    assert known("resume.unheard-of") is None

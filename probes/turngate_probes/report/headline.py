@@ -1,0 +1,60 @@
+"""The headline of a report, and what its exit code means."""
+
+from collections.abc import Mapping
+
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import FailOn, Verdict
+from turngate.sanitize import visible
+from turngate_probes.report.gate_structs import GateOutcome, GateReport
+from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.wording import counted, name_of, verdict_of
+
+TITLES = {
+    GateOutcome.PASS: "may take the place of",
+    GateOutcome.FAIL: "must not take the place of",
+    GateOutcome.UNANSWERED: "could not be asked everything about taking the place of",
+    GateOutcome.CRASHED: "was not judged, since turngate itself failed, about taking the place of",
+    GateOutcome.INTERRUPTED: "was not asked to the end about taking the place of",
+}
+MEANING = {
+    0: "no release fails, and none is left unanswered",
+    1: "a release fails",
+    2: "a question is left unanswered",
+    3: "turngate itself failed: it can't say why a clause was not run; please report it",
+    130: "interrupted",
+}
+FAILS = {
+    FailOn.BROKEN: "a release is broken",
+    FailOn.DEGRADED: "a release is broken or degraded, or a declared deviation no longer occurs",
+    FailOn.CAVEAT: "a release is broken or degraded, or has known caveats",
+}
+NOTHING = "there was nothing to probe"
+
+
+def gate_headline(report: GateReport) -> str:
+    """Return what a gate says of the newer release."""
+    return visible(f"{report.new.release} {TITLES[report.outcome]} {report.old.release}")
+
+
+def probe_headline(report: ProbeReport, verdicts: Mapping[Verdict, int]) -> str:
+    """Return the verdict of the only release, or how many releases have the worst one."""
+    releases = report.releases
+    if not releases:
+        return "Nothing was probed"
+    if len(releases) == 1:
+        (only,) = releases
+        return f"{name_of(only)} is {verdict_of(only)}" if only.verdict else f"{name_of(only)}: {counted(only)}"
+    if not any(verdicts.values()):
+        failing = sum(any(clause.result is Result.FAIL for clause in release.clauses) for release in releases)
+        return f"{failing} of {len(releases)} releases fail a selected clause"
+    worst, count = next(pair for pair in verdicts.items() if pair[1])
+    if count == len(releases):
+        return f"All {count} releases are {worst}"
+    return f"{count} of {len(releases)} releases {'is' if count == 1 else 'are'} {worst}"
+
+
+def meaning(report: ProbeReport) -> str:
+    """Return what the exit code of a probe means."""
+    if not report.releases and not report.interrupted:
+        return NOTHING
+    return FAILS[report.fail_on] if report.exit_code == 1 else MEANING[report.exit_code]

@@ -1,0 +1,31 @@
+import pytest
+from msgspec import structs
+
+from tests.probes.report import samples
+from turngate_probes.report.view import view
+
+
+@pytest.mark.parametrize("releases, headline", [
+    ((), "Nothing was probed"),
+    (({"verdict": "degraded"},), "codex@0.1.0 is degraded"),
+    (({"source": "recordings"},), "codex@0.1.0 is compatible, from recordings"),
+    (({}, {}), "All 2 releases are compatible"),
+    (({"verdict": "broken"}, {}), "1 of 2 releases is broken"),
+    (({"verdict": "degraded"}, {}, {"verdict": "degraded"}), "2 of 3 releases are degraded"),
+])  # fmt: skip
+def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], headline: str) -> None:
+    """A single release is named, several are counted."""
+    listed = [samples.whole(release=f"codex@0.{n}.0", **fields) for n, fields in enumerate(releases, 1)]
+    assert view(samples.of(*listed)).headline == headline
+
+
+@pytest.mark.parametrize("fields, meaning", [
+    ({}, "a release is broken"),
+    ({"fail_on": "degraded"}, "a release is broken or degraded, or a declared deviation no longer occurs"),
+    ({"fail_on": "caveat"}, "a release is broken or degraded, or has known caveats"),
+    ({"exit_code": 130, "interrupted": True}, "interrupted"),
+    ({"exit_code": 2, "releases": ()}, "there was nothing to probe"),
+])  # fmt: skip
+def test_the_exit_code_has_a_meaning(fields: dict[str, object], meaning: str) -> None:
+    """Which depends on what was asked."""
+    assert view(structs.replace(samples.mixed(), **fields)).meaning == meaning
