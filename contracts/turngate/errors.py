@@ -3,6 +3,7 @@
 None of them is a verdict: what an engine does wrong is a result, never an exception.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 
@@ -59,3 +60,11 @@ class RefusedError(_HintedError):
 
 class EnvironmentFailed(_HintedError):  # noqa: N818 - the design's word
     """Something outside engine and contract failed; `hint` says what to do about it."""
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a hint that names the known name most like a mistyped one, or `otherwise` if none is like it."""
+    from difflib import get_close_matches  # noqa: PLC0415 - slow to import, and only mistakes need it
+
+    near = get_close_matches(name.lower(), tuple(known), 1)
+    return f"did you mean {near[0]}?" if near else otherwise

@@ -112,7 +112,7 @@ def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
     [
         ("codex={folder}/missing", "there is no executable"),
         ("codex={folder}/plain", "there is no executable"),
-        ("codex", "npm was not found on PATH"),
+        ("codex", "npm is not on PATH: install Node.js 20 or newer"),
     ],
 )
 def test_what_can_not_be_asked_is_unanswered(turngate: Command, target: str, said: str) -> None:

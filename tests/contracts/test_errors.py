@@ -1,6 +1,6 @@
 import pytest
 
-from turngate.errors import EnvironmentFailed, RefusedError, TurngateError
+from turngate.errors import EnvironmentFailed, RefusedError, TurngateError, did_you_mean
 
 
 @pytest.mark.parametrize(
@@ -15,3 +15,11 @@ from turngate.errors import EnvironmentFailed, RefusedError, TurngateError
 def test_error_says_what_and_what_to_do(error: TurngateError, said: str) -> None:
     """The hint stands in brackets where there is one, and evidence is left to reports."""
     assert str(error) == said
+
+
+@pytest.mark.parametrize(
+    "name, hint", [("claud", "did you mean claude?"), ("CODEX", "did you mean codex?"), ("vim", "see --help")]
+)
+def test_a_mistyped_name_is_answered_by_the_nearest(name: str, hint: str) -> None:
+    """Whatever its case; where none is near, what else to do is said."""
+    assert did_you_mean(name, ("claude", "codex"), "see --help") == hint

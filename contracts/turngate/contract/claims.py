@@ -2,13 +2,12 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
 from itertools import combinations, pairwise
 from typing import Any
 
 from turngate.contract.load import ONE_OF, SECTIONS, Document, catalogue
 from turngate.contract.versions import Claim, Path_, parse
-from turngate.errors import ContractError
+from turngate.errors import ContractError, did_you_mean
 
 _RECORDING = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)/(?P<version>[^/]+)/(?P<turn>[^/]+)")
 _KINDS = ("clause", "recording", "observed")
@@ -65,8 +64,8 @@ def _wrong_evidence(evidence: Mapping[str, Any], engine: str) -> tuple[str, str]
     if "releases" in evidence and "observed" not in evidence:
         return f"a {kinds[0]} takes no releases", "name the releases with what was `observed`"
     if "clause" in evidence and evidence["clause"] not in catalogue():
-        near = get_close_matches(evidence["clause"], catalogue(), 1)
-        return f"there is no clause {evidence['clause']!r}", f"did you mean {near[0]}?" if near else "see clauses.yaml"
+        hint = did_you_mean(evidence["clause"], catalogue(), "see clauses.yaml")
+        return f"there is no clause {evidence['clause']!r}", hint
     if "recording" in evidence:
         named = _RECORDING.fullmatch(evidence["recording"])
         if not named or named["engine"] != engine:

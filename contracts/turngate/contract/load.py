@@ -16,7 +16,7 @@ import yaml
 from turngate.contract.structs import EngineContract
 from turngate.contract.versions import Claim, Path_, bare, stretches
 from turngate.contract.versions import parse as parse_version
-from turngate.errors import ContractError, NotCoveredError, NoVersionError
+from turngate.errors import ContractError, NotCoveredError, NoVersionError, did_you_mean
 from turngate.files import contract_files, name_of
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ def contract(engine: str) -> Contract:
     """Load the packaged contract of one engine, unvalidated (tests validate all); ContractError if there is none."""
     file = contract_files().get(engine)
     if file is None:
-        raise ContractError(f"no contract for engine {engine!r}", hint="known engines: " + ", ".join(contract_files()))
+        hint = did_you_mean(engine, engines(), f"known engines: {', '.join(engines())}")
+        raise ContractError(f"no contract for engine {engine!r}", hint=hint)
     return Contract(parse(file.read_text("utf-8"), name_of(file), ours=True))
 
 

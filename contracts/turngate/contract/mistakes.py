@@ -2,10 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import get_close_matches
 from typing import Any
 
-from turngate.errors import ContractError
+from turngate.errors import ContractError, did_you_mean
 
 _TYPES = {"object": "a mapping", "array": "a list", "string": "text", "integer": "a whole number", "null": "null"}
 
@@ -21,7 +20,8 @@ def mistakes(error: Any, tell: Callable[..., ContractError]) -> Iterator[Contrac
         for key in error.instance:
             known = error.schema.get("properties", {})
             if key not in known:
-                yield tell((*path, key), f"unknown key {key!r}", _nearest(key, known), of_key=True)
+                hint = did_you_mean(key, known, f"known keys: {', '.join(sorted(known))}")
+                yield tell((*path, key), f"unknown key {key!r}", hint, of_key=True)
     elif rule == "required":
         # the library has an error for each missing key, which it names in its message alone
         key = next(key for key in value if repr(key) == error.message.partition(" is a required")[0])
@@ -35,16 +35,11 @@ def mistakes(error: Any, tell: Callable[..., ContractError]) -> Iterator[Contrac
     elif rule == "format":
         yield tell(path, f"{error.message}: {_broken(error.instance)}", "write a regular expression of Python")
     elif rule in {"enum", "const"}:
-        listed = ", ".join(map(str, value)) if rule == "enum" else str(value).lower()
-        near = get_close_matches(str(error.instance), map(str, value), 1) if rule == "enum" else []
-        yield tell(path, error.message, f"did you mean {near[0]}?" if near else f"write one of: {listed}")
+        allowed = [str(item) for item in value] if rule == "enum" else [str(value).lower()]
+        hint = did_you_mean(str(error.instance), allowed, f"write one of: {', '.join(allowed)}")
+        yield tell(path, error.message, hint)
     else:
         yield tell(path, error.message, meaning or f"the rule is {rule}: {str(value)[:200]}")
-
-
-def _nearest(key: str, known: Mapping[str, Any]) -> str:
-    near = get_close_matches(key, known, 1)
-    return f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
 
 
 def _broken(pattern: str) -> str:

@@ -8,7 +8,7 @@ import click
 
 from turngate_probes.cli.options import clause_option, fail_on_options, many_releases, report_option
 
-SHARED = ("results", "cache_limit", "jobs")
+SHARED = ("results", "cache_limit", "jobs", "registry")
 PER_SHARD = 10
 MOST_SHARDS = 20
 
@@ -57,7 +57,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])
     settings = matrix_settings(asked["level"], clauses, fail_on=asked["fail_on"], **{key: asked[key] for key in SHARED})
     if asked["plan"]:
-        versions = command.choose(engine, asked["versions"])[1]
+        versions = command.choose(engine, asked["versions"], asked["registry"])[1]
         count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))
         click.echo(json.dumps(_include(engine, versions, count)))
         return 0

@@ -81,6 +81,10 @@ def many_releases(command: Command) -> Command:
             help="Disk space for installed releases. The least recently used are removed first.",
         ),
         jobs_option("by cores and memory"),
+        click.option(
+            "--registry", type=click.Choice(["npm", "pypi"]), default="npm", show_default=True,
+            help="Where releases come from. pypi has only some engines, but needs no Node.",
+        ),
     ):  # fmt: skip
         command = option(command)
     return command

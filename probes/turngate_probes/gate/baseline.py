@@ -10,7 +10,7 @@ from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.values import Release, Text
 from turngate.contract.versions import Range
-from turngate.errors import ContractError, EnvironmentFailed
+from turngate.errors import ContractError, EnvironmentFailed, did_you_mean
 from turngate_probes.report.gate_structs import Entry
 
 BASELINE_SCHEMA = "gate-baseline"
@@ -70,9 +70,11 @@ def _wrong(document: load.Document) -> Iterator[ContractError]:
     for i, row in enumerate(document.data or ()):
         since, until = row.get("since"), row.get("until")
         if row["clause"] not in known:
-            yield document.error((i, "clause"), f"no clause {row['clause']!r}", "see clauses.yaml")
+            hint = did_you_mean(row["clause"], known, "see clauses.yaml")
+            yield document.error((i, "clause"), f"no clause {row['clause']!r}", hint)
         if row["engine"] not in load.engines():
-            yield document.error((i, "engine"), f"no engine {row['engine']!r}", f"there are {load.engines()}")
+            hint = did_you_mean(row["engine"], load.engines(), f"engines: {', '.join(load.engines())}")
+            yield document.error((i, "engine"), f"no engine {row['engine']!r}", hint)
         if since and until and not Range(since, until).covers(since):
             hint = "`until` is the first that is expected to pass"
             yield document.error((i, "until"), f"{until} is not after {since}", hint)

@@ -1,7 +1,6 @@
 """Gets the answers of both releases: kept ones of published releases, else by probing; then crosses them."""
 
 import os
-import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
@@ -21,7 +20,7 @@ from turngate_probes.matrix.results import ANSWERED
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.probe import Probe, ProbeSettings
 from turngate_probes.releases.npm import LATEST, pinned_version
-from turngate_probes.releases.registry import Registry
+from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.selection import chosen
 from turngate_probes.releases.source import Release, ReleaseSource, Target, published, registries
 from turngate_probes.report.build import build
@@ -77,7 +76,8 @@ class Collecting:
 
         Versions that are not published are rejected before anything is probed.
         """
-        (old, new), self._registry = located((self.question.old, self.question.new), self.interrupt)
+        question = self.question
+        (old, new), self._registry = located((question.old, question.new), question.settings.registry, self.interrupt)
         versions = tuple(dict.fromkeys(target.version for target in (old, new) if target.version))
         own = [(name, target) for name, target in (("old", old), ("new", new)) if target.path]
         self._parts = len(versions) + len(own) + bool(self.question.crossed)
@@ -141,21 +141,23 @@ class Collecting:
         return ReleaseAnswer(report, report.releases[0], events)
 
 
-def located(targets: tuple[Target, ...], interrupt: Interrupt) -> tuple[tuple[Target, ...], Registry | None]:
+def located(
+    targets: tuple[Target, ...], name: RegistryName, interrupt: Interrupt
+) -> tuple[tuple[Target, ...], Registry | None]:
     """Return targets of one engine with `latest` replaced by its version, and the registry that has these versions.
 
-    EnvironmentFailed if one is not published, or nobody can say so. The pinned one needs no answer of a registry,
-    since its integrity is known; executables need none at all.
+    EnvironmentFailed if one is not published, or the registry can't be asked. npm isn't asked about the pinned
+    release, whose integrity is known; executables need no registry at all.
     """
     engine = targets[0].engine
     versions, pinned = {target.version for target in targets if target.version}, pinned_version(engine)
     if not versions:
         return targets, None
     npm = registries(engine).get("npm")
-    if npm and pinned and versions == {pinned} and shutil.which("npm"):
+    if npm and pinned and versions == {pinned} and name == "npm":
         return targets, replace(npm, versions=(pinned,), integrity={pinned: npm.promised(pinned) or ""})
     with interrupt.covering() as stop:
-        registry = published(engine, stop)
+        registry = published(engine, name, stop)
         newest = chosen(LATEST, registry.versions)[0] if LATEST in versions else None
         targets = tuple(replace(t, version=newest) if t.version == LATEST else t for t in targets)
         registry = registry.with_integrity([target.version for target in targets if target.version], stop)

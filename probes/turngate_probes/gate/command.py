@@ -15,6 +15,7 @@ from turngate_probes.gate.report import gate_report
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.matrix.run import matrix_settings
 from turngate_probes.releases.npm import LATEST, pinned_version
+from turngate_probes.releases.registry import RegistryName
 from turngate_probes.releases.selection import known_clauses
 from turngate_probes.releases.source import Target, parse_target
 from turngate_probes.report.gate_structs import GateReport
@@ -23,7 +24,7 @@ from turngate_probes.report.progress import live
 
 def question(
     new: str, old: str | None, *, baseline: Path | None, results: Path | None, cache_limit: str, jobs: int | None,
-    clauses: Sequence[str],
+    clauses: Sequence[str], registry: RegistryName = "npm",
 ) -> ReleaseQuestion:  # fmt: skip
     """Read what was asked for; EnvironmentFailed or ContractError says what is wrong with it."""
     newer = _target(new)
@@ -37,7 +38,7 @@ def question(
     asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
     settings = matrix_settings(
         "hermetic", asked or (("version.readable",) if crossed else ()), results=results, cache_limit=cache_limit,
-        jobs=jobs,
+        jobs=jobs, registry=registry,
     )  # fmt: skip
     return ReleaseQuestion(
         older, newer, settings, crossed if clauses else CROSSED,

@@ -12,7 +12,7 @@ from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection
 from turngate_probes.matrix.results import joined, plans
 from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
-from turngate_probes.releases.registry import Registry
+from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.selection import chosen, parse_shard
 from turngate_probes.releases.source import parse_target, published
 from turngate_probes.report.progress import live
@@ -28,9 +28,9 @@ def engine_of(text: str) -> str:
     return target.engine
 
 
-def choose(engine: str, spec: str, stop: Stop | None = None) -> tuple[Registry, tuple[str, ...]]:
-    """Ask what is published and choose of it; EnvironmentFailed if it can't be asked, or nothing is chosen."""
-    registry = published(engine, stop)
+def choose(engine: str, spec: str, name: RegistryName, stop: Stop | None = None) -> tuple[Registry, tuple[str, ...]]:
+    """Choose from the releases in a registry; EnvironmentFailed if it can't be asked, or nothing is chosen."""
+    registry = published(engine, name, stop)
     versions = chosen(spec, registry.versions)
     return registry.with_integrity(versions, stop), versions
 
@@ -42,7 +42,7 @@ def run_matrix(
     part, console = parse_shard(shard), console_for(json_to)
     with interruptible() as interrupt:
         with interrupt.covering() as stop:
-            registry, versions = choose(engine, spec, stop)
+            registry, versions = choose(engine, spec, settings.registry, stop)
         if len(versions) < part[0]:
             raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "ask for fewer shards")
         with live(console) as listener:
@@ -69,7 +69,7 @@ def run_bisection(
             return answer_of(answers.releases[0], clause)
 
         with interrupt.covering() as stop:
-            registry = published(engine, stop)
+            registry = published(engine, settings.registry, stop)
         covered = [version for version in chosen("all", registry.versions) if load.covering(engine, version)]
         # the newest release, leaps back, then halves
         listener(MatrixPlanned(releases=2 * len(covered).bit_length(), kept=0))

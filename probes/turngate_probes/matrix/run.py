@@ -24,7 +24,7 @@ from turngate_probes.journal.journal import Journal, read
 from turngate_probes.matrix.results import ANSWERED, FAILED, PART, Plan, Totals, alone, joined
 from turngate_probes.probe import Probe, ProbeSettings, sandboxes_path
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, parse_size
-from turngate_probes.releases.registry import Registry
+from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.source import Release, ReleaseSource, Target
 from turngate_probes.report.build import bugs, build, standing
 from turngate_probes.report.structs import ProbeReport
@@ -37,21 +37,23 @@ Listener = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class MatrixSettings:
-    """How to probe, the folder of results, and how many bytes releases in the cache may take."""
+    """How to probe, the folder of results, how many bytes releases in the cache may take, and where they come from."""
 
     probe: ProbeSettings
     folder: Path
     limit: int
+    registry: RegistryName = "npm"
 
 
 def matrix_settings(
     level: Level, clauses: tuple[str, ...], *, results: Path | None, cache_limit: str, jobs: int | None,
-    fail_on: FailOn = FailOn.BROKEN,
+    registry: RegistryName = "npm", fail_on: FailOn = FailOn.BROKEN,
 ) -> MatrixSettings:  # fmt: skip
     """Read what was asked for; EnvironmentFailed if the limit is no size."""
     jobs = jobs or jobs_for(os.cpu_count() or 1)
     settings = ProbeSettings(level, jobs, sandboxes_path(None), fail_on=fail_on, clauses=clauses)
-    return MatrixSettings(settings, (results or default_cache() / "matrix").absolute(), parse_size(cache_limit))
+    folder = (results or default_cache() / "matrix").absolute()
+    return MatrixSettings(settings, folder, parse_size(cache_limit), registry)
 
 
 class PatientSource(ReleaseSource):

@@ -18,6 +18,7 @@ from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.registry import Registry, node_platform, run_manager, without_hosts
 
 LATEST = "latest"
+NO_NPM = "npm is not on PATH: install Node.js 20 or newer"
 PINS = Path(__file__).parent / "pins"
 NPM_CACHE = ".npm-cache"
 _FIELDS = ("version", "dist.integrity", "--json")
@@ -76,10 +77,7 @@ def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
     """
     executable = shutil.which("npm")
     if executable is None:
-        raise EnvironmentFailed(
-            "npm was not found on PATH",
-            "install Node.js 20 or newer, which brings npm; or name an executable: ENGINE=/path/to/it",
-        )
+        raise EnvironmentFailed(NO_NPM, "or name an executable: ENGINE=/path/to/it")
     exit_code, stdout, stderr = run_manager("npm", (executable, *args, *_FLAGS), args[0], cwd, stop)
     if exit_code == 0:
         return stdout

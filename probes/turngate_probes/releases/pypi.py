@@ -1,4 +1,4 @@
-"""The releases of an engine on PyPI, for where there is no Node: wheels alone, which run nothing."""
+"""The releases of an engine on PyPI, for machines without Node: only wheels, which run nothing."""
 
 import json
 import os
@@ -19,7 +19,10 @@ _WHEELS = ("--quiet", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-
 _FLAGS = ("--disable-pip-version-check", "--no-input")
 
 # what pip says, what is wrong, what to do about it
-_NONE = ("there is no such release for this platform", "ask for another version, or install Node.js for what npm has")
+_NONE = (
+    "there is no such release for this platform",
+    "ask for another version, or ask npm, which may have more: leave out --registry pypi",
+)
 _CAUSES = (
     # an index that lists versions was reached; where pip gave up reaching it, it says that nothing matches, too
     (r"from versions: (?!none\))", *_NONE),
@@ -31,7 +34,7 @@ _CAUSES = (
     ("No matching distribution|from versions:", *_NONE),
     ("HASHES? .*MATCH|hash mismatch", "the package's content is not what was promised", "do not use the release"),
     ("No space left|Errno 28", "the disk is full", MAKE_ROOM),
-    ("No module named pip", "this Python has no pip", "install pip, or Node.js, which brings npm"),
+    ("No module named pip", "this Python has no pip", "install pip, or ask npm: leave out --registry pypi"),
 )
 
 

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, Self, TypeAlias
 
 from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
@@ -21,6 +21,8 @@ from turngate.process import Ended, ProcessRequest, Stop, run
 from turngate.sanitize import redact
 from turngate_probes.releases.cache import MARKER, Say, alone, home_of
 from turngate_probes.releases.selection import nearest
+
+RegistryName: TypeAlias = Literal["npm", "pypi"]
 
 TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
 
@@ -43,7 +45,7 @@ class Registry(ABC):
     the engine's command may lie in an installation.
     """
 
-    name: ClassVar[Literal["npm", "pypi"]]
+    name: ClassVar[RegistryName]
     title: ClassVar[str]
     folder_prefix: ClassVar[str] = ""
 

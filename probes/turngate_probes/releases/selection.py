@@ -10,7 +10,7 @@ from semver import Version
 
 from turngate.contract import load
 from turngate.contract.clauses import Level
-from turngate.errors import EnvironmentFailed
+from turngate.errors import EnvironmentFailed, did_you_mean
 from turngate_probes.clauses.registry import LEVELS
 
 LATEST = re.compile(r"latest(?::(?P<count>[1-9]\d*))?")
@@ -20,12 +20,13 @@ HINT = "write all, latest:20, 0.168.0,0.169.0 or '>=0.100 <0.150'"
 
 
 def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
-    """Check that there are such clauses at the level, and give each once; EnvironmentFailed names those meant."""
+    """Return each of these clauses once; EnvironmentFailed names those nearest to one that the level doesn't have."""
     at_level = [clause.id for clause in load.catalogue().at_level(*LEVELS[level])]
     for name in clause_ids:
         if name not in at_level:
             near = difflib.get_close_matches(name, at_level, 3, 0.4) or at_level
-            raise EnvironmentFailed(f"no clause {name!r} at level {level}", f"there are: {', '.join(near)}")
+            hint = did_you_mean(name, at_level, f"there are: {', '.join(near)}")
+            raise EnvironmentFailed(f"no clause {name!r} at level {level}", hint)
     return tuple(dict.fromkeys(clause_ids))
 
 

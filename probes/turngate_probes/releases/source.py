@@ -8,22 +8,21 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
-from turngate.errors import EnvironmentFailed, NoVersionError
+from turngate.errors import EnvironmentFailed, NoVersionError, did_you_mean
 from turngate.process import Stop
 from turngate.process.executable import is_simulated, version_said
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.journal.events import Origin
 from turngate_probes.releases import recorded_releases
 from turngate_probes.releases.cache import MARKER, CacheLimit, Say, in_use
-from turngate_probes.releases.npm import NpmRegistry, pinned_version
+from turngate_probes.releases.npm import NO_NPM, NpmRegistry, pinned_version
 from turngate_probes.releases.pypi import PypiRegistry
-from turngate_probes.releases.registry import Registry
+from turngate_probes.releases.registry import Registry, RegistryName
 
 _TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
 _NAME_IT = "name an executable as ENGINE=PATH"
@@ -66,10 +65,13 @@ class Release:
 
 def parse_target(text: str) -> Target:
     """Read a target; EnvironmentFailed says what one looks like."""
-    target = _TARGET.fullmatch(text)
-    if not target or target["engine"] not in load.engines():
-        hint = f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(load.engines())}"
-        raise EnvironmentFailed(f"{text!r} names no engine", hint)
+    target, known = _TARGET.fullmatch(text), load.engines()
+    if not target or target["engine"] not in known:
+        name, hint = (
+            re.split("[@=]", text)[0],
+            f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}",
+        )
+        raise EnvironmentFailed(f"{text!r} names no engine", hint if name in known else did_you_mean(name, known, hint))
     return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)
 
 
@@ -82,13 +84,17 @@ def registries(engine: str) -> dict[str, Registry]:
     }
 
 
-def published(engine: str, stop: Stop | None = None) -> Registry:
-    """Ask npm what is published of an engine, or PyPI where there is no Node; EnvironmentFailed if there is none."""
+def published(engine: str, name: RegistryName = "npm", stop: Stop | None = None) -> Registry:
+    """Ask a registry for the releases of an engine; EnvironmentFailed if it has none or can't be asked."""
     known = registries(engine)
     if not known:
         note = load.contract(engine).at().lifecycle.note or "name an executable: ENGINE=/path/to/it"
         raise EnvironmentFailed(f"no release of {engine} is published", note)
-    return known["npm" if "npm" in known and (shutil.which("npm") or len(known) == 1) else "pypi"].listed(stop)
+    if name not in known:
+        raise EnvironmentFailed(f"{engine} is not published on {name}", f"use --registry {next(iter(known))}")
+    if name == "npm" and "pypi" in known and not shutil.which("npm"):
+        raise EnvironmentFailed(NO_NPM, f"or install {engine} from PyPI, which needs no Node: --registry pypi")
+    return known[name].listed(stop)
 
 
 class ReleaseSource:
@@ -100,7 +106,7 @@ class ReleaseSource:
 
     def __init__(self, registry: Registry | None = None, limit: CacheLimit | None = None) -> None:
         self.registry, self._limit = registry, limit
-        self.name: Literal["npm", "pypi"] = registry.name if registry else "npm"
+        self.name: RegistryName = registry.name if registry else "npm"
 
     @contextmanager
     def held(self, target: Target, say: Say, stop: Stop | None = None) -> Iterator[Release]:

@@ -11,8 +11,8 @@ from turngate.files import simulation_files
     "old, new, reported",
     [
         ("title: Small", "titel: Small", ["$: 'title' is a required property (add `title: ...`)",
-                                          "$.titel: unknown key 'titel' (did you mean 'title'?)"]),
-        ("record: first", "recrod: first", ["'record' is a required property", "(did you mean 'record'?)"]),
+                                          "$.titel: unknown key 'titel' (did you mean title?)"]),
+        ("record: first", "recrod: first", ["'record' is a required property", "(did you mean record?)"]),
         ("record: first", "record: first, zzz: 1", ["unknown key 'zzz' (known keys: "]),
         ("record: first", "record: frist", ["'frist' is not one of", "(did you mean first?)"]),
         ("framing: ndjson", "framing: yaml", ["$.streams[0].stdout"]),

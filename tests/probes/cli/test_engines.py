@@ -39,4 +39,4 @@ def test_installing_without_npm_is_told(
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path))
     assert cli.run(["engines", "install", "codex"]) == 2
-    assert "npm was not found on PATH" in capsys.readouterr().err
+    assert "npm is not on PATH: install Node.js 20 or newer" in capsys.readouterr().err

@@ -7,6 +7,7 @@ import pytest
 
 from tests.probes import engines
 from tests.probes.gate.conftest import NEW, OLD, Gate
+from turngate.errors import EnvironmentFailed
 from turngate_probes.gate.collect import located
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.releases import pypi
@@ -59,14 +60,16 @@ def test_latest_is_the_newest_on_either_side(gate: Gate, few: tuple[str, ...]) -
     assert gate.shop.run("gate", "codex@latest", "--from", f"codex@{OLD}", *few)[1]["new"]["version"] == NEW
 
 
-def test_without_node_the_pinned_release_comes_from_where_the_others_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What PyPI has is not asked of npm."""
+def test_a_gate_on_pypi_takes_the_pinned_release_from_there_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PyPI is asked on request alone; npm need not be there for it."""
     pinned = str(pinned_version("codex"))
     monkeypatch.setattr(pypi, "pip", lambda *_: f"Available versions: {pinned}")
     monkeypatch.setenv("PATH", "")
-    _, registry = located((Target("codex", pinned),), Interrupt())
+    _, registry = located((Target("codex", pinned),), "pypi", Interrupt())
     assert registry is not None
     assert registry.name == "pypi"
+    with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node"):
+        located((Target("codex", pinned), Target("codex", "latest")), "npm", Interrupt())
 
 
 @pytest.mark.long

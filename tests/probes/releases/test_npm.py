@@ -16,7 +16,7 @@ from turngate.errors import EnvironmentFailed
 from turngate_probes.releases import npm as releases
 from turngate_probes.releases import registry as registries
 from turngate_probes.releases.cache import MARKER
-from turngate_probes.releases.npm import NpmRegistry, pinned_version
+from turngate_probes.releases.npm import NO_NPM, NpmRegistry, pinned_version
 from turngate_probes.releases.registry import Installed, node_platform
 
 SOURCE = NpmRegistry("engine", fake_npm.PACKAGE, ("node_modules/engine-{platform}/engine", "node_modules/.bin/engine"))
@@ -306,9 +306,9 @@ def test_npm_that_does_not_end_is_ended(registry: PlayedRegistry, monkeypatch: p
 def test_missing_npm_is_told_with_its_remedy(registry: PlayedRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without npm on PATH the message says what to install."""
     monkeypatch.setenv("PATH", str(registry.folder / "nowhere"))
-    with pytest.raises(EnvironmentFailed, match="npm was not found on PATH") as failure:
+    with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node") as failure:
         registry.install("1.0.0")
-    assert "Node.js" in failure.value.hint
+    assert failure.value.what == NO_NPM
 
 
 def test_engine_without_a_pin_has_no_pinned_version() -> None:

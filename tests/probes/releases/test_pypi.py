@@ -81,9 +81,13 @@ def test_pip_is_bounded_in_time(index: Path, monkeypatch: pytest.MonkeyPatch) ->
         WHEELS.listed(None)
 
 
-def test_without_node_the_index_is_asked(index: Path) -> None:
-    """Where npm is not on PATH the contract's wheels are what is published, oldest first, and installed."""
-    registry = published("codex")
+def test_the_index_is_asked_on_request_alone(index: Path) -> None:
+    """The contract's wheels are what it publishes, oldest first; without npm they are offered, not used."""
+    with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node") as missing:
+        published("codex")
+    assert missing.value.hint.endswith("--registry pypi")
+    assert not (index / "calls").exists()
+    registry = published("codex", "pypi")
     assert (registry.name, registry.versions) == ("pypi", ("1.0.0", "1.1.0"))
     assert registry.identity("1.0.0") == f"pypi:{registry.package}==1.0.0"
     assert registry.install(registry.exact("1.1.0", None), print).version == "1.1.0"
@@ -91,3 +95,10 @@ def test_without_node_the_index_is_asked(index: Path) -> None:
         registry.exact("1.0.5", None)
     assert failed.value.hint == "nearest: 1.0.0, 1.1.0"
     assert registry.with_integrity(["1.0.5"], None) is registry
+
+
+def test_an_engine_that_the_index_does_not_have(index: Path) -> None:
+    """The error names the registry that has it."""
+    with pytest.raises(EnvironmentFailed, match="gemini is not published on pypi") as missing:
+        published("gemini", "pypi")
+    assert missing.value.hint == "use --registry npm"

@@ -70,13 +70,21 @@ def test_a_path_in_the_home_directory_is_expanded(monkeypatch: pytest.MonkeyPatc
     assert parse_target("codex=~/codex").path == Path("/home/someone/codex")
 
 
-@pytest.mark.parametrize("text", ["", "kodex", "Codex", "codex@", "codex=", "codex@1=x", "codex 0.1", "-h", "codex\n"])
+@pytest.mark.parametrize("text", ["", "vim", "codex@", "codex=", "codex@1=x", "-h"])
 def test_what_is_no_target_is_refused(text: str) -> None:
     """The error repeats what was written, and names the engines that there are."""
     with pytest.raises(EnvironmentFailed, match="names no engine") as refused:
         parse_target(text)
     assert repr(text) in refused.value.what
     assert all(engine in refused.value.hint for engine in load.engines())
+
+
+@pytest.mark.parametrize("text", ["kodex", "Codex", "codx@0.169.0", "codex-cli=/bin/codex", "codex 0.1", "codex\n"])
+def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> None:
+    """Whatever stands behind it."""
+    with pytest.raises(EnvironmentFailed, match="names no engine") as refused:
+        parse_target(text)
+    assert refused.value.hint == "did you mean codex?"
 
 
 @given(st.sampled_from(load.engines()), st.from_regex(r"[^=@]+", fullmatch=True))
@@ -161,7 +169,7 @@ def test_a_version_that_is_none(npm: Path) -> None:
 
 def test_without_engine_and_npm(path: Path) -> None:
     """The error says that npm is missing, and that an executable can be named."""
-    with pytest.raises(EnvironmentFailed, match="npm was not found on PATH") as told:
+    with pytest.raises(EnvironmentFailed, match="npm is not on PATH: install Node") as told:
         obtained("codex")
     assert "ENGINE=/path" in told.value.hint
 

@@ -8,7 +8,7 @@ from typing import Any
 from turngate.argv import build
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract import load
-from turngate.errors import ContractError, EnvironmentFailed, RefusedError
+from turngate.errors import ContractError, EnvironmentFailed, RefusedError, did_you_mean
 from turngate.model import Mode, Outcome
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
@@ -132,7 +132,7 @@ class Commands:
 
     def _engine(self, name: str) -> InstalledEngine:
         if name not in load.engines():
-            hint = f"engines: {', '.join(load.engines())}"
+            hint = did_you_mean(name[:100], load.engines(), f"engines: {', '.join(load.engines())}")
             raise ApiError("UNKNOWN_ENGINE", f"there is no contract for an engine {name[:100]!r}", hint)
         try:
             return self.engines.find(name)
