@@ -53,7 +53,7 @@ def test_json_leaves_standard_output_to_itself(turngate: Command) -> None:
     done = turngate.run("probe", f"codex={engines.install(turngate.folder)}", "--level", "static", "--json", "-")
     assert json.loads(done.out)["level"] == "static"
     assert "compatible" in done.err
-    assert "2 of 2 clauses passed" in done.err
+    assert "2 clauses: 2 passed" in done.err
     assert "exit code 0" in done.err
 
 

@@ -103,6 +103,7 @@ class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
 class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
     """What became of a release as a whole.
 
+    verdict: null: only selected clauses were asked.
     failed: Why it could not be asked.
     """
 
@@ -110,7 +111,7 @@ class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
     version: str | None
     source: Origin
     executable: str | None
-    verdict: Verdict
+    verdict: Verdict | None
     note: str | None
     failed: NotAsked | None
 
