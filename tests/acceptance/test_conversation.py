@@ -63,9 +63,9 @@ class Table:
         with subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE, text=True) as server:
             try:
                 assert server.stdout
-                found = re.search(r"http://\S+", server.stdout.readline())
-                assert found
-                yield found[0]
+                address = re.search(r"http://\S+", server.stdout.readline())
+                assert address
+                yield address[0]
             finally:
                 server.terminate()
 
@@ -84,10 +84,10 @@ def call(url: str, body: Any = None) -> dict[str, Any]:
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            found: dict[str, Any] = json.load(answer)
+            reply: dict[str, Any] = json.load(answer)
     except HTTPError as refused:
-        found = json.load(refused)
-    return found
+        reply = json.load(refused)
+    return reply
 
 
 @pytest.fixture(name="table", params=["codex", "gemini", "opencode"])

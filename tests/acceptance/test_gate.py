@@ -21,7 +21,7 @@ ASKED = (
 
 def test_an_upgrade_of_codex_over_many_releases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Sessions go over and back, new options are additive, and the deviation that begins between is told."""
-    asked = [word for each in ASKED for word in ("--clause", each)]
+    asked = [word for clause in ASKED for word in ("--clause", clause)]
     where, page = tmp_path / "gate.json", tmp_path / "gate.md"
     code = cli.run([
         "gate", f"codex@{NEW}", "--from", f"codex@{OLD}", *asked, "--results", str(tmp_path / "results"),
@@ -33,10 +33,10 @@ def test_an_upgrade_of_codex_over_many_releases(tmp_path: Path, capsys: pytest.C
     assert first_error("gate-report", report) is None
     crossed = {c["id"]: c["result"] for c in report["probe"]["releases"][1]["clauses"] if c["level"] == "gate"}
     assert crossed == dict.fromkeys(("upgrade.resume", "rollback.resume", "rollback.touched"), "pass")
-    found = {each["subject"]: each["impact"] for each in report["differences"]}
-    assert found["--worktree"] == "additive"
-    assert found["backend.failure-told hang-away"] == "degraded"
-    assert "breaking" not in found.values()
+    impacts = {difference["subject"]: difference["impact"] for difference in report["differences"]}
+    assert impacts["--worktree"] == "additive"
+    assert impacts["backend.failure-told hang-away"] == "degraded"
+    assert "breaking" not in impacts.values()
     assert "the engine never gives up on a backend that is away" in report["must"]
     assert f"codex@{NEW} may take the place of codex@{OLD}" in said
     assert "| 🟢 additive | option --worktree |" in page.read_text()

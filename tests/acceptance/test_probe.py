@@ -62,9 +62,9 @@ def test_a_renamed_id_is_broken_by_its_presence(turngate: Command) -> None:
     """Without `thread_id` the release is broken, and what needs the id is not counted against it."""
     done = probed(turngate, "renames-id")
     assert done.code == 1, done.err
-    found = done.clauses()
-    assert [clause for clause, result in found.items() if result == "fail"] == ["handle.present"]
-    assert found["resume.context-carried"] == "not_run"
+    results = done.clauses()
+    assert [clause for clause, result in results.items() if result == "fail"] == ["handle.present"]
+    assert results["resume.context-carried"] == "not_run"
     assert done.report["releases"][0]["profile"]["kind"] == "sticky_process"
     assert "fail handle.present" in done.err
 
@@ -74,9 +74,9 @@ def test_a_dropped_session_is_broken_by_its_context(turngate: Command) -> None:
     """Exit code 0 and the right id do not hide that nothing was carried on the wire."""
     done = probed(turngate, "forgets")
     assert done.code == 1, done.err
-    found = done.clauses()
-    assert (found["resume.accepted"], found["resume.same-handle"]) == ("pass", "pass")
-    assert [clause for clause, result in found.items() if result == "fail"] == ["resume.context-carried"]
+    results = done.clauses()
+    assert (results["resume.accepted"], results["resume.same-handle"]) == ("pass", "pass")
+    assert [clause for clause, result in results.items() if result == "fail"] == ["resume.context-carried"]
 
 
 @pytest.mark.long

@@ -21,8 +21,8 @@ ENDLESS = {"backend-500", "backend-away", "backend-hang", "interrupted", "killed
 
 def files(folder: Path) -> dict[str, bytes]:
     """Read all files but the provenance."""
-    found = (path for path in folder.rglob("*") if path.is_file() and path.name != "provenance.yaml")
-    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+    paths = (path for path in folder.rglob("*") if path.is_file() and path.name != "provenance.yaml")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.mark.engines
@@ -34,15 +34,15 @@ def test_recording_codex_again_changes_nothing_but_the_provenance(
     with ReleaseSource().held(Target("codex", pinned_version("codex")), print) as release:
         pass  # nothing else uses the cache meanwhile
     cases = [case for case in RECORDED if case.name not in ENDLESS]
-    found = []
+    recordings = []
     for name in ("one", "two"):
         interrupt = Interrupt()
         stage = CaseRunner.of(sandboxes_path(None), default_jobs(), interrupt)
         done = record(release, cases, stage, tmp_path / name, interrupt)
         assert done.early == {}
-        found.append(files(done.folder))
+        recordings.append(files(done.folder))
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "two"))
     assert {turn.ended for turn in replay.replay(release.contract).turns.values()} == {Ended.EXIT}
-    first, second = found
+    first, second = recordings
     assert first.keys() == second.keys()
     assert {name for name in first if first[name] != second[name]} == set()

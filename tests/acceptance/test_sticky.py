@@ -62,7 +62,7 @@ class Kept:
         call = self.contract.hermetic.tool_call
         assert call
         # some engines answer while a slow command still runs
-        arguments = {k: self.box.fill(str(each)).removeprefix("sleep 1; ") for k, each in call.arguments.items()}
+        arguments = {k: self.box.fill(str(value)).removeprefix("sleep 1; ") for k, value in call.arguments.items()}
         rule = Rule(ToolCall(call.name, arguments), contains=word, times=1)
         self.box.backend.script(rule, Rule(Text("done")))
 

@@ -101,7 +101,7 @@ def test_a_codex_that_starts_a_fresh_session_is_kept_running(tmp_path: Path) -> 
         question = world.client.get(f"{path}/interaction").document["pending"]["interaction_id"]
         world.client.post(f"{path}/interaction/reply", {"interaction_id": question, "response": "blue"}, "reply")
         world.until(path, "succeeded")
-        assert any(mark in each.nonces for each in world.box.backend.exchanges()[before:])
+        assert any(mark in exchange.nonces for exchange in world.box.backend.exchanges()[before:])
 
 
 @pytest.mark.parametrize("engine", ["codex", "gemini", "opencode"])

@@ -71,17 +71,17 @@ class Served:
         sent = json.dumps(body) if body is not None else None
         connection.request(method, path, sent, {"Content-Type": "application/json", **headers})
         answer = connection.getresponse()
-        found = answer.status, json.loads(answer.read() or b"null")
+        reply = answer.status, json.loads(answer.read() or b"null")
         connection.close()
-        return found
+        return reply
 
     def text(self, path: str) -> str:
         """Read what is no document."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request("GET", path)
-        found = connection.getresponse().read().decode()
+        reply = connection.getresponse().read().decode()
         connection.close()
-        return found
+        return reply
 
     def until(self, run_id: str, *states: str) -> None:
         """Follow a run's events until it is in one of these states; RuntimeError if it ends in another one."""
@@ -118,13 +118,13 @@ def serving(data: Path, env: dict[str, str], *options: str) -> Iterator[Served]:
     process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
     try:
         said = process.stdout.readline() if process.stdout else ""
-        found = re.search(r"http://127\.0\.0\.1:(\d+)", said)
-        if found is None:
+        address = re.search(r"http://127\.0\.0\.1:(\d+)", said)
+        if address is None:
             raise RuntimeError("the server did not start")
-        served = Served(int(found[1]), process, 0.0)
+        served = Served(int(address[1]), process, 0.0)
         while served.ask("GET", "/readyz")[0] != 200:
             time.sleep(0.01)
-        yield Served(int(found[1]), process, time.perf_counter() - start)
+        yield Served(int(address[1]), process, time.perf_counter() - start)
     finally:
         process.terminate()
         process.wait(60)

@@ -103,7 +103,7 @@ def _reply(served: Served, run_id: str) -> None:
 
 def _waiting(folder: Path, *, short: bool) -> None:
     """Compare a server with many waiting runs with one that has ten."""
-    found, many = {}, MANY.of(short=short)
+    figures, many = {}, MANY.of(short=short)
     for count in (FEW, many):
         home = folder / str(count)
         home.mkdir()
@@ -122,10 +122,10 @@ def _waiting(folder: Path, *, short: bool) -> None:
                 taken.append(time.perf_counter() - start)
                 if status != 200:
                     raise RuntimeError(f"GET {path}: {status}")
-            found[count] = (served.seconds, served.memory, served.threads, children, statistics.median(taken) * 1000)
-    (few_ready, few_bytes, few_threads, _, few_get), (ready, many_bytes, threads, children, get) = found.values()
-    each = (many_bytes - few_bytes) / (many - FEW)
-    print(f"  {many} waiting runs: {children} processes, {threads - few_threads:+d} threads, {each:.0f} bytes each")
+            figures[count] = (served.seconds, served.memory, served.threads, children, statistics.median(taken) * 1000)
+    (few_ready, few_bytes, few_threads, _, few_get), (ready, many_bytes, threads, children, get) = figures.values()
+    per_run = (many_bytes - few_bytes) / (many - FEW)
+    print(f"  {many} waiting runs: {children} processes, {threads - few_threads:+d} threads, {per_run:.0f} B per run")
     print(f"  GET of a run: {get:.2f} ms, with {FEW} runs {few_get:.2f} ms: {get / few_get:.2f} x (aim: as fast)")
     print(f"  restart to ready: {ready:.2f} s, with {FEW} runs {few_ready:.2f} s (aim: under 2 s)")
 

@@ -58,15 +58,15 @@ def bench(*, short: bool) -> None:
             for name, way in ways.items():
                 with sandbox(contract.hermetic, default_cache() / "sandboxes", f"bench-{engine}", keep=False) as box:
                     costs[name].append(way(contract, executable, box))
-        for name, found in costs.items():
-            print(f"  | {engine} {contract.version} | {name} | {_row(found)} |", flush=True)
+        for name, measured in costs.items():
+            print(f"  | {engine} {contract.version} | {name} | {_row(measured)} |", flush=True)
 
 
 def _row(costs: list[Cost]) -> str:
     both, seconds, cpu, held = (
         statistics.median(values)
         for values in zip(
-            *((each.both, each.seconds, each.cpu_seconds, each.held / MIB) for each in costs), strict=True
+            *((cost.both, cost.seconds, cost.cpu_seconds, cost.held / MIB) for cost in costs), strict=True
         )
     )
     return f"{both:.2f} s | {seconds:.2f} s | {cpu:.2f} s | {held:.0f} MiB"

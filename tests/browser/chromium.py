@@ -24,8 +24,8 @@ KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "Ar
 def executable() -> str:
     """Find the browser; FileNotFoundError says what to install."""
     for name in NAMES:
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     raise FileNotFoundError("these tests need Chromium: install Debian's package `chromium`, or put one on PATH")
 
 
@@ -69,15 +69,15 @@ class Browser:
             mobile=size == PHONE,
         )  # fmt: skip
         self.send("Page.navigate", url=page.resolve().as_uri())
-        while not any(each.get("method") == "Page.loadEventFired" for each in self.told):
+        while not any(message.get("method") == "Page.loadEventFired" for message in self.told):
             self.told.append(self._next())
 
     def ask(self, expression: str) -> Any:
         """Evaluate JavaScript in the page and give its value; RuntimeError if it throws."""
-        found = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
-        if "exceptionDetails" in found:
-            raise RuntimeError(found["exceptionDetails"])
-        return found["result"].get("value")
+        outcome = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
+        if "exceptionDetails" in outcome:
+            raise RuntimeError(outcome["exceptionDetails"])
+        return outcome["result"].get("value")
 
     def press(self, key: str) -> None:
         """Press and release a key."""
@@ -107,12 +107,12 @@ class Browser:
     def complaints(self) -> list[str]:
         """Return what the page logged: errors of its script, and whatever its policy refused."""
         kinds = ("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded")
-        return [json.dumps(each["params"]) for each in self.told if each.get("method") in kinds]
+        return [json.dumps(message["params"]) for message in self.told if message.get("method") in kinds]
 
     def requested(self) -> list[str]:
         """Return every address that the page asked for."""
-        sent = [each["params"] for each in self.told if each.get("method") == "Network.requestWillBeSent"]
-        return [each["request"]["url"] for each in sent]
+        sent = [message["params"] for message in self.told if message.get("method") == "Network.requestWillBeSent"]
+        return [message["request"]["url"] for message in sent]
 
     def close(self) -> None:
         """End the browser, which does so when nobody commands it any more."""

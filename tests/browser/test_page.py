@@ -53,7 +53,7 @@ def test_the_page_needs_nothing_and_complains_of_nothing(
     tab = opened(make(), size)
     assert tab.ask("document.querySelector('h1').innerText")
     assert tab.complaints() == []
-    assert [each.rpartition("/")[2] for each in tab.requested()] == ["page.html"]
+    assert [url.rpartition("/")[2] for url in tab.requested()] == ["page.html"]
 
 
 def test_hostile_text_does_nothing(opened: Opened) -> None:
@@ -202,7 +202,7 @@ def test_a_result_is_told_by_more_than_its_colour(opened: Opened) -> None:
         "[...document.querySelectorAll('a.cell[data-state]')].map(e => e.dataset.state + ' ' + "
         "document.querySelector(e.querySelector('use').getAttribute('href')).innerHTML)"
     )
-    drawn = {each.partition(" ")[::2] for each in signs}
+    drawn = {sign.partition(" ")[::2] for sign in signs}
     assert len(drawn) == len({state for state, _ in drawn}) == len({sign for _, sign in drawn}) == 6
     assert tab.ask("document.querySelector('.cell svg').getBoundingClientRect().width") >= 12
 

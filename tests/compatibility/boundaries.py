@@ -36,9 +36,9 @@ def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
 
 def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[str, Any]) -> Boundary:
     version, published = claim[edge], engine["published"]
-    run = [each for each in published if _was_asked(engine["releases"].get(each, {"lost": True}), claim)]
-    before = [each for each in run if parse(each) < parse(version)]
-    after = [each for each in run if parse(each) >= parse(version)]
+    run = [release for release in published if _was_asked(engine["releases"].get(release, {"lost": True}), claim)]
+    before = [earlier for earlier in run if parse(earlier) < parse(version)]
+    after = [later for later in run if parse(later) >= parse(version)]
     neighbour = published[published.index(version) - 1] if version in published[1:] else None
     inside, outside = (version, neighbour) if edge == "since" else (neighbour, version)
     exact = {version, neighbour} <= {*run} and (
@@ -50,16 +50,16 @@ def _boundary(named: str, edge: str, claim: Mapping[str, Any], engine: Mapping[s
     )  # fmt: skip
 
 
-def _was_asked(found: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+def _was_asked(release: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
     """Return whether a release was run, and if for single clauses, for one that shows the claim."""
-    showing = {claim.get("clause"), *(each.get("clause") for each in claim.get("evidence", ()))}
-    return "lost" not in found and ("asked" not in found or not showing.isdisjoint(found["asked"]))
+    showing = {claim.get("clause"), *(evidence.get("clause") for evidence in claim.get("evidence", ()))}
+    return "lost" not in release and ("asked" not in release or not showing.isdisjoint(release["asked"]))
 
 
 def _shows(engine: Mapping[str, Any], version: str | None, deviation: Mapping[str, Any]) -> bool:
     """Return whether a release showed a deviation's symptom, be it excused or not."""
-    found = engine["releases"][version]["found"].get(deviation["clause"], {})
-    return deviation["symptom"] in found.get("symptoms", ())
+    seen = engine["releases"][version]["found"].get(deviation["clause"], {})
+    return deviation["symptom"] in seen.get("symptoms", ())
 
 
 def _named(section: str, claim: Mapping[str, Any]) -> str:
@@ -68,11 +68,13 @@ def _named(section: str, claim: Mapping[str, Any]) -> str:
     return f"{section}: {claim['flag']}" if "flag" in claim else section
 
 
-def disagreeing(name: str, version: str, found: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def disagreeing(name: str, version: str, release: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """Return the deviations that a release was not seen to have though it is declared to, and the other way round."""
-    if found.get("verdict") not in USABLE:
+    if release.get("verdict") not in USABLE:
         return [], []
     declared = {f"{d.clause}: {d.symptom}": d.flaky for d in load.contract(name).at(version).deviations}
-    always = {each for each, flaky in declared.items() if not flaky}
-    shown = {f"{clause}: {each}" for clause, told in found["found"].items() for each in told.get("symptoms", ())}
+    always = {deviation for deviation, flaky in declared.items() if not flaky}
+    shown = {
+        f"{clause}: {symptom}" for clause, result in release["found"].items() for symptom in result.get("symptoms", ())
+    }
     return sorted(always - shown), sorted(shown - declared.keys())

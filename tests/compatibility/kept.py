@@ -42,7 +42,9 @@ def write(kept: Kept, path: Path = KEPT) -> None:
         lines += [f"  {json.dumps(name)}: {{"]
         lines += [f"   {json.dumps(key)}: {json.dumps(engine[key])}," for key in ("machine", "published")]
         lines += ['   "releases": {']
-        lines += [f"    {json.dumps(each)}: {json.dumps(found)}," for each, found in engine["releases"].items()]
+        lines += [
+            f"    {json.dumps(version)}: {json.dumps(release)}," for version, release in engine["releases"].items()
+        ]
         lines[-1] = lines[-1].rstrip(",")
         lines += ["   }", "  },"]
     lines[-1] = lines[-1].rstrip(",")
@@ -56,38 +58,40 @@ def added(kept: Kept, report: Mapping[str, Any], published: Mapping[str, Iterabl
         name, version = release["engine"], release["version"]
         engine = engines.get(name, {"releases": {}})
         releases = dict(engine["releases"])
-        found = _release(release, report["clauses"])
-        releases[version] = _joined(releases.get(version), found)
+        added_release = _release(release, report["clauses"])
+        releases[version] = _joined(releases.get(version), added_release)
         engines[name] = {
             "machine": _machine(report["machine"]),
             "published": sorted(published[name], key=parse),
-            "releases": {each: releases[each] for each in sorted(releases, key=parse)},
+            "releases": {known: releases[known] for known in sorted(releases, key=parse)},
         }
     return {"schema": SCHEMA, "engines": dict(sorted(engines.items()))}
 
 
-def _joined(before: Kept | None, found: Kept) -> Kept:
+def _joined(before: Kept | None, new: Kept) -> Kept:
     """Add an answer to an earlier one: a few clauses alone never replace an answer to all, but join other few."""
-    if before is None or "asked" not in found:
-        return found
+    if before is None or "asked" not in new:
+        return new
     if "asked" not in before:
         return before
-    others = {name: each for name, each in before["found"].items() if name not in found["asked"]}
-    return found | {"asked": sorted({*before["asked"], *found["asked"]}), "found": others | found["found"]}
+    others = {name: result for name, result in before["found"].items() if name not in new["asked"]}
+    return new | {"asked": sorted({*before["asked"], *new["asked"]}), "found": others | new["found"]}
 
 
 def _release(release: Mapping[str, Any], asked: list[str]) -> Kept:
     lost = {"lost": True} if release["failed"] else {}
     unusable = not asked and release["verdict"] in UNUSABLE
     why = {"why": _lasting(_reason(release))} if unusable else {}
-    found = {each["id"]: _clause(release, each, told=not why) for each in release["clauses"] if _worth_keeping(each)}
+    results = {
+        clause["id"]: _clause(release, clause, told=not why) for clause in release["clauses"] if _worth_keeping(clause)
+    }
     if asked:
-        return {"asked": sorted(asked)} | lost | {"found": found}
+        return {"asked": sorted(asked)} | lost | {"found": results}
     return (
         {"verdict": release["verdict"], "profile": (release["profile"] or {}).get("kind", "not tested")}
         | why
         | lost
-        | {"found": found}
+        | {"found": results}
     )
 
 
@@ -96,8 +100,8 @@ def _reason(release: Mapping[str, Any]) -> str:
     if release["failed"]:
         return str(release["failed"]["what"])
     wrong = "fail" if release["verdict"] == "broken" else "not_run"
-    clauses = [(load.catalogue()[each["id"]], each) for each in release["clauses"] if each["result"] == wrong]
-    breaking = [(clause, each) for clause, each in clauses if clause.severity is Severity.BREAKING]
+    clauses = [(load.catalogue()[result["id"]], result) for result in release["clauses"] if result["result"] == wrong]
+    breaking = [(clause, result) for clause, result in clauses if clause.severity is Severity.BREAKING]
     first = min(breaking, key=lambda pair: not pair[0].baseline)[1]
     return f"{first['id']}: {first['detail']}"
 
@@ -121,9 +125,13 @@ def _symptoms(release: Mapping[str, Any], clause: Mapping[str, Any]) -> list[str
     if clause["result"] != "deviates":
         return []
     contract = load.contract(release["engine"]).at(release["version"])
-    of_clause = [each for each in contract.deviations if each.clause == clause["id"]]
+    of_clause = [deviation for deviation in contract.deviations if deviation.clause == clause["id"]]
     # the absence of what occurs by chance is not told, but what is seen is told with what must be done about it
-    declared = {each.symptom for each in of_clause if not each.flaky or each.compensation in clause["action"]}
+    declared = {
+        deviation.symptom
+        for deviation in of_clause
+        if not deviation.flaky or deviation.compensation in clause["action"]
+    }
     return sorted(declared - set(re.findall(r"stale: the declared deviation (\S+) did not occur", clause["detail"])))
 
 

@@ -20,13 +20,13 @@ FIXTURES = kept.ROOT / "fixtures"
 
 @dataclass(frozen=True, slots=True)
 class RecordedRelease:
-    """A release as its recordings show it; `found` are the clauses that did not simply hold."""
+    """A release as its recordings show it; `notable` are the clauses with another result than pass."""
 
     engine: str
     version: str
     verdict: str
     profile: str
-    found: dict[str, dict[str, Any]]
+    notable: dict[str, dict[str, Any]]
 
 
 def withdrawn() -> Iterator[RecordedRelease]:
@@ -45,10 +45,10 @@ def _judged(engine: str, version: str) -> RecordedRelease:
     judged = tuple(results.values())
     able = capability(judged)
     kind = profile(able).kind if able else "not tested"
-    found = {each.id: _told(each) for each in judged if each.result is not Result.PASS}
-    return RecordedRelease(engine, version, verdict(judged, recordings_only=True).value, kind, found)
+    notable = {result.id: _told(result) for result in judged if result.result is not Result.PASS}
+    return RecordedRelease(engine, version, verdict(judged, recordings_only=True).value, kind, notable)
 
 
-def _told(each: ClauseResult) -> dict[str, Any]:
-    detail = {"detail": each.detail} if each.result is Result.NOT_RUN else {}
-    return {"result": each.result.value, **detail}
+def _told(result: ClauseResult) -> dict[str, Any]:
+    detail = {"detail": result.detail} if result.result is Result.NOT_RUN else {}
+    return {"result": result.result.value, **detail}

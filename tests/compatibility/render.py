@@ -55,26 +55,26 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def stretches(name: str, engine: Kept) -> list[tuple[list[str], Kept]]:
     """Group the wholly asked releases that stand side by side and came out the same."""
     whole = {
-        version: {**found, "unseen": disagreeing(name, version, found)[0]}
-        for version, found in engine["releases"].items()
-        if "asked" not in found
+        version: {**release, "unseen": disagreeing(name, version, release)[0]}
+        for version, release in engine["releases"].items()
+        if "asked" not in release
     }
     grouped = groupby(whole, key=lambda version: whole[version])
-    return [(list(versions), found) for found, versions in grouped]
+    return [(list(versions), outcome) for outcome, versions in grouped]
 
 
 def _summed(name: str, engine: Kept) -> Iterator[str]:
-    run = [found for found in engine["releases"].values() if "lost" not in found]
-    verdicts = [found.get("verdict") for found in engine["releases"].values()]
+    run = [release for release in engine["releases"].values() if "lost" not in release]
+    verdicts = [release.get("verdict") for release in engine["releases"].values()]
     yield load.contract(name).at().title
-    partly = sum("asked" in found for found in run)
+    partly = sum("asked" in release for release in run)
     yield f"{len(run)} of {len(engine['published'])}" + (f", {partly} for single clauses" if partly else "")
-    yield from (str(verdicts.count(each)) for each in VERDICTS)
-    whole = {version: found for version, found in engine["releases"].items() if "asked" not in found}
+    yield from (str(verdicts.count(verdict)) for verdict in VERDICTS)
+    whole = {version: release for version, release in engine["releases"].items() if "asked" not in release}
     working: str | None = None
-    for version, found in whole.items():
-        if found["verdict"] != "unanswered":
-            working = (working or version) if found["verdict"] in USABLE else None
+    for version, release in whole.items():
+        if release["verdict"] != "unanswered":
+            working = (working or version) if release["verdict"] in USABLE else None
     yield working or ABSENT
     newest = list(whole)[-1]
     yield f"{newest}: {whole[newest]['verdict']}"
@@ -82,13 +82,14 @@ def _summed(name: str, engine: Kept) -> Iterator[str]:
 
 def _part(name: str, engine: Kept) -> str:
     title, package = load.contract(name).at().title, load.contract(name).document.data["published"]["npm"]["package"]
-    run, published = {v: each for v, each in engine["releases"].items() if "lost" not in each}, engine["published"]
-    partly = [version for version, found in run.items() if "asked" in found]
+    run = {version: release for version, release in engine["releases"].items() if "lost" not in release}
+    published = engine["published"]
+    partly = [version for version, release in run.items() if "asked" in release]
     counted = f"`{package}`: {len(run) - len(partly)} of {len(published)} published releases were run whole"
     partly_told = f", {len(partly)} more for single clauses ({', '.join(partly)})" if partly else ""
     outcome = table(
         ("releases", "run", "verdict", "profile", "what did not simply hold"),
-        (_stretch(versions, found, published) for versions, found in stretches(name, engine)),
+        (_stretch(versions, release, published) for versions, release in stretches(name, engine)),
     )
     deviating = table(("clause", "symptom", "releases", "an orchestrator must"), _deviations(name))
     edges = table(("claim", "", "release", "known from"), map(_edge, boundaries(name, engine)))
@@ -101,14 +102,14 @@ def _part(name: str, engine: Kept) -> str:
 def _replayed(release: RecordedRelease) -> Iterator[str]:
     yield load.contract(release.engine).at().title
     yield "1, from recordings"
-    yield from ("1" if release.verdict == each else "0" for each in VERDICTS)
+    yield from ("1" if release.verdict == verdict else "0" for verdict in VERDICTS)
     yield release.version if release.verdict in USABLE else ABSENT
     yield f"{release.version}: {release.verdict}, from recordings"
 
 
 def _recorded_part(release: RecordedRelease) -> str:
     contract = load.contract(release.engine).at(release.version)
-    told = "; ".join(_told(clause, each) for clause, each in _worst_first(release.found)) or "nothing"
+    told = "; ".join(_told(clause, result) for clause, result in _worst_first(release.notable)) or "nothing"
     row = (release.version, "from recordings", release.verdict, release.profile, told)
     outcome = table(("release", "run", "verdict", "profile", "what did not simply hold"), [row])
     deviating = table(("clause", "symptom", "releases", "an orchestrator must"), _deviations(release.engine))
@@ -118,17 +119,19 @@ def _recorded_part(release: RecordedRelease) -> str:
     )
 
 
-def _stretch(versions: list[str], found: Kept, published: list[str]) -> Iterator[str]:
+def _stretch(versions: list[str], release: Kept, published: list[str]) -> Iterator[str]:
     first, last = versions[0], versions[-1]
     yield first if first == last else f"{first} to {last}"
     # named releases may be pre-releases, which the list leaves out
-    between = [each for each in published if each in versions or _between(each, first, last, published)]
+    between = [version for version in published if version in versions or _between(version, first, last, published)]
     yield f"{len(versions)} of {len(between) or 1}"
-    yield found["verdict"]
-    yield found["profile"]
-    why = found.get("why", "")
-    told = [_told(clause, each) for clause, each in _worst_first(found["found"]) if not why.startswith(f"{clause}: ")]
-    told += [f"not seen, though declared: {each}" for each in found["unseen"]]
+    yield release["verdict"]
+    yield release["profile"]
+    why = release.get("why", "")
+    told = [
+        _told(clause, result) for clause, result in _worst_first(release["found"]) if not why.startswith(f"{clause}: ")
+    ]
+    told += [f"not seen, though declared: {symptom}" for symptom in release["unseen"]]
     yield "; ".join([why, *told] if why else told) or "nothing"
 
 
@@ -138,7 +141,7 @@ def _between(version: str, first: str, last: str, published: list[str]) -> bool:
     return published.index(first) <= published.index(version) <= published.index(last)
 
 
-def _worst_first(found: Kept) -> list[tuple[str, Kept]]:
+def _worst_first(results: Kept) -> list[tuple[str, Kept]]:
     severities = list(Severity)
     order = ("fail", "unsupported", "deviates", "not_run")
 
@@ -146,14 +149,14 @@ def _worst_first(found: Kept) -> list[tuple[str, Kept]]:
         clause = load.catalogue()[item[0]]
         return order.index(item[1]["result"]), severities.index(clause.severity)
 
-    return sorted(found.items(), key=rank)
+    return sorted(results.items(), key=rank)
 
 
-def _told(clause: str, found: Kept) -> str:
-    said = f"`{clause}` {found['result'].replace('_', ' ')}"
-    if "detail" in found:
-        return f"{said}: {found['detail']}"
-    return f"{said}: {', '.join(found['symptoms'])}" if "symptoms" in found else said
+def _told(clause: str, result: Kept) -> str:
+    said = f"`{clause}` {result['result'].replace('_', ' ')}"
+    if "detail" in result:
+        return f"{said}: {result['detail']}"
+    return f"{said}: {', '.join(result['symptoms'])}" if "symptoms" in result else said
 
 
 def _deviations(name: str) -> Iterator[tuple[str, ...]]:

@@ -37,10 +37,10 @@ def clause(name: str, result: str, detail: str) -> dict[str, Any]:
 
 def after(*reports: dict[str, Any]) -> dict[str, Any]:
     """Keep reports one after the other; gives what is kept of codex."""
-    found: dict[str, Any] = {"schema": kept.SCHEMA, "engines": {}}
-    for each in reports:
-        found = kept.added(found, each, {"codex": ["0.118.0", "0.9.0", "0.117.0"]})
-    engine: dict[str, Any] = found["engines"]["codex"]
+    record: dict[str, Any] = {"schema": kept.SCHEMA, "engines": {}}
+    for report_ in reports:
+        record = kept.added(record, report_, {"codex": ["0.118.0", "0.9.0", "0.117.0"]})
+    engine: dict[str, Any] = record["engines"]["codex"]
     return engine
 
 
@@ -64,24 +64,24 @@ def test_what_is_kept_is_written_as_it_was_read(tmp_path: Path) -> None:
 @every_engine
 def test_releases_that_were_run_show_the_deviations_that_the_contract_declares(name: str) -> None:
     """A range that a run contradicts is wrong; giving up just before or after the deadline alone is chance."""
-    for version, found in KEPT["engines"][name]["releases"].items():
-        unseen, undeclared = disagreeing(name, version, found)
-        assert [each for each in unseen if not each.startswith("backend.failure-told: hang")] == [], version
+    for version, release_ in KEPT["engines"][name]["releases"].items():
+        unseen, undeclared = disagreeing(name, version, release_)
+        assert all(deviation.startswith("backend.failure-told: hang") for deviation in unseen), version
         assert undeclared == [], version
 
 
 @every_engine
 def test_deviations_begin_and_end_where_both_neighbours_were_run(name: str) -> None:
     """An edge that is a guess between two releases that lie apart is said to be one."""
-    edges = [each for each in boundaries(name, KEPT["engines"][name]) if ": " in each.claim and not each.unverified]
-    deviating = [each for each in edges if not each.claim.startswith(("options", "auto_flags"))]
-    assert [each for each in deviating if not each.exact and "not asked" not in each.note] == []
+    edges = [edge for edge in boundaries(name, KEPT["engines"][name]) if ": " in edge.claim and not edge.unverified]
+    deviating = [edge for edge in edges if not edge.claim.startswith(("options", "auto_flags"))]
+    assert [edge for edge in deviating if not edge.exact and "not asked" not in edge.note] == []
 
 
 def test_what_held_is_left_out_and_what_changes_each_time_too() -> None:
     """A second run of the same release leaves the record as it is."""
     detail = "exit code 0 and a fresh session 01a2012d-f78e-70f2-95cc-e206268e364c; 500: still running after 22 s"
-    found = after(
+    record = after(
         report(
             release(
                 "0.9.0",
@@ -91,32 +91,32 @@ def test_what_held_is_left_out_and_what_changes_each_time_too() -> None:
             )
         )
     )
-    told = {
+    results = {
         "resume.isolation": {"result": "fail", "detail": "exit code 0 and a fresh session <id>; 500: still running"}
     }
-    assert found["releases"] == {"0.9.0": {"verdict": "degraded", "profile": "resumable", "found": told}}
-    assert found["machine"] == "Linux x86_64, Node.js 20.1.0"
+    assert record["releases"] == {"0.9.0": {"verdict": "degraded", "profile": "resumable", "found": results}}
+    assert record["machine"] == "Linux x86_64, Node.js 20.1.0"
 
 
 def test_a_deviation_is_kept_by_its_symptoms() -> None:
     """Declared symptoms count, save those that did not occur."""
     detail = "x; an orchestrator must y; stale: the declared deviation hang-500 did not occur"
-    found = after(report(release("0.169.0", clause("backend.failure-told", "deviates", detail))))
-    assert found["releases"]["0.169.0"]["found"]["backend.failure-told"]["symptoms"] == ["hang-away"]
+    record = after(report(release("0.169.0", clause("backend.failure-told", "deviates", detail))))
+    assert record["releases"]["0.169.0"]["found"]["backend.failure-told"]["symptoms"] == ["hang-away"]
 
 
 def test_a_broken_release_is_kept_with_its_reason_and_the_names_of_what_fails() -> None:
     """A baseline that was missed is the reason; other details would say the same once for each clause."""
     clauses = (clause("version.readable", "fail", "x"), clause("handle.present", "fail", "still running after 3 s"))
-    found = after(report(release("0.9.0", *clauses, verdict="broken")))["releases"]["0.9.0"]
-    assert found["why"] == "handle.present: still running"
-    assert found["found"] == {"version.readable": {"result": "fail"}, "handle.present": {"result": "fail"}}
+    saved = after(report(release("0.9.0", *clauses, verdict="broken")))["releases"]["0.9.0"]
+    assert saved["why"] == "handle.present: still running"
+    assert saved["found"] == {"version.readable": {"result": "fail"}, "handle.present": {"result": "fail"}}
 
 
 def test_releases_stand_in_their_order() -> None:
     """0.9.0 is older than 0.117.0."""
-    found = after(report(release("0.118.0")), report(release("0.9.0"), release("0.117.0")))
-    assert list(found["releases"]) == found["published"] == ["0.9.0", "0.117.0", "0.118.0"]
+    record = after(report(release("0.118.0")), report(release("0.9.0"), release("0.117.0")))
+    assert list(record["releases"]) == record["published"] == ["0.9.0", "0.117.0", "0.118.0"]
 
 
 def test_single_clauses_never_replace_a_whole_answer() -> None:
@@ -154,8 +154,8 @@ def test_a_release_that_was_asked_single_clauses_shows_nothing_of_other_claims(
     contract.document.data["help"]["until"] = "0.117.0"
     monkeypatch.setattr(load, "contract", lambda _: contract)
     engine = after(report(release("0.9.0"), asked=asked or ()), report(release("0.117.0")))
-    found = {each.claim: each.before for each in boundaries("codex", engine) if each.version == "0.117.0"}
-    assert found[claim] == neighbour
+    known_from = {edge.claim: edge.before for edge in boundaries("codex", engine) if edge.version == "0.117.0"}
+    assert known_from[claim] == neighbour
 
 
 def test_release_that_could_not_be_had_says_why() -> None:

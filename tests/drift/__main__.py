@@ -11,11 +11,11 @@ from tests.drift.staged import PLAYED_AT_ONCE, without_waiting
 def main() -> int:
     """Judge the corpus; 1 if a drift was missed."""
     with without_waiting(), ThreadPoolExecutor(PLAYED_AT_ONCE) as pool:
-        found = list(pool.map(judge_drift, corpus()))
-    missed = [each for each in found if not each.caught]
-    for each in missed:
-        sys.stdout.write(f"missed {each}\n")
-    sys.stdout.write(f"caught {len(found) - len(missed)} / {len(found)}\n")
+        judged = list(pool.map(judge_drift, corpus()))
+    missed = [drift for drift in judged if not drift.caught]
+    for drift in missed:
+        sys.stdout.write(f"missed {drift}\n")
+    sys.stdout.write(f"caught {len(judged) - len(missed)} / {len(judged)}\n")
     return 1 if missed else 0
 
 

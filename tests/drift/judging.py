@@ -34,7 +34,7 @@ class Judged:
     def __str__(self) -> str:
         """Return what the named clause came to, and which failed instead."""
         named = self.results[self.drift.caught_by]
-        others = [f"{each.id} ({each.detail})" for each in failures(self.results)]
+        others = [f"{failure.id} ({failure.detail})" for failure in failures(self.results)]
         return f"{self.drift.name}: {named.id} is {named.result}: {named.detail}; failed: " + (
             ", ".join(others) or "nothing"
         )
@@ -58,7 +58,7 @@ def judge(seen: Observations) -> dict[str, ClauseResult]:
 
 def failures(results: dict[str, ClauseResult]) -> list[ClauseResult]:
     """Return the clauses that failed."""
-    return [each for each in results.values() if each.result is Result.FAIL]
+    return [result for result in results.values() if result.result is Result.FAIL]
 
 
 def recorded() -> tuple[tuple[str, str], ...]:

@@ -18,9 +18,9 @@ class Printed:
     def data(self) -> bytes:
         """Print them."""
         if self.framed.framing == "ndjson":
-            lines = [json.dumps(each, ensure_ascii=False, separators=(",", ":")) + "\n" for each in self.records]
+            lines = [json.dumps(record, ensure_ascii=False, separators=(",", ":")) + "\n" for record in self.records]
             return "".join(lines).encode()
-        texts = [json.dumps(each, ensure_ascii=False, indent=2) for each in self.records]
+        texts = [json.dumps(record, ensure_ascii=False, indent=2) for record in self.records]
         if self.framed.framing == "tagged_block":
             texts = [f"<{self.framed.tag}>\n{text}\n</{self.framed.tag}>" for text in texts]
         return self.before + "".join(text + "\n" for text in texts).encode()

@@ -87,10 +87,10 @@ def rename_field(
 ) -> Turn:
     """Return a field of the matching records another name."""
 
-    def edit(found: Printed) -> None:
-        found.records = [
-            {to if key == field else key: value for key, value in each.items()} if matches(each, match) else each
-            for each in found.records
+    def edit(stream_records: Printed) -> None:
+        stream_records.records = [
+            {to if key == field else key: value for key, value in record.items()} if matches(record, match) else record
+            for record in stream_records.records
         ]
 
     return edit_records(turn, seen, stream, edit)
@@ -102,8 +102,10 @@ def set_fields(
 ) -> Turn:
     """Give top-level fields of the matching records other values, or add them."""
 
-    def edit(found: Printed) -> None:
-        found.records = [{**each, **fields} if matches(each, match) else each for each in found.records]
+    def edit(stream_records: Printed) -> None:
+        stream_records.records = [
+            {**record, **fields} if matches(record, match) else record for record in stream_records.records
+        ]
 
     return edit_records(turn, seen, stream, edit)
 
@@ -114,10 +116,10 @@ def drop_fields(
 ) -> Turn:
     """Leave top-level fields out of the matching records."""
 
-    def edit(found: Printed) -> None:
-        found.records = [
-            {key: value for key, value in each.items() if key not in fields} if matches(each, match) else each
-            for each in found.records
+    def edit(stream_records: Printed) -> None:
+        stream_records.records = [
+            {key: value for key, value in record.items() if key not in fields} if matches(record, match) else record
+            for record in stream_records.records
         ]
 
     return edit_records(turn, seen, stream, edit)
@@ -127,8 +129,8 @@ def drop_fields(
 def drop_records(turn: Turn, seen: Observations, *, match: Match, stream: Stream = "stdout") -> Turn:
     """Never print the matching records."""
 
-    def edit(found: Printed) -> None:
-        found.records = [each for each in found.records if not matches(each, match)]
+    def edit(stream_records: Printed) -> None:
+        stream_records.records = [record for record in stream_records.records if not matches(record, match)]
 
     return edit_records(turn, seen, stream, edit)
 
@@ -140,14 +142,16 @@ def move_records(
     """Print the matching records last, or on the other stream."""
     moved: list[dict[str, Any]] = []
 
-    def edit(found: Printed) -> None:
-        moved.extend(each for each in found.records if matches(each, match))
-        found.records = [each for each in found.records if not matches(each, match)] + (moved if to == "end" else [])
+    def edit(stream_records: Printed) -> None:
+        moved.extend(record for record in stream_records.records if matches(record, match))
+        stream_records.records = [record for record in stream_records.records if not matches(record, match)] + (
+            moved if to == "end" else []
+        )
 
     turn = edit_records(turn, seen, stream, edit)
     if to == "end":
         return turn
-    lines = "".join(json.dumps(each) + "\n" for each in moved)
+    lines = "".join(json.dumps(record) + "\n" for record in moved)
     return put(turn, seen, text=lines, at="end", stream="stderr" if stream == "stdout" else "stdout")
 
 
@@ -155,4 +159,6 @@ def move_records(
 def pretty(turn: Turn, seen: Observations, *, stream: Stream = "stdout") -> Turn:
     """Print each record over many lines."""
     records = printed(seen.contract.stream(stream), turn.stdout if stream == "stdout" else turn.stderr).records
-    return edit_stream(turn, stream, lambda _: "".join(json.dumps(each, indent=2) + "\n" for each in records).encode())
+    return edit_stream(
+        turn, stream, lambda _: "".join(json.dumps(record, indent=2) + "\n" for record in records).encode()
+    )

@@ -18,7 +18,7 @@ CORPUS = corpus()
 def test_the_corpus_is_large() -> None:
     """There are at least sixty drifts, each of which changes something in its own way."""
     assert len(CORPUS) >= 60
-    ways = {(str(each.changes), each.recordings, each.simulated, each.fault, each.cases) for each in CORPUS}
+    ways = {(str(drift.changes), drift.recordings, drift.simulated, drift.fault, drift.cases) for drift in CORPUS}
     assert len(ways) == len(CORPUS)
 
 
@@ -33,13 +33,13 @@ def test_each_fault_is_caught_on_every_protocol() -> None:
     protocols = {load.contract(engine).at().sticky.transport for engine in load.engines()} - {"none"}
     # an action that is asked for twice is answered twice, and a process that dies in a turn is lost as well
     faults = set(FAULTS) - {"asks-twice", "dies-in-turn"}
-    found = {
+    covered = {
         (drift.fault, load.contract(engine).at(version).sticky.transport)
         for drift in CORPUS
         if drift.fault
         for engine, _, version in [str(drift.simulated).partition("@")]
     }
-    assert found == set(product(faults, protocols))
+    assert covered == set(product(faults, protocols))
 
 
 def test_every_word_is_used() -> None:
@@ -67,5 +67,5 @@ def test_no_clause_fails_on_an_executable_that_does_not_drift() -> None:
     still = Drift(name="none", what="", why="", changes=(), caught_by="", executable="codex@0.169.0", cases=cases)
     with without_waiting():
         results = judge(play(still))
-    assert [f"{each.id}: {each.detail}" for each in failures(results)] == []
+    assert [f"{failure.id}: {failure.detail}" for failure in failures(results)] == []
     assert len(results) == len(load.catalogue().at_level(*LEVELS))

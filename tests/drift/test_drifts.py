@@ -10,7 +10,7 @@ from tests.drift.judging import Judged, failures, judge_drift
 from tests.drift.staged import PLAYED_AT_ONCE, without_waiting
 
 CORPUS = corpus()
-STAYING = [each.name for each in CORPUS if "after-its-turn" in each.name or "after-the-last-event" in each.name]
+STAYING = [drift.name for drift in CORPUS if "after-its-turn" in drift.name or "after-the-last-event" in drift.name]
 Judging = dict[str, Future[Judged]]
 
 
@@ -35,4 +35,4 @@ def test_drift_is_caught(drift: Drift, judging: Judging) -> None:
     judged = judging[drift.name].result()
     assert judged.caught, str(judged)
     if drift.name in STAYING:
-        assert [each.id for each in failures(judged.results)] == [drift.caught_by], str(judged)
+        assert [failure.id for failure in failures(judged.results)] == [drift.caught_by], str(judged)

@@ -28,8 +28,8 @@ def edit_records(turn: Turn, seen: Observations, stream: Stream, edit: Callable[
     """Edit the records of one stream in place."""
 
     def rewrite(data: bytes) -> bytes:
-        found = printed(seen.contract.stream(stream), data)
-        edit(found)
-        return found.data()
+        records = printed(seen.contract.stream(stream), data)
+        edit(records)
+        return records.data()
 
     return edit_stream(turn, stream, rewrite)

@@ -50,8 +50,8 @@ def run_like(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
     """End as another turn did, with its output, and ask the model in its way, with this turn's own prompt."""
     other = seen.turns[turn_named]
     requests = other.requests and tuple(
-        replace(each, nonces=tuple(turn.nonce if n == other.nonce else n for n in each.nonces))
-        for each in other.requests
+        replace(request, nonces=tuple(turn.nonce if n == other.nonce else n for n in request.nonces))
+        for request in other.requests
     )
     return replace(
         turn, stdout=other.stdout, stderr=other.stderr, exit_code=other.exit_code, ended=other.ended,
@@ -79,26 +79,30 @@ def unsend(turn: Turn, _seen: Observations) -> Turn:
 @word
 def ask_model(turn: Turn, _seen: Observations, *, model: str) -> Turn:
     """Ask another model."""
-    return replace(turn, requests=tuple(replace(each, model=model) for each in turn.watched))
+    return replace(turn, requests=tuple(replace(request, model=model) for request in turn.watched))
 
 
 @word
 def offer(turn: Turn, _seen: Observations, *, tools: list[str]) -> Turn:
     """Offer further tools to the model."""
-    return replace(turn, requests=tuple(replace(each, tools=(*each.tools, *tools)) for each in turn.watched))
+    return replace(turn, requests=tuple(replace(request, tools=(*request.tools, *tools)) for request in turn.watched))
 
 
 @word
 def tell_model(turn: Turn, _seen: Observations, *, text: str) -> Turn:
     """Put a text into the body of each request."""
-    return replace(turn, requests=tuple(replace(each, body=each.body + text.encode()) for each in turn.watched))
+    return replace(
+        turn, requests=tuple(replace(request, body=request.body + text.encode()) for request in turn.watched)
+    )
 
 
 @word
 def mix_in(turn: Turn, seen: Observations, *, turn_named: str) -> Turn:
     """Send another turn's nonce too, as if that turn belonged to the same session."""
     foreign = seen.turns[turn_named].nonce
-    return replace(turn, requests=tuple(replace(each, nonces=(foreign, *each.nonces)) for each in turn.watched))
+    return replace(
+        turn, requests=tuple(replace(request, nonces=(foreign, *request.nonces)) for request in turn.watched)
+    )
 
 
 @word
@@ -107,7 +111,9 @@ def alter_prompt(turn: Turn, _seen: Observations, *, pattern: str, by: str) -> T
     return replace(
         turn,
         requests=tuple(
-            replace(each, user_texts=tuple(re.sub(pattern, by, text, flags=re.DOTALL) for text in each.user_texts))
-            for each in turn.watched
+            replace(
+                request, user_texts=tuple(re.sub(pattern, by, text, flags=re.DOTALL) for text in request.user_texts)
+            )
+            for request in turn.watched
         ),
     )

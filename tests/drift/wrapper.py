@@ -45,8 +45,8 @@ class WrappedCall:
 
     def session(self) -> str | None:
         """Return the id that the engine printed."""
-        found = re.search(rf'"{TOLD["handle_field"]}": ?"([^"]+)"'.encode(), self.stdout)
-        return found[1].decode() if found else None
+        match = re.search(rf'"{TOLD["handle_field"]}": ?"([^"]+)"'.encode(), self.stdout)
+        return match[1].decode() if match else None
 
     def run(self) -> None:
         """Let the engine do its work."""
@@ -259,7 +259,7 @@ def write(call: WrappedCall) -> None:
 def main() -> int:
     """Do one call."""
     call = WrappedCall(sys.argv[1:])
-    changes = [each for each in TOLD["changes"] if concerns(each.pop("when"), call.kind)]
+    changes = [change for change in TOLD["changes"] if concerns(change.pop("when"), call.kind)]
     apply(changes, BEFORE, call)
     if not apply(changes, INSTEAD, call):
         call.run()
@@ -270,7 +270,7 @@ def main() -> int:
 
 def apply(changes: list[dict[str, Any]], words: dict[str, Word], call: WrappedCall) -> int:
     """Apply the changes that use these words, in their order; give how many they are."""
-    chosen = [each for each in changes if each["do"] in words]
+    chosen = [change for change in changes if change["do"] in words]
     for change in chosen:
         words[change["do"]](call, **{key: value for key, value in change.items() if key != "do"})
     return len(chosen)

@@ -168,7 +168,7 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
     """Send the conversation to the model; None if that failed."""
     if "answers-itself" in LIES:
         return answer(history)
-    content = [{"role": "user", "content": [{"type": "input_text", "text": each}]} for each in history]
+    content = [{"role": "user", "content": [{"type": "input_text", "text": prompt}]} for prompt in history]
     try:
         told = f"`sandbox_mode` is `{options.get('--sandbox', 'read-only')}`"
         tools = [{"type": "function", "name": name} for name in offered(options)]
@@ -187,7 +187,7 @@ def ask(options: dict[str, str], history: list[str]) -> str | None:
 
 def answer(history: list[str]) -> str:
     """Answer as a real model would that is asked to keep a word."""
-    words = [each.partition("the word ")[2].partition(".")[0] for each in history]
+    words = [prompt.partition("the word ")[2].partition(".")[0] for prompt in history]
     return "OK" if words[-1] else next(filter(None, words), "I do not know.")
 
 

@@ -110,7 +110,7 @@ class Engine:
         while len(answers) < count:
             message = get()
             answers[self.id_of(message)] = self.read_answer(message)
-        return [answers[each] for each in ids]
+        return [answers[request_id] for request_id in ids]
 
     def hear(self, message: Any) -> None:
         """Take one message of the client; the answer to a question of an earlier turn is kept."""
