@@ -44,10 +44,10 @@ check: setup ## Lint, formatting, types, import rules
 	@$(call say,'check: import rules')
 	@said=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { printf '%s\n' "$$said"; exit 1; }
 
-probe: setup ## Probe the engines; ARGS='codex@0.169.0 --json -' and the like
+probe: setup ## Probe the engines; ARGS='codex@0.169.0 --json' and the like
 	@$(BIN)/turngate probe $(ARGS)
 
-server: setup ## Drive real engines through the reference server; ARGS='qwen --json -' and the like
+server: setup ## Drive real engines through the reference server; ARGS='qwen --json' and the like
 	@$(BIN)/turngate probe --level server $(or $(ARGS),codex gemini opencode)
 
 schemas: setup ## Write the JSON Schemas that are generated from structs

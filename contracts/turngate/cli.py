@@ -1,12 +1,14 @@
 """The one `turngate` command. A subcommand is a click command; an int that it returns is the exit code.
 
-Exit codes of all: 2 for usage, a wrong contract or a failed environment; 3 for a crash of ours; 130 when interrupted;
-141 when the reader of our output went away. 1 is left to the verdict "broken".
+Exit codes of all: 2 for usage, a wrong contract, a failed environment or output that can't be written; 3 for a crash of
+ours; 130 when interrupted; 141 when the reader of the output is gone. 1 is left to the verdict "broken".
 """
 
+import errno
 import gc
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
@@ -40,6 +42,27 @@ CRASHED = 3
 INTERRUPTED = 130
 READER_GONE = 141
 
+_OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+class OutputFailedError(Exception):
+    """Nothing more can be printed. Its cause is the error of the stream."""
+
+    def __init__(self, error: OSError) -> None:
+        self.reader_gone = error.errno == errno.EPIPE
+        super().__init__(f"the output can't be written: {error.strerror}")
+
+
+@contextmanager
+def _output_errors() -> Iterator[None]:
+    """Turn an error of the output into one that click doesn't know; its own exit code for a closed pipe is 1."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _OUTPUT_ERRORS:
+            raise
+        raise OutputFailedError(error) from error
+
 
 class EntryPointGroup(click.Group):
     """A group of `COMMANDS` and of what other distributions register, each imported when it is asked for."""
@@ -59,14 +82,15 @@ class EntryPointGroup(click.Group):
             raise TypeError(f"{target} is not a click command")
         return command
 
+    def make_context(self, *args: Any, **more: Any) -> click.Context:
+        """Read the command line, which prints the help page if it asks for that."""
+        with _output_errors():
+            return super().make_context(*args, **more)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; when nobody reads the output any more, end with a code other than click's 1."""
-        try:
+        """Run the command."""
+        with _output_errors():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            # what is still buffered must not be written at the end of the interpreter
-            sys.stdout = sys.stderr = StringIO()
-            return READER_GONE
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List each command with what it does, or with what registers it, without importing any."""
@@ -106,6 +130,23 @@ def turngate() -> None:
 
 def run(args: Sequence[str]) -> int:
     """Run the arguments `args` of the command line and return the exit code; a crash propagates."""
+    try:
+        with _output_errors():
+            return _run(args)
+    except OutputFailedError as failed:
+        # what is still buffered must not be written at the end of the interpreter
+        sys.stdout = StringIO()
+        if failed.reader_gone:
+            sys.stderr = StringIO()
+            return READER_GONE
+        try:
+            _print_error(str(failed))
+        except OSError:
+            sys.stderr = StringIO()
+        return UNANSWERED
+
+
+def _run(args: Sequence[str]) -> int:
     try:
         code = turngate.main(args=list(args), prog_name="turngate", standalone_mode=False)
     except click.ClickException as error:

@@ -29,7 +29,7 @@ def _turngate(tmp_path: Path) -> Command:
 def probed(turngate: Command, *lies: str) -> CommandResult:
     """Probe a fake engine with these lies, in full but for the wait for a later minute."""
     executable = engines.install(turngate.folder / "engine", *lies)
-    return turngate.run("probe", f"codex={executable}", "--json", "-", code=HURRIED)
+    return turngate.run("probe", f"codex={executable}", "--json", code=HURRIED)
 
 
 @pytest.mark.long
@@ -49,8 +49,8 @@ def test_a_healthy_engine_is_compatible(turngate: Command) -> None:
 
 @pytest.mark.long
 def test_json_leaves_standard_output_to_itself(turngate: Command) -> None:
-    """With `--json -` the text is on standard error, verdict, count and journal included."""
-    done = turngate.run("probe", f"codex={engines.install(turngate.folder)}", "--level", "static", "--json", "-")
+    """With `--json` the text is on standard error, verdict, count and journal included."""
+    done = turngate.run("probe", f"codex={engines.install(turngate.folder)}", "--level", "static", "--json")
     assert json.loads(done.out)["level"] == "static"
     assert "compatible" in done.err
     assert "2 clauses: 2 passed" in done.err
@@ -83,7 +83,7 @@ def test_a_dropped_session_is_broken_by_its_context(turngate: Command) -> None:
 def test_an_engine_that_updates_itself_is_degraded(turngate: Command) -> None:
     """A changed executable is told, degrades the release, and fails under --strict."""
     executable = engines.install(turngate.folder / "engine", "updates-itself")
-    args = ("probe", f"codex={executable}", "--json", "-")
+    args = ("probe", f"codex={executable}", "--json")
     done = turngate.run(*args, code=HURRIED)
     assert done.code == 0, done.err
     assert done.clauses()["executable.unchanged"] == "fail"
@@ -94,7 +94,7 @@ def test_an_engine_that_updates_itself_is_degraded(turngate: Command) -> None:
 def test_an_unreadable_version_is_broken(turngate: Command) -> None:
     """A version of another form is the engine's failure, by its clause."""
     executable = engines.install(turngate.folder, "no-version")
-    done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json", "-")
+    done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json")
     assert (done.code, done.report["releases"][0]["version"]) == (1, None)
     assert done.clauses() == {"version.readable": "fail", "help.surface": "not_run"}
 
@@ -102,7 +102,7 @@ def test_an_unreadable_version_is_broken(turngate: Command) -> None:
 def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
     """What the contract reads as a version but is none is told like an unreadable one."""
     executable = engines.install(turngate.folder, "odd-version")
-    done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json", "-")
+    done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json")
     assert done.code == 1, done.err
     assert done.clauses()["version.readable"] == "fail"
 
@@ -118,7 +118,7 @@ def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
 def test_what_can_not_be_asked_is_unanswered(turngate: Command, target: str, said: str) -> None:
     """No executable, none that runs and no npm are told with a hint; exit code 2, and no verdict."""
     (turngate.folder / "plain").write_text("not executable")
-    done = turngate.run("probe", target.format(folder=turngate.folder), "--json", "-")
+    done = turngate.run("probe", target.format(folder=turngate.folder), "--json")
     assert done.code == 2, done.err
     assert said in done.err
     (release,) = done.report["releases"]
@@ -138,7 +138,7 @@ def test_an_unknown_engine_is_refused(turngate: Command) -> None:
 def test_one_release_that_can_not_be_asked_leaves_the_others_alone(turngate: Command) -> None:
     """What there is is still probed; the exit code says that something is open."""
     executable = engines.install(turngate.folder)
-    done = turngate.run("probe", "codex=/missing", f"codex={executable}", "--level", "static", "--json", "-")
+    done = turngate.run("probe", "codex=/missing", f"codex={executable}", "--level", "static", "--json")
     assert done.code == 2
     assert [release["verdict"] for release in done.report["releases"]] == ["unanswered", "compatible"]
 
@@ -150,7 +150,7 @@ def test_an_interrupt_ends_the_engines_and_still_reports(turngate: Command) -> N
     os.mkfifo(folder / "meeting")
     # open for writing too, so that an engine that comes later does not wait for a reader
     meeting = os.open(folder / "meeting", os.O_RDWR)
-    process = turngate.start("probe", f"codex={executable}", "--jobs", "1", "--json", "-", code=HURRIED)
+    process = turngate.start("probe", f"codex={executable}", "--jobs", "1", "--json", code=HURRIED)
     assert select.select([meeting], [], [], 60)[0], "no engine was started"
     met = os.read(meeting, 4096)
     process.send_signal(signal.SIGINT)
@@ -187,7 +187,7 @@ def test_sandboxes_are_kept_where_asked(turngate: Command) -> None:
 def test_a_crash_of_ours_is_no_verdict(turngate: Command) -> None:
     """An exception in a check ends with exit code 3 and its traceback, never with 0, 1 or 2."""
     executable = engines.install(turngate.folder)
-    done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json", "-", code=CRASHING)
+    done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json", code=CRASHING)
     assert done.code == 3, done.err
     assert "ZeroDivisionError" in done.err
     assert done.out == ""
@@ -198,7 +198,7 @@ def test_the_server_level_asks_through_the_server(turngate: Command) -> None:
     """A simulated engine is driven by the reference server, and the report keeps its schema."""
     executable = install(CODEX, turngate.folder / "engine")
     asked = ("--level", "server", "--clause", "server.bad-envelope")
-    done = turngate.run("probe", f"codex={executable}", *asked, "--json", "-")
+    done = turngate.run("probe", f"codex={executable}", *asked, "--json")
     assert done.code == 0, done.err
     assert first_error("probe-report", done.report) is None
     assert done.clauses() == {"server.waits": "pass", "server.bad-envelope": "pass"}
@@ -210,7 +210,7 @@ def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(t
     """Whatever fails is shown by what the API answered, beside the engine's own output."""
     executable = engines.install(turngate.folder / "engine", "renames-id")
     asked = ("--level", "server", "--clause", "server.waits")
-    done = turngate.run("probe", f"codex={executable}", *asked, "--json", "-")
+    done = turngate.run("probe", f"codex={executable}", *asked, "--json")
     assert done.code == 1, done.err
     (clause,) = done.report["releases"][0]["clauses"]
     call, turn = clause["evidence"]
@@ -222,7 +222,7 @@ def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(t
 
 def test_a_withdrawn_engine_is_not_driven(turngate: Command) -> None:
     """Without an executable no clause of the level can be run, and the reason is told."""
-    done = turngate.run("probe", "iflow", "--level", "server", "--json", "-")
+    done = turngate.run("probe", "iflow", "--level", "server", "--json")
     assert done.code == 2, done.err
     assert set(done.clauses().values()) == {"not_run"}
     assert "there is no executable to run" in done.err

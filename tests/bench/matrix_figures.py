@@ -36,7 +36,7 @@ def bench(*, short: bool) -> None:
 
 def _matrix(results: str, *args: str) -> Any:
     turngate = str(Path(sys.executable).with_name("turngate"))
-    argv = (turngate, "matrix", "codex", "--results", results, "--json", "-", *args)
+    argv = (turngate, "matrix", "codex", "--results", results, "--json", *args)
     # 2: something is unanswered, which the figures show
     done = subprocess.run(argv, check=False, capture_output=True)
     if not done.stdout:

@@ -19,7 +19,7 @@ def bench(*, short: bool) -> None:
     clause = ["--clause", SHORT_CLAUSE] if short else []
     turngate = str(Path(sys.executable).with_name("turngate"))
     subprocess.run([turngate, "engines", "install", *engines], check=True, capture_output=True)
-    done = subprocess.run([turngate, "probe", *engines, *clause, "--json", "-"], check=False, capture_output=True)
+    done = subprocess.run([turngate, "probe", *engines, *clause, "--json"], check=False, capture_output=True)
     if not done.stdout:
         raise RuntimeError(done.stderr.decode())
     report = json.loads(done.stdout)

@@ -1,6 +1,6 @@
 """`make compatibility`: writes the compatibility tables anew, after adding the reports that are named.
 
-`make compatibility ARGS='report.json …'` takes what `turngate matrix … --json report.json` wrote.
+`make compatibility ARGS='report.json …'` takes what `turngate matrix … --report report.json` wrote.
 """
 
 import json

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from turngate_probes.cli.options import clause_option, file, folder, many_releases, report_option
+from turngate_probes.cli.options import SUFFIXES, clause_option, file, folder, many_releases, output_options
 
 
 @click.command()
@@ -20,9 +20,9 @@ from turngate_probes.cli.options import clause_option, file, folder, many_releas
     "--contracts", type=folder(), metavar="DIR",
     help="Your contracts, which override the bundled ones. --accept writes there.",
 )  # fmt: skip
-@report_option
+@output_options(*SUFFIXES)
 @many_releases
-def gate(new: str, **asked: Any) -> int:
+def gate(new: str, output: Any, **asked: Any) -> int:
     """Check whether you can upgrade to a release, and what you must change first.
 
     Probes both releases, resumes each release's sessions in the other in a shared HOME, and compares clauses, help
@@ -40,16 +40,14 @@ def gate(new: str, **asked: Any) -> int:
     from turngate_probes.gate.accept import accept
     from turngate_probes.gate.accept.targets import accept_target
     from turngate_probes.harness.interrupt import interruptible, interrupting
-    from turngate_probes.report.publish import console_for, publish
+    from turngate_probes.report.publish import publish
 
     into = accept_target(asked.pop("contracts"), accept=asked.pop("accept"))
-    json_to, reports = asked.pop("json_to"), asked.pop("reports")
     question = command.question(new, asked.pop("old"), **asked)
-    console = console_for(json_to)
     with interruptible() as interrupt:
-        report = command.answer(question, console, interrupt)
+        report = command.answer(question, output.progress, interrupt)
     with interrupting(interrupt.set):
-        code = publish(report, console, json_to, reports)
+        code = publish(report, output)
         if into is not None:
-            accept(report, into, question.new, question.settings.probe, interrupt, console)
+            accept(report, into, question.new, question.settings.probe, interrupt, output.console)
     return code

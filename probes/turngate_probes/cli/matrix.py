@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from turngate_probes.cli.options import clause_option, fail_on_options, many_releases, report_option
+from turngate_probes.cli.options import SUFFIXES, clause_option, fail_on_options, many_releases, output_options
 
 SHARED = ("results", "cache_limit", "jobs", "registry")
 PER_SHARD = 10
@@ -27,7 +27,7 @@ MOST_SHARDS = 20
     "--shards", type=click.IntRange(1, 256), help="With --plan: number of shards, each with at least one release."
 )
 @click.option("--merge", is_flag=True, help="Join the results of shards, each a --results DIR, into one report.")
-@report_option
+@output_options(*SUFFIXES)
 @many_releases
 def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     """Probe many published releases of an engine, and continue where a killed run stopped.
@@ -37,7 +37,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 
     \b
     turngate matrix codex --versions latest:20
-    turngate matrix gemini --versions '>=0.40 <0.50' --json report.json
+    turngate matrix gemini --versions '>=0.40 <0.50' --report report.json
     turngate matrix codex --versions all --shard 1/4 --results shard-1
     turngate matrix --merge shard-1 shard-2 shard-3 shard-4
 
@@ -46,12 +46,12 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     from turngate_probes.matrix import command
     from turngate_probes.matrix.run import matrix_settings
     from turngate_probes.releases.selection import known_clauses
-    from turngate_probes.report.publish import console_for, publish
+    from turngate_probes.report.publish import publish
 
     if asked["merge"]:
         folders = [Path(folder) for folder in subjects]
         answers = command.merged(folders, fail_on=asked["fail_on"])
-        return publish(answers, console_for(asked["json_to"]), asked["json_to"], asked["reports"], folders[0])
+        return publish(answers, asked["output"], folders[0])
     if len(subjects) > 1 or not asked["versions"]:
         raise click.UsageError("give one ENGINE and its --versions, or --merge and the folders of shards")
     engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])
@@ -61,7 +61,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
         count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))
         click.echo(json.dumps(_include(engine, versions, count)))
         return 0
-    return command.run_matrix(engine, settings, asked["versions"], asked["shard"], asked["json_to"], asked["reports"])
+    return command.run_matrix(engine, settings, asked["versions"], asked["shard"], asked["output"])
 
 
 @click.command()
@@ -71,6 +71,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 @click.option(
     "--bad", metavar="VERSION", help="Newer end: find where its result began.  [default: the newest that answers]"
 )
+@output_options(".json")
 @many_releases
 def bisect(engine: str, clause: str, **asked: Any) -> int:
     """Find the release in which a clause's newest result began.
@@ -85,7 +86,7 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
     \b
     turngate bisect codex resume.dead-handle
     turngate bisect codex resume.dead-handle --good 0.110.0 --bad 0.120.0
-    turngate bisect gemini resume.same-handle --good 0.40.0 --json -
+    turngate bisect gemini resume.same-handle --good 0.40.0 --json
 
     Releases that have answered are not run again by the next search.
 
@@ -97,7 +98,7 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
 
     engine, level = command.engine_of(engine), level_of(clause)
     settings = matrix_settings(level, known_clauses((clause,), level), **{key: asked[key] for key in SHARED})
-    return command.run_bisection(engine, settings, clause, asked["good"], asked["bad"], asked["json_to"])
+    return command.run_bisection(engine, settings, clause, asked["good"], asked["bad"], asked["output"])
 
 
 def _include(engine: str, versions: tuple[str, ...], count: int) -> list[dict[str, str]]:

@@ -9,7 +9,7 @@ import click
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-FORMATS = ".json, .xml (JUnit), .sarif, .md or .html"
+SUFFIXES = (".json", ".xml", ".sarif", ".md", ".html")
 
 say = partial(click.echo, err=True)
 
@@ -48,30 +48,47 @@ def fail_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return with_fail_on
 
 
-def _checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
-    if paths:
-        from turngate_probes.report.publish import wrong_suffix
+def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add `--json`, `--report`, `--quiet` and `--verbose` to a command, which gets them as `output`."""
+    known = ", ".join(suffixes)
 
-        for wrong in filter(None, map(wrong_suffix, paths)):
-            raise click.BadParameter(wrong)
-    return paths
+    def checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
+        for path in paths:
+            if path.suffix.lower() not in suffixes:
+                raise click.BadParameter(f"{str(path)!r} ends in no known format; there are {known}")
+        return paths
+
+    def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+        @as_json_option
+        @click.option(
+            "--report", "reports", multiple=True, metavar="FILE", callback=checked, type=file(),
+            help=f"Write a report to FILE, whose suffix says the format: {known} (repeatable).",
+        )  # fmt: skip
+        @click.option("-q", "--quiet", "detail", flag_value="quiet", help="Print only verdicts and problems.")
+        @click.option("-v", "--verbose", "detail", flag_value="verbose", help="Print known caveats and CPU use too.")
+        @wraps(command)
+        def with_output(
+            *arguments: Any, as_json: bool, reports: tuple[Path, ...], detail: str | None, **more: Any
+        ) -> Any:
+            from turngate_probes.report.output import Detail, Output
+
+            output = Output(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
+            return command(*arguments, output=output, **more)
+
+        return with_output
+
+    return with_options
 
 
-json_option = click.option("--json", "json_to", metavar="FILE", help="Write the JSON report; `-` is standard output.")
-as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; text goes to standard error.")
 clause_option = click.option(
     "--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites."
 )
-report_option = click.option(
-    "--report", "reports", multiple=True, metavar="FILE", callback=_checked, type=file(),
-    help=f"Write a report to FILE, by its suffix {FORMATS}; may be repeated.",
-)  # fmt: skip
 
 
 def many_releases(command: Command) -> Command:
     """Add the options of commands that probe many releases."""
     for option in (
-        json_option,
         click.option(
             "--results", type=folder(), metavar="DIR",
             help="Folder for saved results, which later runs reuse.  [default: below the cache]",

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from turngate.contract.clauses import Level
-from turngate_probes.cli.options import clause_option, fail_on_options, folder, jobs_option, json_option, report_option
+from turngate_probes.cli.options import SUFFIXES, clause_option, fail_on_options, folder, jobs_option, output_options
 
 
 @click.command()
@@ -19,15 +19,14 @@ from turngate_probes.cli.options import clause_option, fail_on_options, folder, 
     "live: two turns with your own account, after asking you.",
 )  # fmt: skip
 @jobs_option()
-@json_option
-@report_option
+@output_options(*SUFFIXES)
 @fail_on_options
 @click.option("--keep", type=folder(), metavar="DIR", help="Keep all sandboxes and the journal in DIR.")
 @clause_option
 @click.option("--yes", is_flag=True, help="Consent to a live probe beforehand.")
-def probe(  # noqa: PLR0913 - as it has options
-    targets: tuple[str, ...], level: Level, jobs: int | None, json_to: str | None, fail_on: Any, keep: Path | None,
-    clauses: tuple[str, ...], reports: tuple[Path, ...], yes: bool,
+def probe(
+    targets: tuple[str, ...], level: Level, jobs: int | None, output: Any, fail_on: Any, keep: Path | None,
+    clauses: tuple[str, ...], yes: bool,
 ) -> int:  # fmt: skip
     """Run real engines against their contracts, without account or network.
 
@@ -37,7 +36,7 @@ def probe(  # noqa: PLR0913 - as it has options
 
     \b
     turngate probe
-    turngate probe codex@0.169.0 --json report.json --report report.html
+    turngate probe codex@0.169.0 --report report.json --report report.html
     turngate probe gemini=./node_modules/.bin/gemini --strict
     turngate probe --level server codex gemini opencode
     turngate probe --level live codex
@@ -59,7 +58,7 @@ def probe(  # noqa: PLR0913 - as it has options
     from turngate_probes.releases.source import Release, Target, parse_target
     from turngate_probes.report.build import build
     from turngate_probes.report.progress import live
-    from turngate_probes.report.publish import console_for, publish
+    from turngate_probes.report.publish import publish
 
     is_live, account = level == "live", None
     if is_live and (clauses or keep or not targets):
@@ -68,15 +67,14 @@ def probe(  # noqa: PLR0913 - as it has options
     subjects: Sequence[Target | Release] = asked
     only = CLAUSES if is_live else known_clauses(clauses, level)
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
-    console = console_for(json_to)
     with ExitStack() as stack:
         if is_live:
             # a signal at the question ends the command, as anywhere else
             subjects = stack.enter_context(consented(asked, yes=yes))
             settings, account = replace(settings, jobs=1, more=(steps(),)), dict(os.environ)
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep, account=account)
-        path, listener = journal_path(keep), stack.enter_context(live(console))
+        path, listener = journal_path(keep), stack.enter_context(live(output.progress))
         journal = stack.enter_context(closing(Journal(path, [listener])))
         stack.enter_context(interrupting(runner.interrupt.set))
         Probe(settings, journal, runner).run(subjects)
-    return publish(build(read(path)), console, json_to, reports, path)
+    return publish(build(read(path)), output, path)

@@ -15,6 +15,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
 from turngate_probes.report.evidence import evidence_lines
+from turngate_probes.report.output import Detail, Output
 from turngate_probes.report.structs import ReleaseReport
 from turngate_probes.report.text import print_line, style_of
 
@@ -190,9 +191,12 @@ def describe(engine: str, clause_id: str, search: Bisection, change: ResultChang
     )  # fmt: skip
 
 
-def print_bisection(console: Console, report: BisectReport) -> None:
+def print_bisection(output: Output, report: BisectReport) -> None:
     """Print what a search found."""
+    console = output.console
     print_line(console, 0, Text(visible(_headline(report))))
+    if output.detail is Detail.QUIET:
+        return
     for answer in filter(None, (report.before, report.after)):
         _print_answer(console, report.engine, answer)
         for item in answer.evidence:
@@ -201,6 +205,10 @@ def print_bisection(console: Console, report: BisectReport) -> None:
     if report.skipped:
         print_line(console, 0, Text("skipped, because the clause can't be run there:"))
         for answer in report.skipped:
+            _print_answer(console, report.engine, answer)
+    if output.detail is Detail.VERBOSE:
+        print_line(console, 0, Text("every release that was run, in that order:"))
+        for answer in report.asked:
             _print_answer(console, report.engine, answer)
     names = ", ".join(answer.version + ("" if answer.result else " (skipped)") for answer in report.asked)
     print_line(console, 0, Text(visible(f"ran {len(report.asked)} of {report.published} releases: {names}")))

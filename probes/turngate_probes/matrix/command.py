@@ -15,8 +15,9 @@ from turngate_probes.matrix.run import Listener, Matrix, MatrixSettings
 from turngate_probes.releases.registry import Registry, RegistryName
 from turngate_probes.releases.selection import chosen, parse_shard
 from turngate_probes.releases.source import parse_target, published
+from turngate_probes.report.output import Output
 from turngate_probes.report.progress import live
-from turngate_probes.report.publish import console_for, publish, write_json
+from turngate_probes.report.publish import publish, write_reports
 from turngate_probes.report.structs import ProbeReport
 
 
@@ -35,19 +36,17 @@ def choose(engine: str, spec: str, name: RegistryName, stop: Stop | None = None)
     return registry.with_integrity(versions, stop), versions
 
 
-def run_matrix(
-    engine: str, settings: MatrixSettings, spec: str, shard: str, json_to: str | None, reports: Sequence[Path] = ()
-) -> int:
+def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, output: Output) -> int:
     """Probe what `spec` chooses and report on it; return the exit code."""
-    part, console = parse_shard(shard), console_for(json_to)
+    part = parse_shard(shard)
     with interruptible() as interrupt:
         with interrupt.covering() as stop:
             registry, versions = choose(engine, spec, settings.registry, stop)
         if len(versions) < part[0]:
             raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "ask for fewer shards")
-        with live(console) as listener:
+        with live(output.progress) as listener:
             answers = Matrix(registry, versions, settings, listener, interrupt, part).run()
-    return publish(answers, console, json_to, reports, settings.folder)
+    return publish(answers, output, settings.folder)
 
 
 def merged(folders: Sequence[Path], *, fail_on: FailOn) -> ProbeReport:
@@ -56,11 +55,10 @@ def merged(folders: Sequence[Path], *, fail_on: FailOn) -> ProbeReport:
 
 
 def run_bisection(
-    engine: str, settings: MatrixSettings, clause: str, good: str | None, bad: str | None, json_to: str | None
+    engine: str, settings: MatrixSettings, clause: str, good: str | None, bad: str | None, output: Output
 ) -> int:
     """Find where the newest result of a clause began and print it; return the exit code."""
-    console = console_for(json_to)
-    with interruptible() as interrupt, live(console) as listener:
+    with interruptible() as interrupt, live(output.progress) as listener:
 
         def ask(version: str) -> ClauseAnswer:
             answers = Matrix(registry, (version,), settings, _unplanned(listener), interrupt).run()
@@ -76,9 +74,8 @@ def run_bisection(
         search = Bisection(covered, ask)
         change = search.search(good, bad)
     outcome = describe(engine, clause, search, change)
-    if json_to is not None:
-        write_json(outcome, json_to)
-    print_bisection(console, outcome)
+    write_reports(outcome, output)
+    print_bisection(output, outcome)
     return 0 if change else 2
 
 

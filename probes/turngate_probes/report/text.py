@@ -13,6 +13,7 @@ from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import INDENT, Line, evidence_lines
 from turngate_probes.report.gate_structs import Difference, GateReport, Impact
+from turngate_probes.report.output import Detail
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.view import ACTIONS, View, view
 from turngate_probes.report.wording import basis, counted, duration, known, profile_of, state
@@ -21,9 +22,14 @@ MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
 MOST_NAMED = 4
 LONGEST = 240
+UNLISTED = {
+    Detail.QUIET: (Result.PASS, Result.DEVIATES, Result.UNSUPPORTED),
+    Detail.NORMAL: (Result.PASS, Result.DEVIATES),
+    Detail.VERBOSE: (Result.PASS,),
+}
 
 STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking"), "bold red")
-STYLES |= dict.fromkeys(("degraded", "deviates", "unsupported"), "yellow") | {"stale": "cyan"}
+STYLES |= dict.fromkeys(("degraded", "deviates", "known caveat", "unsupported"), "yellow") | {"stale": "cyan"}
 STYLES |= dict.fromkeys(("unanswered", "not_run", "skipped", "not asked", "interrupted"), "magenta")
 
 
@@ -43,16 +49,20 @@ def print_line(console: Console, depth: int, line: Text) -> None:
         console.print(Text(INDENT * depth).append_text(line), soft_wrap=True)
 
 
-def report_lines(report: ProbeReport | GateReport, journal: Path | None) -> Iterator[Line]:
+def report_lines(
+    report: ProbeReport | GateReport, journal: Path | None, detail: Detail = Detail.NORMAL
+) -> Iterator[Line]:
     """Return the lines of a whole report with their depth; `journal` is where its events lie."""
     shown = view(report)
-    yield from _of_gate(shown.gate, shown) if shown.gate else _of_probe(shown.probe, shown, journal)
+    yield from _of_gate(shown.gate, shown, detail) if shown.gate else _of_probe(shown.probe, shown, journal, detail)
 
 
-def _of_probe(report: ProbeReport, shown: View, journal: Path | None) -> Iterator[Line]:
+def _of_probe(report: ProbeReport, shown: View, journal: Path | None, detail: Detail) -> Iterator[Line]:
     yield from _headlines(report.releases)
     for release in report.releases:
-        yield from _release(release)
+        yield from _release(release, detail)
+    if detail is Detail.QUIET:
+        return
     yield 0, Text()
     yield from _actions(shown, len(report.releases))
     yield from _tool_access(shown)
@@ -64,13 +74,17 @@ def _of_probe(report: ProbeReport, shown: View, journal: Path | None) -> Iterato
     if journal:
         yield 0, Text(f"journal: {visible(str(journal))}")
     yield 0, Text(f"exit code {report.exit_code}: {shown.meaning}")
+    if detail is Detail.VERBOSE:
+        yield from _cpu(report)
     yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU")
 
 
-def _of_gate(report: GateReport, shown: View) -> Iterator[Line]:
+def _of_gate(report: GateReport, shown: View, detail: Detail) -> Iterator[Line]:
     """Return the lines of a gate; only differences that cost or bring something are printed one by one."""
     yield 0, Text(shown.headline, style_of(report.outcome))
     yield from ((1, _shortened(reason)) for reason in report.reasons)
+    if detail is Detail.QUIET:
+        return
     yield 0, Text()
     yield 0, Text(visible(report.must))
     for impact in (Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE):
@@ -85,6 +99,11 @@ def _of_gate(report: GateReport, shown: View) -> Iterator[Line]:
     yield from _tool_access(shown)
     for entry in report.baseline.entries:
         yield 0, Text(visible(f"baseline: {entry.clause} {entry.state.replace('_', ' ')} ({entry.reason})"))
+    if detail is Detail.VERBOSE:
+        for release in report.probe.releases:
+            yield from _release(release, detail)
+        yield 0, Text()
+        yield from _cpu(report.probe)
     counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)
     yield 0, Text(f"differences: {counts or 'none'}; {report.seconds:.1f} s; exit code {report.exit_code}")
 
@@ -106,10 +125,10 @@ def _cells(release: ReleaseReport) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _release(release: ReleaseReport) -> Iterator[Line]:
-    listed = [clause for clause in release.clauses if state(clause) not in (Result.PASS, Result.DEVIATES)]
+def _release(release: ReleaseReport, detail: Detail) -> Iterator[Line]:
+    listed = [clause for clause in release.clauses if state(clause) not in UNLISTED[detail]]
     shared = Counter(clause.detail for clause in listed if clause.result is Result.NOT_RUN)
-    notes = list(_notes(release))
+    notes = list(_notes(release, detail))
     if not listed and not notes:
         return
     yield 0, Text()
@@ -119,32 +138,45 @@ def _release(release: ReleaseReport) -> Iterator[Line]:
     yield from ((1, note) for note in notes)
     for clause in listed:
         if clause.result is not Result.NOT_RUN or shared[clause.detail] == 1:
-            yield from _clause(clause)
-    for detail, times in shared.items():
+            yield from _clause(clause, detail)
+    for why, times in shared.items():
         if times > 1:
-            same = [clause.id for clause in listed if clause.result is Result.NOT_RUN and clause.detail == detail]
+            same = [clause.id for clause in listed if clause.result is Result.NOT_RUN and clause.detail == why]
             named = f": {', '.join(same)}" if times < len(release.clauses) else ""
-            yield 1, _labelled("not_run", visible(f"{times} of {len(release.clauses)} clauses, {detail}{named}"))
+            yield 1, _labelled("not_run", visible(f"{times} of {len(release.clauses)} clauses, {why}{named}"))
 
 
-def _notes(release: ReleaseReport) -> Iterator[Text]:
+def _notes(release: ReleaseReport, detail: Detail) -> Iterator[Text]:
     if failed := release.failed:
         yield _labelled("not asked", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
+    if detail is Detail.QUIET:
+        return
+    if detail is Detail.VERBOSE:
+        yield Text(f"{release.turns} turns; the engine used {duration(release.engine_seconds)} of CPU")
     if release.note:
         yield Text(f"note: {visible(release.note)}")
     if release.unverified:
         yield Text("unverified in the contract: " + ", ".join(map(visible, release.unverified)))
 
 
-def _clause(clause: ClauseResult) -> Iterator[Line]:
+def _clause(clause: ClauseResult, detail: Detail) -> Iterator[Line]:
     entry = known(clause.id)
-    yield 1, _labelled(state(clause), visible(clause.id) + (f": {entry.sentence}" if entry else ""))
+    word = "known caveat" if clause.result is Result.DEVIATES else state(clause)
+    yield 1, _labelled(word, visible(clause.id) + (f": {entry.sentence}" if entry else ""))
     yield 2, Text(visible(clause.detail))
-    if clause.result is Result.FAIL:
+    if detail is not Detail.QUIET and clause.result in (Result.FAIL, Result.DEVIATES):
         if entry:
             yield 2, Text(f"why: {entry.why}")
         for evidence in clause.evidence:
             yield from evidence_lines(evidence)
+
+
+def _cpu(report: ProbeReport) -> Iterator[Line]:
+    """Return how well the engines used the cores."""
+    per_core = report.engine_seconds / report.cores
+    ratio = f"; the wall time is {report.seconds / per_core:.2f} times that" if per_core else ""
+    cores = f"{report.cores} core{'s' * (report.cores != 1)}"
+    yield 0, Text(f"{cores}: {duration(per_core)} of CPU on each{ratio}")
 
 
 def _actions(shown: View, releases: int) -> Iterator[Line]:

@@ -29,12 +29,12 @@ def test_a_wrong_question_is_refused_before_anything_runs(
 def test_the_answer_is_published_and_its_code_returned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As text, as JSON, and in each file that is asked for."""
+    """As text, and in each file that is asked for."""
     answer = Mock(return_value=views.red_by_a_tool())
     monkeypatch.setattr(command, "answer", answer)
     page, data = tmp_path / "gate.html", tmp_path / "gate.json"
     args = ("codex@0.169.0", "--from", "codex@0.160.0", "--clause", "handle.present", "--jobs", "3")
-    assert cli.run(["gate", *args, "--json", str(data), "--report", str(page)]) == 1
+    assert cli.run(["gate", *args, "--report", str(data), "--report", str(page)]) == 1
     assert "must not take the place of" in capsys.readouterr().out
     assert json.loads(data.read_text())["outcome"] == "fail"
     assert page.read_text().startswith("<!DOCTYPE html>")

@@ -32,7 +32,7 @@ def _live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
     """What is run is told before, the word comes back, the session stays in the user's store, and no key is kept."""
-    done = live("--yes", "--json", "-")
+    done = live("--yes", "--json")
     assert done.code == 0, done.err
     assert done.clauses() == dict.fromkeys(CLAUSES, "pass")
     assert first_error("probe-report", done.report) is None
@@ -50,7 +50,7 @@ def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
 
 def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
     """It fails nothing, since a model may forget by itself; the evidence shows what it answered."""
-    done = live("--yes", "--json", "-", lies="answers-itself forgets")
+    done = live("--yes", "--json", lies="answers-itself forgets")
     assert done.code == 0, done.err
     assert done.clauses()["live.context-recalled"] == "fail"
     assert done.report["releases"][0]["verdict"] is None
@@ -59,7 +59,7 @@ def test_a_word_that_is_forgotten_is_told(live: Any) -> None:
 
 def test_a_renamed_id_is_broken(live: Any) -> None:
     """As without a model; there is nothing to resume."""
-    done = live("--yes", "--json", "-", lies="answers-itself renames-id")
+    done = live("--yes", "--json", lies="answers-itself renames-id")
     assert done.code == 1, done.err
     assert done.clauses()["handle.present"] == "fail"
     assert done.report["releases"][0]["turns"] == 1

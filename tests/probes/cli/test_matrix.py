@@ -47,11 +47,11 @@ def test_what_was_asked_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     options = ("--results", str(tmp_path), "--cache-limit", "2GB", "--jobs", "3")
     assert cli.run(["bisect", "codex", "resume.accepted", "--good", "0.1.0", "--bad", "0.2.0", *options]) == 0
     assert cli.run(["matrix", "codex", "--versions", "latest:2", "--level", "static", "--strict", *options]) == 1
-    engine, settings, *rest = searched.call_args.args
-    assert (engine, *rest) == ("codex", "resume.accepted", "0.1.0", "0.2.0", None)
+    engine, settings, *rest, _ = searched.call_args.args
+    assert (engine, *rest) == ("codex", "resume.accepted", "0.1.0", "0.2.0")
     assert (settings.probe.clauses, settings.probe.level) == (("resume.accepted",), "hermetic")
-    engine, settings, spec, shard, json_to, reports = probed.call_args.args
-    assert (engine, spec, shard, json_to, reports) == ("codex", "latest:2", "1/1", None, ())
+    engine, settings, spec, shard, output = probed.call_args.args
+    assert (engine, spec, shard, output.as_json, output.reports) == ("codex", "latest:2", "1/1", False, ())
     assert (settings.folder, settings.probe.jobs, settings.probe.level, settings.probe.fail_on) == (
         tmp_path, 3, "static", "degraded",
     )  # fmt: skip

@@ -1,13 +1,12 @@
 """Options that several commands share."""
 
-from pathlib import Path
-
 import click
 import pytest
 from click.testing import CliRunner
 
 from turngate import cli
 from turngate_probes.cli import options
+from turngate_probes.report.output import Output
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "report", "-"])
@@ -27,9 +26,9 @@ def test_the_option_may_be_repeated() -> None:
     """The command gets every path."""
 
     @click.command()
-    @options.report_option
-    def command(reports: tuple[Path, ...]) -> None:
-        click.echo(" ".join(map(str, reports)))
+    @options.output_options(".xml", ".md")
+    def command(output: Output) -> None:
+        click.echo(" ".join(map(str, output.reports)))
 
     said = CliRunner().invoke(command, ["--report", "a.xml", "--report", "b.md"])
     assert said.output == "a.xml b.md\n"

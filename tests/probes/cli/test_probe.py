@@ -36,7 +36,7 @@ def test_a_wrong_question_is_refused_before_anything_runs(
 def test_an_executable_is_probed_and_reported(strict: tuple[str, ...], code: int, tmp_path: Path) -> None:
     """JSON and files, sandboxes where they are asked for, and the exit code of the verdict."""
     target = f"codex={engines.install(tmp_path / 'bin', 'poor-help')}"
-    files = ("--json", str(tmp_path / "a.json"), "--report", str(tmp_path / "a.md"), "--keep", str(tmp_path / "kept"))
+    files = ("--report", str(tmp_path / "a.json"), "--report", str(tmp_path / "a.md"), "--keep", str(tmp_path / "kept"))
     assert cli.run(["probe", "--level", "static", target, *files, *strict]) == code
     (release,) = json.loads((tmp_path / "a.json").read_text())["releases"]
     assert release["verdict"] == "degraded"

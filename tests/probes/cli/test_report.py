@@ -16,7 +16,7 @@ def test_several_reports_are_joined(tmp_path: Path, capsys: pytest.CaptureFixtur
     sources = [tmp_path / name for name in ("a.json", "b.json")]
     for source, engine, verdict in zip(sources, ("codex", "gemini"), ("compatible", "broken"), strict=True):
         source.write_text(json_text(samples.of(samples.whole(release=f"{engine}@0.1.0", verdict=verdict))))
-    assert cli.run(["report", *map(str, sources), "--json", "-"]) == 1
+    assert cli.run(["report", *map(str, sources), "--json"]) == 1
     releases = json.loads(capsys.readouterr().out)["releases"]
     assert [release["release"] for release in releases] == ["codex@0.1.0", "gemini@0.1.0"]
 

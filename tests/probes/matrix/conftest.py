@@ -49,8 +49,8 @@ class Shop:
         return self.folder / "cache/engines/codex" / version
 
     def run(self, *args: str | Path) -> tuple[int, Any]:
-        """Run the command with `--json -`; return exit code and report (None: there was none)."""
-        code = cli.run([*map(str, args), "--json", "-"])
+        """Run the command with `--json`; return exit code and report (None: there was none)."""
+        code = cli.run([*map(str, args), "--json"])
         said = self.capsys.readouterr()
         self.err = said.err
         return code, json.loads(said.out) if said.out else None

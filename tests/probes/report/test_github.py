@@ -9,6 +9,7 @@ from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.errors import EnvironmentFailed
 from turngate_probes.report.github import annotations
+from turngate_probes.report.output import Output
 from turngate_probes.report.progress import live
 from turngate_probes.report.publish import publish
 from turngate_probes.report.structs import ProbeReport
@@ -26,10 +27,10 @@ def _summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def published(report: ProbeReport) -> list[str]:
     """Publish, and give the lines that were printed."""
-    console = Console(file=io.StringIO(), width=80)
-    publish(report, console, None, (), Path("journal"))
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue().splitlines()
+    output, printed = Output(), io.StringIO()
+    output.console = Console(file=printed, width=80)
+    publish(report, output, Path("journal"))
+    return printed.getvalue().splitlines()
 
 
 def test_what_failed_is_annotated_where_the_contract_says_it() -> None:

@@ -42,7 +42,7 @@ def test_a_report_is_rendered_again_without_running_anything(
 def test_a_journal_is_a_source_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Also one that a crash left torn."""
     path = j.written(tmp_path / "journal.ndjson", j.started(), *samples.whole(), j.ended())
-    assert cli.run(["report", str(path), "--json", "-"]) == 0
+    assert cli.run(["report", str(path), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["releases"][0]["verdict"] == "compatible"
     data = path.read_bytes()
     path.write_bytes(data[: len(data) // 2])
