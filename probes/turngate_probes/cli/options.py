@@ -50,7 +50,7 @@ def fail_on_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add `--json`, `--report`, `--quiet` and `--verbose` to a command, which gets them as `output`."""
-    known = ", ".join(suffixes)
+    known = ", ".join(suffixes).replace(".xml", ".xml (JUnit)")
 
     def checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
         for path in paths:

@@ -87,6 +87,14 @@ def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> N
     assert refused.value.hint == "did you mean codex?"
 
 
+@pytest.mark.parametrize("text", ["-", "report.json"])
+def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> None:
+    """`--json` takes no value, so that what follows it is read as a target."""
+    with pytest.raises(EnvironmentFailed, match="names no engine") as refused:
+        parse_target(text)
+    assert refused.value.hint == "--json takes no value; write files with --report FILE"
+
+
 @given(st.sampled_from(load.engines()), st.from_regex(r"[^=@]+", fullmatch=True))
 def test_a_target_is_written_as_it_is_read(engine: str, version: str) -> None:
     """A target's text is the one that it was read from."""

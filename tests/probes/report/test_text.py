@@ -9,17 +9,18 @@ from syrupy.assertion import SnapshotAssertion
 from tests.probes.report import journals as j
 from turngate_probes.journal.events import Event
 from turngate_probes.report.build import build
+from turngate_probes.report.output import Detail
 from turngate_probes.report.text import print_line, report_lines
 
 JOURNAL = Path("/runs/journal.ndjson")
 ARGV = ["codex", "exec", "--json", "two\nlines"]
 
 
-def text(*events: Event, width: int = 80, terminal: bool = False) -> str:
+def text(*events: Event, width: int = 80, terminal: bool = False, detail: Detail = Detail.NORMAL) -> str:
     """Return the final text of a probe, as a pipe or a terminal of that width gets it."""
     file = io.StringIO()
     console = Console(file=file, width=width, force_terminal=terminal, highlight=False, markup=False)
-    for depth, line in report_lines(build(events), JOURNAL):
+    for depth, line in report_lines(build(events), JOURNAL, detail):
         print_line(console, depth, line)
     return file.getvalue()
 
@@ -100,6 +101,17 @@ def test_an_interrupted_probe_shows_what_is_known(snapshot: SnapshotAssertion) -
     absent = j.planned("iflow", version=None, executable=None, source="recordings")
     events = [j.planned(), absent, j.failed("iflow"), j.turn(), j.clause("version.readable")]
     assert text(j.started(), *events) == snapshot
+
+
+def test_quiet_text_is_verdicts_and_problems(snapshot: SnapshotAssertion) -> None:
+    """A healthy release takes its line alone; no caveat, evidence or summary is printed."""
+    events = (*broken(), *degraded(), *compatible())
+    assert text(j.started(), *events, j.ended(), detail=Detail.QUIET) == snapshot
+
+
+def test_verbose_text_adds_caveats_turns_and_cpu(snapshot: SnapshotAssertion) -> None:
+    """What each known caveat looked like, and how the wall time compares with the CPU time of each core."""
+    assert text(j.started(), *degraded(), j.ended(), detail=Detail.VERBOSE) == snapshot
 
 
 def test_a_probe_of_nothing_says_so() -> None:
