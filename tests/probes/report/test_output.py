@@ -28,7 +28,7 @@ def test_a_reader_that_is_gone_is_an_error_of_its_own(monkeypatch: pytest.Monkey
     """Rich itself would exit with 1, the verdict "broken"."""
     reader, writer = os.pipe()
     os.close(reader)
-    with open(writer, "w") as pipe:
+    with os.fdopen(writer, "w") as pipe:
         monkeypatch.setattr(sys, "stdout", pipe)
         with pytest.raises(BrokenPipeError):
             Output().console.print("text")
