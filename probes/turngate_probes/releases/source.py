@@ -67,12 +67,12 @@ def parse_target(text: str) -> Target:
     """Read a target; EnvironmentFailed says what one looks like."""
     target, known = _TARGET.fullmatch(text), load.engines()
     if not target or target["engine"] not in known:
-        if text == "-" or text.endswith(".json"):
-            raise EnvironmentFailed(f"{text!r} names no engine", "--json takes no value; write files with --report FILE")
         name, hint = (
             re.split("[@=]", text)[0],
             f"write ENGINE, ENGINE@VERSION or ENGINE=PATH; engines: {', '.join(known)}",
         )
+        if text == "-" or text.endswith(".json"):
+            name, hint = "", "--json takes no value; write files with --report FILE"
         raise EnvironmentFailed(f"{text!r} names no engine", hint if name in known else did_you_mean(name, known, hint))
     return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)
 
