@@ -1,4 +1,4 @@
-"""turngate: contracts of coding-agent CLIs, and the pure functions that apply them.
+"""turngate: contracts for coding-agent CLIs, and the pure functions that apply them.
 
-Nothing here starts a process, reads a clock or opens a socket, save `turngate.process`.
+Nothing here starts a process, reads a clock or opens a socket, except in `turngate.process`.
 """

@@ -18,7 +18,7 @@ import click
 
 from turngate.errors import ContractError, EnvironmentFailed
 
-# where each of our subcommands is, and what it does: to read entry points or docstrings takes longer than all else here
+# the module and summary of each of our subcommands: reading entry points or docstrings would take longer than all else
 COMMANDS = {
     "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release in which a clause's newest result began."),
     "contracts": ("turngate_probes.cli.contracts:contracts", "Validate engine contracts."),
@@ -35,7 +35,7 @@ COMMANDS = {
     "start": ("turngate_reference.conversations.cli.turns:start", "Begin a conversation with an engine."),
     "verify": ("turngate_probes.cli.verify:verify", "Check that an engine resumes its sessions."),
 }
-GROUP = "turngate.commands"  # the entry points of ours and of other distributions
+GROUP = "turngate.commands"  # entry points of turngate and of other distributions
 
 UNANSWERED = 2
 CRASHED = 3
@@ -65,14 +65,14 @@ def _output_errors() -> Iterator[None]:
 
 
 class EntryPointGroup(click.Group):
-    """A group of `COMMANDS` and of what other distributions register, each imported when it is asked for."""
+    """A group of `COMMANDS` and of commands that other distributions register, each imported when it is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return every registered name, sorted."""
         return sorted(_registered())
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        """Import one command; raises click.UsageError naming the nearest when there is none of that name."""
+        """Import one command; an unknown name raises click.UsageError, which suggests the nearest one."""
         target = COMMANDS[cmd_name][0] if cmd_name in COMMANDS else _registered().get(cmd_name)
         if target is None:
             raise click.exceptions.NoSuchCommand(cmd_name, possibilities=_registered(), ctx=ctx)
@@ -93,7 +93,7 @@ class EntryPointGroup(click.Group):
             return super().invoke(ctx)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        """List each command with what it does, or with what registers it, without importing any."""
+        """List each command with its summary, or with the distribution that registers it, without importing any."""
         rows = [(name, COMMANDS.get(name, ("", target))[1]) for name, target in sorted(_registered().items())]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
@@ -174,5 +174,5 @@ def main() -> Never:
     except Exception:  # noqa: BLE001 - whatever it was, it must not end as a verdict
         sys.excepthook(*sys.exc_info())
         code = CRASHED
-    gc.freeze()  # else the interpreter looks through all imports again while it ends: 15 of 105 ms for --version
+    gc.freeze()  # otherwise the interpreter goes through all imports again as it exits: 15 of 105 ms for --version
     sys.exit(code)

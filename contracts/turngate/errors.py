@@ -1,6 +1,6 @@
-"""Errors, split by blame: our file is wrong, the caller asked for what must not be, the environment failed.
+"""Errors by blame: a file of ours is wrong, the caller asked for something unsafe, the environment failed.
 
-None of them is a verdict: what an engine does wrong is a result, never an exception.
+None of them is a verdict: an engine's mistake is a result, never an exception.
 """
 
 from collections.abc import Iterable
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 class TurngateError(Exception):
-    """What every error of turngate that a user may meet derives from."""
+    """The base class of every error that turngate shows to users."""
 
 
 @dataclass
@@ -16,7 +16,7 @@ class ContractError(TurngateError):
     """A contract (or another data file of ours) is wrong.
 
     `line` and `column` count from 1 (0: unknown); `path` is the place in the document, such as
-    `$.launch[0].resume`; `hint` says how to mend it.
+    `$.launch[0].resume`; `hint` says how to fix it.
     """
 
     message: str
@@ -38,7 +38,7 @@ class NotCoveredError(ContractError):
 
 
 class NoVersionError(NotCoveredError):
-    """What was asked for as a release is no version at all."""
+    """The requested release is not a version."""
 
 
 @dataclass
@@ -53,7 +53,7 @@ class _HintedError(TurngateError):
 
 @dataclass
 class RefusedError(_HintedError):
-    """The caller asked for what can't be done safely; `subject` is the token or value that it is about."""
+    """The caller asked for something that can't be done safely; `subject` is the token or value at fault."""
 
     subject: str = ""
 
@@ -63,7 +63,7 @@ class EnvironmentFailed(_HintedError):  # noqa: N818 - the design's word
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """Return a hint that names the known name most like a mistyped one, or `otherwise` if none is like it."""
+    """Return a hint with the known name closest to a mistyped one, or `otherwise` if none is close."""
     from difflib import get_close_matches  # noqa: PLC0415 - slow to import, and only mistakes need it
 
     near = get_close_matches(name.lower(), tuple(known), 1)

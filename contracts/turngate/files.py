@@ -1,4 +1,4 @@
-"""Where files lie: contracts in the package and in a folder that goes before it, and the cache."""
+"""File locations: contracts in the package and in a folder that overrides it, and the cache."""
 
 import fcntl
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def default_cache() -> Path:
-    """Return the folder for what can be fetched or computed again: `TURNGATE_CACHE_DIR`, else the platform's cache."""
+    """Return the cache folder: `TURNGATE_CACHE_DIR`, else the platform's."""
     if chosen := os.environ.get("TURNGATE_CACHE_DIR"):
         return Path(chosen).expanduser()
     from platformdirs import user_cache_path  # noqa: PLC0415 - slow to import, and not needed when the folder is given
@@ -22,7 +22,7 @@ def default_cache() -> Path:
 def locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[int]:
     """Hold a lock on a file, made if missing, or on a folder, while the block runs; yields its descriptor.
 
-    The kernel releases the lock when its holder ends, however it ends. BlockingIOError if somebody else holds it and
+    The kernel releases the lock when its process ends, however it ends. BlockingIOError if it is held elsewhere and
     `wait` is false; any other OSError if it can't be opened or locked.
     """
     how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_APPEND
@@ -37,11 +37,11 @@ def locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[i
 def write_atomically(
     path: Path, text: str, *, part: Path | None = None, durable: bool = False, mode: int = 0o666
 ) -> None:
-    """Replace a file by way of another in its folder, made if missing; OSError leaves what was there.
+    """Replace a file atomically; its folder is made if missing; OSError leaves the old content.
 
-    A pipe or a device can't be replaced and is written to. Whoever alone writes the file may name the other one `part`:
-    what a killed writer left of it is then written over. `durable`: it is on disk before this returns. The
-    umask applies to `mode`.
+    A pipe or a device can't be replaced and is written to. The only writer of the file may name the temporary file,
+    `part`: the remains of a killed writer are then overwritten. `durable`: it is on disk before this returns. The umask
+    applies to `mode`.
     """
     if path.exists() and not path.is_file():
         path.write_text(text, "utf-8")
@@ -70,24 +70,24 @@ _in_use: list[Path] = []
 
 
 def use_overlay(folder: Path | None) -> None:
-    """Use `engines` and `simulations` of a folder before those of the package, from now on; None: no longer."""
+    """Make `engines` and `simulations` in a folder override those in the package; None: no longer."""
     _in_use[:] = [folder] if folder else []
     contract_files.cache_clear()
 
 
 def overlay() -> Path | None:
-    """Return the folder that goes before the package."""
+    """Return the folder that overrides the package."""
     return _in_use[0] if _in_use else None
 
 
 @cache
 def contract_files() -> dict[str, Path]:
-    """Return the file of each engine's contract."""
+    """Return the contract files of all engines."""
     return _files("engines")
 
 
 def simulation_files() -> dict[str, Path]:
-    """Return the file of each engine that can be simulated."""
+    """Return the files of the engines that can be simulated."""
     return _files("simulations")
 
 
@@ -97,5 +97,5 @@ def _files(kind: str) -> dict[str, Path]:
 
 
 def name_of(file: Path) -> str:
-    """Name a contract file for messages: a packaged one as it stands in the package."""
+    """Return how messages name a contract file: a packaged one by its path in the package."""
     return f"{file.parent.name}/{file.name}" if file.parent.parent == _PACKAGED else str(file)

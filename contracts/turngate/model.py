@@ -1,4 +1,4 @@
-"""The values that a turn is made of (words as in the design)."""
+"""The values that a turn is made of."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -36,7 +36,7 @@ HUNG = (Ended.TIMEOUT, Ended.STOPPED)
 
 
 class Failure(StrEnum):
-    """Why a turn is an `error`; docs/api.md says which one names a turn in which several things went wrong."""
+    """Why a turn is an `error`; docs/api.md gives their precedence."""
 
     TURN_TIMEOUT = "TURN_TIMEOUT"
     ENGINE_FAILED = "ENGINE_FAILED"
@@ -45,7 +45,7 @@ class Failure(StrEnum):
 
 
 class Repair(StrEnum):
-    """What was needed to find the envelope in the agent's answer."""
+    """The repair that was needed to read the envelope in the agent's answer."""
 
     NONE = "none"
     FENCE_STRIPPED = "fence_stripped"
@@ -99,7 +99,7 @@ class Interaction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AdapterTurnResult(Struct, frozen=True):
-    """What a turn came to; `failure_reason` is `CODE: detail` when the outcome is an error."""
+    """The result of a turn; `failure_reason` is `CODE: detail` when the outcome is an error."""
 
     outcome: Outcome
     final_data: Any = None

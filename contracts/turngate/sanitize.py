@@ -1,4 +1,4 @@
-"""Makes text of others harmless and short, and takes secrets, registries and paths of the machine out of it."""
+"""Makes foreign text harmless and short, and removes secrets, registries and paths of the machine."""
 
 import re
 import shlex
@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping
 
 
 def visible(text: str, keep: str = "") -> str:
-    """Write every character that has no shape of its own as its escape, save those in `keep`."""
+    """Return the text with every invisible character escaped, except those in `keep`."""
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
 def visible_lines(text: str) -> list[str]:
-    """Split a text at its newlines, each line made visible and without trailing blanks."""
+    """Split a text into lines, with invisible characters escaped and trailing blanks removed."""
     return [visible(line.expandtabs(4)).rstrip() for line in text.strip("\n").split("\n")]
 
 
 def bounded(text: str, limit: int) -> str:
-    """Keep the start and the end of a text, `limit` characters in all, and say how many are left out."""
+    """Return the start and the end of a text, `limit` characters in all, with the number left out."""
     if len(text) <= limit:
         return text
     tail = limit // 4
@@ -24,7 +24,7 @@ def bounded(text: str, limit: int) -> str:
 
 
 def command_line(argv: Iterable[str], longest_word: int) -> str:
-    """Write an argv as a shell would read it, on one line."""
+    """Return an argv as a shell would read it, on one line."""
     return visible(shlex.join(bounded(word, longest_word) for word in argv))
 
 
@@ -44,7 +44,7 @@ _REGISTRY = re.compile(
 
 
 def redact(text: str, known: Mapping[str, str] | None = None) -> str:
-    """Replace `known` strings, longest first, by placeholders, then what looks like secret or registry."""
+    """Replace `known` strings, longest first, with placeholders, then whatever looks like a secret or a registry."""
     for secret, placeholder in sorted((known or {}).items(), key=lambda pair: len(pair[0]), reverse=True):
         text = text.replace(secret, placeholder) if secret else text
     return _REGISTRY.sub("<package-registry>", _SECRETS.sub(_hide, text))

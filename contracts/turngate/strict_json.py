@@ -1,4 +1,4 @@
-"""Reads JSON strictly: nothing passes that could not be stored and sent on unaltered, or that reads in two ways."""
+"""Reads JSON strictly: refuses what can't be stored and sent unaltered, and what is ambiguous."""
 
 import json
 import math
@@ -8,7 +8,7 @@ MAX_DEPTH = 100
 
 
 class _Twice(dict[str, Any]):
-    """An object in which `key` stands twice."""
+    """An object in which `key` occurs twice."""
 
     key: str
 

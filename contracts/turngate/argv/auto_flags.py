@@ -1,7 +1,7 @@
 """The one place that knows whether options let an engine act without asking.
 
-Spellings that any common parser accepts are seen through, whichever the engine's own parser is: taking
-one too many for an auto-approve flag costs an error message, missing one costs the user's consent.
+Recognizes every spelling that any common parser accepts, whatever the engine's own parser is. A false match costs an
+error message; a missed one costs the user's consent.
 """
 
 import re
@@ -68,7 +68,7 @@ def _clustered(
 
 
 def _plain(name: str) -> str:
-    """Bring `--approvalMode` and `--approval_mode` to `--approval-mode`, and `--y` to `-y`."""
+    """Normalize `--approvalMode` and `--approval_mode` to `--approval-mode`, and `--y` to `-y`."""
     if not name.startswith("--"):
         return name
     if len(name) == len("--y"):

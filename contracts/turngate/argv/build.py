@@ -124,7 +124,7 @@ def turn_options(
 def _chosen(
     contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None, by_mode: Sequence[str]
 ) -> tuple[PlacedOption, ...]:
-    """Put together the model, the options of the mode and the caller's, which replace ours; check the caller's."""
+    """Combine the options for model and mode with the caller's, which replace ours; check the caller's."""
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
         hint = "leave it out, or run in mode auto"
         raise RefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
@@ -139,7 +139,7 @@ def _invocation(
     contract: EngineContract, prompt: str, mode: Mode, options: Sequence[str], model: str | None, *,
     handle: str | None = None, via: str | None = None,
 ) -> Invocation:  # fmt: skip
-    """Fill the template of a first turn, or of a resumed one if there is a handle."""
+    """Fill the template of a first turn, or of a resumed one if a handle is given."""
     launch = contract.launch
     template = launch.start if handle is None else launch.resume
     placed = turn_options(contract, mode, options, model)
@@ -165,13 +165,13 @@ def _invocation(
 
 
 def _assert_asks(contract: EngineContract, mode: Mode, arguments: Sequence[str], who: str) -> None:
-    """Raise ContractError if an engine with a user in the loop would get leave to act without asking."""
+    """Raise ContractError if an engine in mode interactive would be allowed to act without asking."""
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(arguments, contract)):
         raise ContractError(f"{who} {widening[0]} in mode interactive")
 
 
 def prompt_channel(contract: EngineContract, prompt: str, via: str | None = None) -> PromptChannel:
-    """Choose how the prompt travels: the first way that carries it unaltered; RefusedError if there is none."""
+    """Return the first channel that carries the prompt unaltered; RefusedError if none does."""
     try:
         size = len(prompt.encode())
     except UnicodeEncodeError:
@@ -193,7 +193,7 @@ def prompt_channel(contract: EngineContract, prompt: str, via: str | None = None
 
 
 def _can_be_passed(token: str) -> bool:
-    """Return whether an argument can hold the text: no NUL, no half surrogate pair but those of file names."""
+    """Return whether an argument can hold the text: no NUL, and no lone surrogate except those of file names."""
     try:
         return b"\0" not in token.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""Which variables an engine gets: an allow-list, and what decides where its sessions lie."""
+"""The environment variables of an engine: an allow-list, and those that decide where sessions are stored."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,10 +21,10 @@ def engine_environment(
     locations: Mapping[str, str | None],
     extra_names: Iterable[str] = (),
 ) -> dict[str, str]:
-    """Build the whole environment of an engine, but for PWD.
+    """Build the whole environment of an engine, except PWD.
 
-    Of `server_env` come what every program gets, what the contract passes, and the operator's `extra_names`. What
-    decides where sessions lie comes from `locations` alone, where None means unset.
+    From `server_env` it takes what every program gets, what the contract passes, and the operator's `extra_names`. The
+    variables that decide where sessions are stored come from `locations` alone, where None means unset.
     """
     allowed = BASE.union(contract.environment.passed, extra_names) - {*_location_names(contract), *locations}
     passed = {name: value for name, value in server_env.items() if name in allowed or name.startswith(_BASE_PREFIX)}
@@ -32,12 +32,12 @@ def engine_environment(
 
 
 def locations_of(contract: EngineContract, server_env: Mapping[str, str]) -> dict[str, str | None]:
-    """Return what a run keeps from its first turn to its last: where sessions lie; None: the variable is unset."""
+    """Return the variables that decide where sessions are stored, fixed for a whole run; None: unset."""
     return {name: server_env.get(name) for name in _location_names(contract)}
 
 
 def relocated(env: Mapping[str, str], locations: Mapping[str, str | None]) -> dict[str, str]:
-    """Return `env` with the variables that decide where sessions lie as a run keeps them."""
+    """Return `env` with the session location variables that the run started with."""
     others = {name: value for name, value in env.items() if name not in locations}
     return others | {name: value for name, value in locations.items() if value is not None}
 

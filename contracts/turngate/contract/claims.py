@@ -1,4 +1,4 @@
-"""What the claims of a contract rest on, and whether two of them speak of the same thing at the same release."""
+"""The evidence for claims of a contract, and whether two claims about the same thing overlap."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ _KINDS = ("clause", "recording", "observed")
 
 
 def about(document: Document, clause_id: str, version: str | None) -> list[Path_]:
-    """Find the claims on a release that a clause shows, or excuses; else those of the section that it is called by."""
+    """Return the claims about a release that a clause proves or excuses, else those of its own section."""
     covering = [claim for claim in document.claims() if _covers(claim, version)]
     shown = [
         claim.path for claim in covering
@@ -88,7 +88,7 @@ def _overlaps(document: Document, section: str) -> Iterator[ContractError]:
 
 
 def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
-    """Name what an entry of a list speaks of; two that share a name speak of the same."""
+    """Return the subject of an entry of a list; entries with the same subject must not overlap."""
     if "flag" in claim:
         flags = (claim["flag"], *claim.get("aliases", ()))
         keys = [entry["key"] for entry in claim["keys"]] if "keys" in claim else [""]
@@ -96,7 +96,7 @@ def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
     if "symptom" in claim:
         return {(claim["clause"], claim["symptom"])}
     if "match" in claim or "has" in claim:
-        # without what it says of the record, the rest tells which record is meant
+        # what remains identifies the record that is meant
         return {(claim["stream"], repr(sorted(claim.get("match", {}).items())), claim.get("has", ""))}
     return {(claim["pattern"],)} if "pattern" in claim else {(tool,) for tool in claim.get("tools", ())}
 
@@ -104,5 +104,5 @@ def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
 def _covers(claim: Claim, version: str | None) -> bool:
     try:
         return claim.range.covers(version)
-    except ValueError:  # an executable of one's own may call itself anything
+    except ValueError:  # an executable of your own may report any version
         return True

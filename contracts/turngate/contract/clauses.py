@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 
 class Severity(StrEnum):
-    """What a miss costs: the turn loop (`breaking`), comfort (`degraded`), or nothing (`informative`)."""
+    """What a failure costs: the turn loop (`breaking`), a minor feature (`degraded`), or nothing (`informative`)."""
 
     BREAKING = "breaking"
     DEGRADED = "degraded"
@@ -14,7 +14,7 @@ class Severity(StrEnum):
 
 
 class Result(StrEnum):
-    """What checking a clause came to."""
+    """The result of checking a clause."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -24,11 +24,11 @@ class Result(StrEnum):
 
 
 class Reason(StrEnum):
-    """What of the environment keeps a clause from being run; each says nothing about the engine.
+    """Why the environment kept a clause from being run; none of these says anything about the engine.
 
-    `no_executable`: there is none of the release, or it can't be installed. `no_recording`: the recordings don't
-    show it. `contract`: it does not cover the release, or does not let the case be played. `machine`: the machine
-    failed, such as by a full disk. `not_asked`: the probe, of another turngate, did not know the clause.
+    `no_executable`: the release has no executable, or can't be installed. `no_recording`: the recordings don't show it.
+    `contract`: the contract does not cover the release, or rules the case out. `machine`: the machine failed, for
+    example with a full disk. `not_asked`: the probe ran on another version of turngate, which did not know the clause.
     """
 
     NO_EXECUTABLE = "no_executable"
@@ -46,7 +46,7 @@ Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
 class Clause:
     """One promise: what it says, why an orchestrator needs it, and what must hold for it to be checked.
 
-    `deadline` is in seconds; a `baseline` takes neither range nor deviation.
+    `deadline` is in seconds; a `baseline` allows neither a range nor a deviation.
     """
 
     id: str

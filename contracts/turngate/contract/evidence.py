@@ -1,4 +1,4 @@
-"""What a clause result shows: the name of a turn or call or, where the clause did not pass, what was seen of it."""
+"""The evidence of a clause result: the name of a turn or call or, if the clause did not pass, what was observed."""
 
 from abc import ABC
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -57,13 +57,13 @@ class CallEvidence(Struct, frozen=True, forbid_unknown_fields=True):
     answer: str
 
 
-# msgspec tells no untagged structs apart, so it is handed a class of its own and asks `decode_hook`
+# msgspec can't distinguish untagged structs, so it gets a separate class and calls `decode_hook`
 if TYPE_CHECKING:
     Evidence: TypeAlias = str | TurnEvidence | CallEvidence
 else:
 
     class Evidence(ABC):  # noqa: B024 - it has no methods of its own
-        """The name of a turn or call, or what was seen of it."""
+        """The name of a turn or call, or what was observed of it."""
 
     Evidence.register(str)
     Evidence.register(TurnEvidence)

@@ -1,4 +1,4 @@
-"""What a contract says of running its engine: argv, options, approval, environment, sessions on disk, sticky."""
+"""What a contract says about running its engine: argv, options, approval, environment, sessions on disk, sticky."""
 
 import re
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ class HelpPage(Struct, frozen=True):
     stream: Stream = "stdout"
 
     def missing(self, printed: str) -> Strings:
-        """Return the names that the page should hold as whole words, and does not."""
+        """Return the names that the page should hold as whole words but does not."""
         return tuple(n for n in self.names if not re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", printed))
 
 
@@ -150,7 +150,7 @@ class ApprovalSign(Struct, frozen=True):
 class LostTools(Struct, frozen=True):
     """Tools that a headless interactive turn can't use, though one in mode auto can.
 
-    why: What becomes of them.
+    why: What happens to them.
     """
 
     tools: Annotated[Texts, NOT_EMPTY]
@@ -158,11 +158,11 @@ class LostTools(Struct, frozen=True):
 
 
 class StoreCheck(Struct, frozen=True):
-    """How to see on disk that a session is there.
+    """How to check on disk that a session exists.
 
     pattern: Matches the session's file; {handle}, {handle:8} (its first eight characters), {cwd} (with a dash for all
         but letters and digits) and the variables stand for their values, * for any part of a name.
-    query: One parameter, the handle; a row means that the session is there.
+    query: One parameter, the handle; a row means that the session exists.
     """
 
     RULE: ClassVar[Rule] = either(has("kind", "sqlite"), ("file", "query"), ("pattern",))
@@ -174,7 +174,7 @@ class StoreCheck(Struct, frozen=True):
 
 
 class SessionStore(Struct, frozen=True):
-    """Where a session lies on disk, so that a handle can be checked before it is used.
+    """Where a session is stored on disk, so that a session id can be checked before it is used.
 
     locations: Variable -> its default, both usable in `check`; a default may use {HOME} and the variables before it.
     """
@@ -184,7 +184,7 @@ class SessionStore(Struct, frozen=True):
 
 
 class Environment(Struct, frozen=True):
-    """Which variables of its surroundings an engine gets, more than every program gets (PATH, LANG, proxies ...).
+    """The environment variables that an engine gets, besides those for every program (PATH, LANG, proxies ...).
 
     pass: Keys, base URLs, and switches of model, provider, trust, update and telemetry; passed as they are, and never
         written down.

@@ -1,4 +1,4 @@
-"""What a schema can't say of a contract: ranges, patterns, and names that must agree."""
+"""What a schema can't express about a contract: ranges, patterns, and names that must agree."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ def problems(document: Document) -> _Errors:
     sound = {key: value for key, value in document.data.items() if key not in refused}
     told = set[str]()
     for error in (*wrong, *_meaning_errors(replace(document, data=sound), refused, is_simulation=is_simulation)):
-        # what a change leaves as it was is read again with it
+        # what a change leaves as it was is checked again with it
         if str(error) not in told:
             told.add(str(error))
             yield error
@@ -91,9 +91,9 @@ def _flag_errors(document: Document, launch: Claim) -> _Errors:
 
 
 def _launch_errors(document: Document, launch: Claim) -> _Errors:
-    """Find slots that are missing, stand twice or where they may not, and flags that let an engine act unasked.
+    """Find slots that are missing, repeated or misplaced, and flags that let an engine act unasked.
 
-    A template that lacks a place would drop what should stand there, and resume another session.
+    A template without a slot would drop its value, and resume another session.
     """
     held = {key: [claim.data for claim in document.meeting(key, launch)] for key in ("auto_flags", "options")}
     flags = msgspec.convert(held, Flags)
@@ -140,7 +140,7 @@ def _handle_errors(document: Document, handle: Claim) -> _Errors:
 
 
 def _sticky_errors(document: Document, sticky: Claim) -> _Errors:
-    """Find options that nobody declared or placed, and words that grant more than one action."""
+    """Find options that are not declared or not placed, and answers that grant more than one action."""
     flags = {option.data["flag"] for option in document.claims("options")}
     for j, flag in enumerate(sticky.data.get("options", ())):
         if flag not in flags:
@@ -156,7 +156,7 @@ def _sticky_errors(document: Document, sticky: Claim) -> _Errors:
 
 
 def _store_errors(document: Document, store: Claim) -> _Errors:
-    """Every slot of a store stands for something, and of wildcards there is but `*`."""
+    """Find slots of a store without a value, and wildcards other than `*`."""
     known = {"HOME"}
     for name, default in store.data["locations"].items():
         yield from _unknown_slots(document, store.at("locations", name), default, known)
@@ -183,7 +183,7 @@ def _environment_errors(document: Document, environment: Claim) -> _Errors:
 
 
 def _resume_probe_errors(document: Document, probe: Claim) -> _Errors:
-    # known must be at every release that the claim holds for
+    # must be known at every release that the claim holds for
     stores = [{*store.data["locations"]} for store in document.meeting("store", probe)]
     known = {"HOME"} | (set.intersection(*stores) if stores else set())
     yield from _unknown_slots(document, probe.at("directory"), probe.data.get("directory", ""), known)
@@ -194,7 +194,7 @@ def _unknown_slots(document: Document, at: Path_, text: str, known: set[str]) ->
         yield document.error(at, f"nothing is known of {{{name}}}", "there are: " + ", ".join(sorted(known)))
 
 
-# the section that each is about, then those that it needs
+# the section that each check is about, then those that it needs
 _CHECKS: dict[Callable[[Document, Claim], _Errors], tuple[str, ...]] = {
     _deviation_errors: ("deviations",),
     _version_errors: ("version",),

@@ -1,6 +1,6 @@
-"""Reads contracts and the clause catalogue: strict YAML, JSON Schema, and what a schema can't say.
+"""Reads contracts and the clause catalogue: strict YAML, JSON Schema, and rules that a schema can't express.
 
-Alone in knowing PyYAML and jsonschema. YAML is read as its core types only: `0.140`, `on` and `12:30`
+The only module that uses PyYAML and jsonschema. YAML is read as its core types only: `0.140`, `on` and `12:30`
 are text, and a duplicate key is refused.
 """
 
@@ -43,7 +43,7 @@ class Document(msgspec.Struct, frozen=True):
     keys: Mapping[Path_, tuple[int, int]]
 
     def entries(self, *sections: str) -> Iterator[tuple[Path_, dict[str, Any]]]:
-        """Yield the entries of sections (without names: of all) with their paths; a simulation as a whole is one."""
+        """Yield the entries of sections (without names: all) with their paths; a simulation as a whole is one."""
         if self.data.get("schema") == SIMULATION:
             yield from () if sections else [((), self.data)]
             return
@@ -55,7 +55,7 @@ class Document(msgspec.Struct, frozen=True):
                 yield from (((section, i), entry) for i, entry in enumerate(entries))
 
     def claims(self, *sections: str) -> list[Claim]:
-        """List what the entries of sections say, over each stretch of releases."""
+        """List what the entries of sections say for each stretch of releases."""
         return [claim for path, entry in self.entries(*sections) for claim in stretches(entry, path)]
 
     def meeting(self, section: str, claim: Claim) -> list[Claim]:
@@ -84,7 +84,7 @@ class Contract(msgspec.Struct, frozen=True):
         return str(self.document.data["engine"])
 
     def at(self, version: str | None = None) -> EngineContract:
-        """Resolve the claims for one release (None: the newest); NotCoveredError if one says nothing of it."""
+        """Resolve the claims for one release (None: the newest); NotCoveredError if one does not cover it."""
         if version is not None:
             self._check(version)
         fields, unverified = dict(self.document.data), list[str]()
@@ -126,7 +126,7 @@ def contract(engine: str) -> Contract:
 
 
 def covering(engine: str, version: str | None) -> EngineContract | None:
-    """Resolve the packaged contract of an engine for one release (None: the newest); None if it says nothing of it."""
+    """Resolve the packaged contract of an engine for one release (None: the newest); None if it does not cover it."""
     try:
         return contract(engine).at(version)
     except (NotCoveredError, ValueError):
@@ -134,7 +134,7 @@ def covering(engine: str, version: str | None) -> EngineContract | None:
 
 
 def engines() -> tuple[str, ...]:
-    """Name every engine that has a contract, packaged or laid over the package."""
+    """Return every engine that has a contract, in the package or in the folder that overrides it."""
     return tuple(contract_files())
 
 
@@ -148,7 +148,7 @@ def catalogue() -> "Catalogue":
 
 
 def prepare() -> None:
-    """Have msgspec learn what it converts to; threads that first did so at the same time would crash it."""
+    """Make msgspec prepare the types that it converts to; it would crash if several threads did so at once."""
     msgspec.json.Decoder(EngineContract)
     catalogue()
 
@@ -169,7 +169,7 @@ def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
     errors = list(validator.iter_errors(document.data))
     yield from _explained(errors, document.error)
     for claim in document.claims() if not errors and name in ("engine", "simulation") else ():
-        if claim.path != claim.entry:  # what a change makes of its entry is an entry too
+        if claim.path != claim.entry:  # an entry with a change applied is an entry too
             entry = validator.schema["properties"][claim.entry[0]] if claim.entry else validator.schema
             changed = validator.evolve(schema=entry.get("else") or entry.get("items") or entry)
             place = claim.at
@@ -189,7 +189,7 @@ def _explained(errors: Iterable[Any], tell: Callable[..., ContractError]) -> Ite
 
 
 def first_error(name: str, data: Any) -> str | None:
-    """Check data against a packaged schema; give the first error as `path: what`, or None."""
+    """Check data against a packaged schema; return the first error as `path: what`, or None."""
     import jsonschema  # noqa: PLC0415 - as above
 
     error = jsonschema.exceptions.best_match(_validator(name).iter_errors(data))
@@ -204,9 +204,9 @@ def _validator(name: str) -> Any:
 
 
 def parse(text: str, file: str, *, ours: bool = False) -> Document:
-    """Read YAML text; ContractError on a syntax error, a duplicate key, or a key that is no text.
+    """Read YAML text; ContractError on a syntax error, a duplicate key, or a key that is not text.
 
-    A file of `ours` is read by libyaml where it is there: ten times as fast, but no match for hostile nesting.
+    A file of `ours` is read with libyaml if available: ten times as fast, but unsafe against hostile nesting.
     """
     try:
         node = yaml.compose(text, _QuickLoader if ours else _CoreLoader)
@@ -270,7 +270,7 @@ _CoreLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"(0|-?[1-
 
 
 class _QuickLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads the same by libyaml where it is there; words its errors otherwise."""
+    """Reads the same with libyaml; its errors are worded differently."""
 
     yaml_implicit_resolvers = _CoreLoader.yaml_implicit_resolvers
 

@@ -1,4 +1,4 @@
-"""Session ids as a contract knows them: made-up ones, and the paths that lead to their sessions."""
+"""Session ids in contracts: made-up ones, and the paths of their sessions."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ _SLOT = re.compile(r"\{(?P<name>\w+)(?::(?P<length>[0-9]+))?\}")
 
 
 def slots(locations: Mapping[str, str], env: Mapping[str, str | None]) -> dict[str, str]:
-    """Give HOME and each location variable its value in `env`, else its default; one without either is left out."""
+    """Return HOME and the location variables with their values in `env`, else their defaults; others are left out."""
     home = env.get("HOME")
     values = {"HOME": home} if home else {}
     for name, default in locations.items():
@@ -23,12 +23,12 @@ def filled(text: str, values: Mapping[str, str]) -> str:
 
 
 def names_in(text: str) -> set[str]:
-    """Name the slots of a text."""
+    """Return the names of the slots in a text."""
     return {slot["name"] for slot in _SLOT.finditer(text)}
 
 
 def folder_word(cwd: str) -> str:
-    """Write a directory as engines name folders by it: a dash for all but letters and digits."""
+    """Return the folder name that engines make of a directory: all but letters and digits become dashes."""
     return re.sub(r"[^A-Za-z0-9]", "-", cwd)
 
 

@@ -1,4 +1,4 @@
-"""What `simulations/<engine>.yaml` says of simulating an engine. `schema/simulation.json` is generated from it."""
+"""What `simulations/<engine>.yaml` says about simulating an engine. `schema/simulation.json` is generated from it."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -38,7 +38,7 @@ class Ending(Struct, frozen=True):
 
 
 class StickySimulation(Struct, frozen=True):
-    """How a process that is kept over several turns differs from others on its transport.
+    """How a sticky process differs from others on its transport.
 
     starts_in: The session mode that a process starts in; absent: that of mode interactive.
     modes: How a session mode is set: as an option of the session, by a request of its own that an update confirms, or
@@ -52,7 +52,7 @@ class StickySimulation(Struct, frozen=True):
 
 
 class Simulation(Struct, frozen=True):
-    """What a simulated engine prints; how it behaves follows from its contract.
+    """What a simulated engine prints; its behaviour follows from its contract.
 
     version: What it prints when asked for its version; {version} is the release.
     handle: The form of a new session id, in slots such as {hex:8}, {alnum:14} and {uuid}.
@@ -65,8 +65,8 @@ class Simulation(Struct, frozen=True):
     retrying: Printed when the model backend fails, before anything else.
     unanswered: Printed where a failing backend passes for a success.
     ids: Slot -> the form of an id that is made once a turn.
-    system_prompt: What the model is told of the approval in force, by mode.
-    hangs: Failing backends (429 and the like) at which it never ends, more than those that a deviation declares.
+    system_prompt: The system prompt about the approval in force, by mode.
+    hangs: Backend failures (429 and the like) after which it never ends, besides those that a deviation declares.
     signals: Signal -> exit code, or null where the signal is ignored; absent: the signal kills.
     """
 

@@ -1,4 +1,4 @@
-"""What a contract says of one engine at one release, as values.
+"""What a contract says about one engine at one release, as values.
 
 `schema/engine.json` is generated from these structs. Docstrings describe their fields there.
 """
@@ -24,7 +24,7 @@ from turngate.contract.launch import (
 from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Regex, Rule, Strings, Text, Texts, either, has, matching
 from turngate.model import HandleType
 
-# a file must list some, of which none need hold for a release
+# a file must list some, though none of them may apply to a given release
 SOME = Meta(extra_json_schema={"minItems": 1})
 Match = Mapping[str, str | int | float | bool | None]
 
@@ -109,7 +109,7 @@ class Events(Struct, frozen=True):
 
 
 class HandlePlace(Struct, frozen=True):
-    """Where the session id stands and what it looks like.
+    """Where the session id is and what it looks like.
 
     record: first: in the first record; every: in each record, always the same; only: in the one record there is.
     match: Dotted path into the record -> the value it must have.
@@ -151,10 +151,11 @@ class FailureSign(Struct, frozen=True):
 
 
 class Final(Struct, frozen=True):
-    """Where the agent's last text stands. In a stream framed as text it is the whole text.
+    """Where the agent's last text is. In a stream framed as text it is the whole text.
 
     match: Dotted path into the record -> the value it must have.
-    group: Path of what texts of one answer have in common; those of the last one are joined. Absent: the last text
+    group: Path of the value that texts of one answer share; the texts of the last answer are joined. Absent: the last
+    text
         alone counts.
     """
 
@@ -205,10 +206,10 @@ class Hermetic(Struct, frozen=True):
 
 
 class Volatile(Struct, frozen=True):
-    """Text that differs from run to run, as session ids, UUIDs, times and paths do, and what recordings have instead.
+    """Text that differs from run to run, such as ids, times and paths, and its replacement in recordings.
 
     pattern: The volatile text, or a group `value` that holds it.
-    placeholder: What stands for it; a run of # is a number as wide, the same for the same text, counting up from 1.
+    placeholder: Its replacement; a run of # is a number of that width, the same for the same text, counting up from 1.
     """
 
     pattern: Regex
@@ -216,11 +217,11 @@ class Volatile(Struct, frozen=True):
 
 
 class Deviation(Struct, frozen=True):
-    """A clause that a release is known to miss, with the one symptom that is excused.
+    """A clause that a release is known to violate, with the one symptom that is excused.
 
     symptom: The symptom's name, as the clause reports it.
     compensation: What an orchestrator must do.
-    flaky: It occurs now and then, so that a run in which it does not proves nothing.
+    flaky: It occurs now and then, so a run without it proves nothing.
     """
 
     clause: Text
@@ -230,10 +231,10 @@ class Deviation(Struct, frozen=True):
 
 
 class EngineContract(Struct, frozen=True, kw_only=True):
-    """All that is relied on of one engine, each claim with the releases that it holds for.
+    """All that an orchestrator relies on in one engine; each claim names the releases that it holds for.
 
-    A section is one entry, or a list of entries that hold for different releases. `changes` of an entry say what is
-    different from a release on.
+    A section is one entry, or a list of entries that hold for different releases. `changes` of an entry say what
+    differs from a release on.
 
     contract_version: Raised with every change of a claim.
     executable: The command's name on PATH.

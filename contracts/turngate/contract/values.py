@@ -7,12 +7,12 @@ from msgspec import Meta
 
 
 def matching(pattern: str, **more: str) -> Meta:
-    """Return what a schema says of text of a form. Structs are not held to it: patterns take long to compile."""
+    """Return the schema of text with a pattern. Structs don't check it, since patterns take long to compile."""
     return Meta(extra_json_schema={"pattern": pattern} | more)
 
 
 def keys(*allowed: str) -> Meta:
-    """Return what a schema says of a mapping that has no other keys. Structs are not held to it."""
+    """Return the schema of a mapping without other keys. Structs don't check it."""
     return Meta(extra_json_schema={"propertyNames": {"enum": list(allowed)}})
 
 
@@ -36,7 +36,7 @@ ABSENT: Rule = {"not": {}}
 
 
 def either(condition: Rule, needed: Strings, refused: Strings) -> Rule:
-    """Require the one keys and refuse the others where a condition holds; the other way round where it does not."""
+    """Require the `needed` keys and refuse the `refused` ones if a condition holds, else the other way round."""
     then, otherwise = (
         {"required": list(these), "properties": dict.fromkeys(those, ABSENT)}
         for these, those in ((needed, refused), (refused, needed))
@@ -45,5 +45,5 @@ def either(condition: Rule, needed: Strings, refused: Strings) -> Rule:
 
 
 def has(key: str, *values: str) -> Rule:
-    """Return the condition that a key is there, and is one of the values if there are any."""
+    """Return the condition that a key exists, and has one of the values if any are given."""
     return {"required": [key]} | ({"properties": {key: {"enum": list(values)}}} if values else {})

@@ -1,4 +1,4 @@
-"""From the results of clauses to what a release is worth."""
+"""From the results of clauses to verdict, capability and profile of a release."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -16,7 +16,7 @@ RESUMABLE_NEEDS = ("handle.", "resume.", "server.context-carried")
 
 
 class Verdict(StrEnum):
-    """What a probe says of a release, best first.
+    """The verdict of a probe on a release, best first.
 
     compatible: The release does what its contract says, declared deviations ("known caveats") included.
     degraded: A clause that is not breaking failed in a way that the contract does not declare.
@@ -55,7 +55,7 @@ class Finding(Struct, frozen=True):
 class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
     """The result of one clause for one release; `stale` marks a declared deviation that did not occur.
 
-    A clause that was not run says why: by the clauses that it `needs`, or by a `reason` in the environment.
+    A clause that was not run says why: the clauses that it `needs`, or a `reason` in the environment.
     `action` is what an orchestrator must do about a known caveat, empty for every other result.
     """
 
@@ -81,7 +81,7 @@ class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
-    """Hold a finding against the declared deviations: they excuse their symptom, in a baseline none."""
+    """Compare a finding with the declared deviations, which excuse their symptoms, though never in a baseline."""
     declared = {d.symptom: d for d in contract.deviations if d.clause == clause.id and not clause.baseline}
     gone = sorted({symptom for symptom, deviation in declared.items() if not deviation.flaky} - set(finding.symptoms))
     stale = "".join(f"; stale: the declared deviation {symptom} did not occur" for symptom in gone)
@@ -107,7 +107,7 @@ def fallen(clause: Clause, others: Iterable[str], results: Mapping[str, ClauseRe
 
 
 def fallen_needs(results: Mapping[str, ClauseResult], clause_id: str) -> Iterator[ClauseResult]:
-    """Return those clauses that a clause needs, directly or not, which do not hold."""
+    """Return the clauses that a clause needs, directly or indirectly, and that do not hold."""
     needs = [results[need] for need in results[clause_id].needs if need in results]
     yield from (need for need in needs if need.result in FALLEN)
     for need in needs:
@@ -115,10 +115,10 @@ def fallen_needs(results: Mapping[str, ClauseResult], clause_id: str) -> Iterato
 
 
 def unexplained(results: Iterable[ClauseResult]) -> list[ClauseResult]:
-    """Return the clauses that were not run for no reason that a report may give: each is a bug of turngate.
+    """Return the clauses that were not run without an acceptable reason: each is a bug in turngate.
 
-    A reason is one in the environment, or that what the clause needs failed, deviates or is unsupported, or was not
-    run for such a reason itself.
+    Acceptable reasons are the environment, and a needed clause that failed, deviates, is unsupported, or was not run
+    for such a reason itself.
     """
     by_id = {result.id: result for result in results}
 
@@ -143,7 +143,7 @@ def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -
 
 
 def verdict_of_selected(results: Sequence[ClauseResult]) -> Verdict:
-    """Weigh the results of selected clauses, for the exit code alone: each that could not run is a question left open.
+    """Weigh the results of selected clauses, for the exit code alone: a clause that could not run is unanswered.
 
     No report calls this the verdict of the release, since the other clauses were not asked.
     """
@@ -181,5 +181,5 @@ def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability | None
 
 
 def profile(able: EngineResumeCapability) -> EngineInteractiveProfile:
-    """Choose how runs on this release wait for their user; never a refusal."""
+    """Return how runs on this release wait for their user; never a refusal."""
     return EngineInteractiveProfile("resumable" if able.supported else "sticky_process", able.detail)

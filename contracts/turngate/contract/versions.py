@@ -54,14 +54,14 @@ class Range(Struct, frozen=True):
     until: str | None = None
 
     def covers(self, version: str | None) -> bool:
-        """Return whether `version` lies in the range; None stands for the newest release there is."""
+        """Return whether `version` is in the range; None stands for the newest release."""
         if version is None:
             return self.until is None
         at = parse(version)
         return (self.since is None or at >= parse(self.since)) and (self.until is None or at < parse(self.until))
 
     def overlaps(self, other: "Range") -> bool:
-        """Return whether some version lies in both ranges."""
+        """Return whether some version is in both ranges."""
         return _before(self.since, other.until) and _before(other.since, self.until)
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ def _before(start: str | None, end: str | None) -> bool:
 
 
 class Claim(Struct, frozen=True):
-    """What a file says over one stretch of releases; `moved` are the places of keys that its `entry` does not hold."""
+    """A claim in a file over one stretch of releases; `moved` are the places of keys that its `entry` lacks."""
 
     path: Path_
     data: Mapping[str, Any]

@@ -1,4 +1,4 @@
-"""Tells executables apart: by what they print, simulated ones from real ones, and changed ones from what they were."""
+"""Identifies executables: their versions, whether they are simulated, and whether they have changed."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ from turngate.process.execution import ProcessRequest, Stop, run
 
 
 def identity(executable: Path) -> str:
-    """Return what changes when the file behind a path is replaced or written to; OSError if there is none."""
+    """Return a value that changes when the file behind a path is replaced or written to; OSError if it is missing."""
     stat = executable.stat()
     return f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
 
@@ -27,9 +27,9 @@ def printed(
     stop: Stop | None,
     cwd: Path | None = None,
 ) -> tuple[int | None, str]:
-    """Run a command that only prints, in an empty directory if not in `cwd`; EnvironmentFailed if it can't be started.
+    """Run a command that only prints, in `cwd` or an empty directory; EnvironmentFailed if it can't be started.
 
-    Return its exit code (None: it was ended) and what it printed.
+    Return its exit code (None: it was ended) and its output.
     """
     import tempfile  # noqa: PLC0415 - seldom needed
 
@@ -44,7 +44,7 @@ def printed(
 def version_said(
     executable: Path, query: VersionQuery, env: Mapping[str, str], stop: Stop | None, cwd: Path | None = None
 ) -> str | None:
-    """Ask an executable for its version; None if it says none that the contract can read."""
+    """Ask an executable for its version; None if the contract can't read one in its output."""
     match = re.fullmatch(query.pattern, printed(executable, query, env, stop, cwd)[1].strip())
     return match["version"] if match else None
 
@@ -56,10 +56,10 @@ _LONGEST_START = 4096
 def is_simulated(executable: Path) -> bool:
     """Whether an executable is a simulated engine, or a link to one or a copy of one; False if it can't be read.
 
-    Reads the start of the file alone, and starts nothing.
+    Reads only the start of the file, and starts nothing.
     """
     try:
-        # a named pipe would keep us waiting
+        # opening a named pipe would block
         if not executable.is_file():
             return False
         with executable.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Run one process to its end, in bounds of time and memory, and leave nothing of it behind."""
+"""Run one process to its end, within limits of time and memory, and leave nothing of it behind."""
 
 import queue
 import threading
@@ -21,7 +21,7 @@ _DRAIN_GRACE = 5.0  # seconds for the readers once the tree has ended
 
 
 class Stdin(Enum):
-    """Standard input without content: none, or one that nobody writes to and that stays open to the end."""
+    """Standard input without content: closed, or open to the end though nobody writes to it."""
 
     CLOSED = auto()
     OPEN = auto()
@@ -64,7 +64,7 @@ class ProcessOutcome(Struct, frozen=True):
     exit_seconds: float | None = None
 
 
-# what is waited for: the moment of the exit, a stop, an error of `on_output`, or whether it says that the work is done
+# what the run waits for: the time of the exit, a stop, an error in `on_output`, or whether the work is done
 _Events = queue.SimpleQueue[float | Ended | Exception | bool]
 OnOutput = Callable[[str, bytes], bool | None]
 
@@ -78,7 +78,7 @@ class Stop:
         self._lock = threading.Lock()
 
     def set(self) -> None:
-        """End what runs and let nothing more start; from any thread or from a signal handler."""
+        """End what runs and start nothing more; safe in any thread and in signal handlers."""
         # takes no lock, since a handler may have interrupted its holder
         self._set = True
         for events in self._runs:

@@ -1,4 +1,4 @@
-"""Start a process, and say in plain words why it could not be started."""
+"""Starts a process, and explains in plain words why it could not be started."""
 
 import errno
 import os
@@ -42,7 +42,7 @@ def launch(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: boo
 
 
 def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> EnvironmentFailed:
-    """Return `error` as what failed and what to do about it."""
+    """Return what failed and what to do about it."""
     if error.errno == errno.E2BIG:
         return _too_long(argv, env)
     if error.filename is not None and os.fspath(error.filename) == os.fspath(cwd):
@@ -58,7 +58,7 @@ def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str,
 
 
 def _too_long(argv: Sequence[str], env: Mapping[str, str]) -> EnvironmentFailed:
-    """Name the limit that was met: of Linux for one argument (32 pages), or the one for all together."""
+    """Return the limit that was exceeded: Linux has one for an argument (32 pages), and one for all together."""
     single = 32 * os.sysconf("SC_PAGE_SIZE")
     entries = [*argv, *(f"{name}={value}" for name, value in env.items())]
     sizes = [len(os.fsencode(entry)) + 1 for entry in entries]

@@ -1,4 +1,4 @@
-"""The threads at a process's pipes: read its output within bounds, write its input."""
+"""The threads at a process's pipes: they read its output within limits, and write its input."""
 
 import subprocess
 import threading
@@ -14,7 +14,7 @@ class Pipes:
     """The pipes of a started process, with a thread at each that needs one.
 
     `data` is written to its input, which is then closed; if `data` is None an input stays open until `close`.
-    Of each output the first `limit` bytes are kept, and those `dropped` are counted. `on_output` gets the name of a
+    The first `limit` bytes of each output are kept, and those `dropped` are counted. `on_output` gets the name of a
     stream and a chunk, never twice at once; what it raises ends the reading of that stream and goes to `on_failure`.
     """
 

@@ -1,7 +1,7 @@
-"""What the last probe of each executable said, and its last verification: one small file each, in the user's cache.
+"""The last probe and the last verification of each executable: small files in the user's cache.
 
-Whoever reads one trusts nothing in it: a file that is not exactly what is written here, or not about this very
-executable, is no result.
+Readers trust nothing in them: a file that differs from what is written here, or is about another executable, is no
+result.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ _Text = Annotated[str, msgspec.Meta(max_length=2 * _MAX_DETAIL)]
 
 
 class _ExecutableResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is known of an executable, which `identity` distinguishes from its successors; `at` has a time zone."""
+    """What is known about an executable, which `identity` distinguishes from later ones; `at` has a time zone."""
 
     engine: _Word
     executable: Annotated[str, msgspec.Meta(max_length=4096)]
@@ -41,7 +41,7 @@ class _ExecutableResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True,
 
 
 class ProbeResult(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a finished probe said."""
+    """The result of a finished probe."""
 
     verdict: Verdict
     capability: EngineResumeCapability
@@ -49,7 +49,7 @@ class ProbeResult(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw
 
 
 class Verification(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What two turns said of resume, and of nothing else, by the contract of that version."""
+    """What two turns showed about resume, and about nothing else, by the contract of that version."""
 
     contract_version: _Word
     status: Literal["proven", "refuted"]
@@ -57,13 +57,13 @@ class Verification(_ExecutableResult, frozen=True, forbid_unknown_fields=True, k
 
 
 _Result = TypeVar("_Result", ProbeResult, Verification)
-# made by the import, since msgspec 0.22 crashes where two threads are the first to decode to a class
+# created on import, since msgspec 0.22 crashes if two threads are the first to decode to a class
 _DECODERS: dict[type, Any] = {kind: msgspec.json.Decoder(kind) for kind in (ProbeResult, Verification)}
 _FOLDERS = {ProbeResult: "verdicts", Verification: "verifications"}
 
 
 def save_result(result: ProbeResult | Verification, cache: Path) -> None:
-    """Write a result in the place of the one before it, and drop the oldest of all; a cache may always be lost."""
+    """Replace the previous result, and drop the oldest ones of all; a cache may always be lost."""
     if isinstance(result, ProbeResult):
         able = replace(result.capability, detail=bounded(result.capability.detail, _MAX_DETAIL))
         result = replace(result, capability=able)
@@ -77,7 +77,7 @@ def save_result(result: ProbeResult | Verification, cache: Path) -> None:
 
 
 def last_result(kind: type[_Result], engine: str, executable: Path, cache: Path) -> _Result | None:
-    """Return the last result of an executable as it is now; None if there is nothing that can be trusted."""
+    """Return the last result of an executable as it is now; None if there is none that can be trusted."""
     with suppress(OSError, ValueError, RecursionError):
         result: _Result = _DECODERS[kind].decode(_read(_place(kind, engine, executable, cache)))
         about = (result.engine, result.executable, result.identity)
@@ -87,14 +87,14 @@ def last_result(kind: type[_Result], engine: str, executable: Path, cache: Path)
 
 
 def _place(kind: type[ProbeResult | Verification], engine: str, executable: Path, cache: Path) -> Path:
-    # an engine's name counts too: version managers lead the names of many engines to one program of theirs
+    # an engine's name counts too: version managers link the names of many engines to one program
     about = f"{engine}\0{os.path.realpath(executable)}"
     return cache / _FOLDERS[kind] / f"{hashlib.sha256(os.fsencode(about)).hexdigest()[:32]}.json"
 
 
 def _read(path: Path) -> bytes:
-    """Read a small file of our own; ValueError if it is anything else."""
-    # a pipe in its place must not make the reader wait
+    """Read a small file of ours; ValueError if it is anything else."""
+    # a pipe in its place must not block the reader
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
         stat = os.fstat(file.fileno())
         if not S_ISREG(stat.st_mode) or stat.st_uid != os.geteuid() or stat.st_mode & (S_IWGRP | S_IWOTH):

@@ -1,4 +1,4 @@
-"""Looks at processes: which ones live, which ones carry the tag of a run; ends them, and what a dead program left."""
+"""Finds living processes, also by the tag of a run, and ends them and what a dead program left behind."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ _CLOCK_SLACK = 1.0  # seconds between two readings of one process's start time
 class Leftover(Struct, frozen=True):
     """A process of the tree that was still alive after the main process had exited by itself.
 
-    `survived` tells that it could not be ended; after a timeout or a stop these alone are reported. `argv` is
+    `survived` says that it could not be ended; after a timeout or a stop only such ones are reported. `argv` is
     empty if it could not be read.
     """
 
@@ -37,7 +37,7 @@ class Leftover(Struct, frozen=True):
 
 
 def is_alive(process: psutil.Process | int) -> bool:
-    """Return whether a process runs, given as such or by its id; a zombie does not."""
+    """Return whether a process runs, by its object or its id; a zombie does not."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(process) if isinstance(process, int) else process
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -63,7 +63,7 @@ def tags_of(process: psutil.Process) -> set[str]:
 
 
 def tagged(tags: set[str]) -> Iterator[psutil.Process]:
-    """Find the living processes that carry one of the tags, this one aside."""
+    """Return the living processes that carry one of the tags, except this one."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.pid != os.getpid() and not tags.isdisjoint(tags_of(process)) and is_alive(process):
@@ -80,11 +80,11 @@ def wait_gone(processes: Iterable[psutil.Process], deadline: float) -> None:
 def end_all(
     living: Callable[[], list[psutil.Process]], send: Callable[[list[psutil.Process], signal.Signals], None]
 ) -> list[psutil.Process]:
-    """Send SIGTERM, after a grace SIGKILL, to what `living` finds until that is nothing; return the survivors."""
+    """Send SIGTERM, then SIGKILL, to what `living` returns until that is nothing; return the survivors."""
     alive: list[psutil.Process] = []
     for number, grace in ((signal.SIGTERM, TERM_GRACE), (signal.SIGKILL, KILL_GRACE)):
         deadline = time.monotonic() + grace
-        # what is signalled may have forked meanwhile, so look until nothing is found
+        # a signalled process may have forked meanwhile, so repeat until nothing is left
         while alive := living():
             send(alive, number)
             wait_gone(alive, deadline)
@@ -96,9 +96,9 @@ def end_all(
 
 
 class Noted(Struct, frozen=True):
-    """What was noted of a process tree: the tag in its environment, its main process and that one's start time.
+    """A note of a process tree: the tag in its environment, its main process and that one's start time.
 
-    `pid` None means that it was not noted any more; `started_at` is in seconds since the epoch.
+    `pid` None means that it was never noted; `started_at` is in seconds since the epoch.
     """
 
     tag: str
@@ -109,8 +109,8 @@ class Noted(Struct, frozen=True):
 def end_orphans(noted: Iterable[Noted]) -> tuple[int, ...]:
     """End every process that carries one of the tags, or is a main process that was noted, with all its children.
 
-    SIGTERM, a grace, then SIGKILL; returns the ids of the survivors. A process id alone is never believed: it may
-    have passed to another process since.
+    SIGTERM, a grace, then SIGKILL; returns the ids of the survivors. A process id alone is never trusted: another
+    process may have it by now.
     """
     wanted = list(noted)
     seen: dict[psutil.Process, None] = {}

@@ -26,7 +26,7 @@ def session_exists(
         values = slots(store.locations, locations) | {"handle": handle, "cwd": folder_word(str(cwd))}
         if store.check.kind == "sqlite":
             return _in_database(Path(filled(store.check.file, values)), store.check.query, handle)
-        if "/" in handle:  # no name of a file holds a slash, though what would be looked for elsewhere might be there
+        if "/" in handle:  # no file name contains a slash, and the pattern would match files elsewhere
             return False
         first, *names = store.check.pattern.split("/")
         start = Path(filled(first, values) or "/")
@@ -36,7 +36,7 @@ def session_exists(
 
 
 def _below(path: Path, names: list[str], values: Mapping[str, str]) -> bool | None:
-    """Look below a path for names in which `*` stands for any text; what can't be read leaves it open."""
+    """Look below a path for names in which `*` stands for any text; None if a folder can't be read."""
     try:
         if not names:
             path.lstat()

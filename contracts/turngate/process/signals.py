@@ -1,4 +1,4 @@
-"""Hear of signals at once, whichever thread the kernel gave them to."""
+"""Handles signals at once, whichever thread the kernel delivered them to."""
 
 import os
 import signal
@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 
 def ending() -> tuple[signal.Signals, ...]:
-    """Return the signals that end a command; not a hang-up where that is ignored, as nohup asks for."""
+    """Return the signals that end a command, without SIGHUP if that is ignored, as under nohup."""
     hang_up = () if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN else (signal.SIGHUP,)
     return (signal.SIGTERM, signal.SIGINT, *hang_up)
 
 
 @contextmanager
 def heard(numbers: Sequence[signal.Signals], tell: Callable[[signal.Signals], None]) -> Iterator[None]:
-    """Call `tell` with each of these signals that comes while the block runs, on a thread of its own, one at a time.
+    """Call `tell` with each of these signals that arrives during the block, in a separate thread, one at a time.
 
     It is entered on the main thread, and replaces the handlers of these signals and the wakeup descriptor.
     """

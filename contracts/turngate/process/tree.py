@@ -21,7 +21,7 @@ from turngate.process.launch import launch
 from turngate.process.scan import POLL, TAG, Leftover, end_all, is_alive, tags_of, wait_gone
 
 SETTLE_GRACE = 0.3  # seconds in which what outlives the main process may end by itself
-# the main processes that are not reaped: each leads a session that nothing else can join
+# the main processes that are not reaped; each leads a session that nothing else can join
 _leaders: set[int] = set()
 
 
@@ -40,13 +40,13 @@ class ProcessTree:
 
     def start(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
         """Start the main process, as `launch` does, with the tag after those of the runs around this one."""
-        # those stay, so that their sweeps find what this one starts
+        # those tags stay, so that the outer runs can find this one's processes
         process = launch(argv, cwd, {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}, stdin=stdin)
         self.adopt(process)
         return process
 
     def adopt(self, process: subprocess.Popen[bytes]) -> None:
-        """Take a process that was just started; RuntimeError if it is no child of ours that leads its session."""
+        """Take a process that was just started; RuntimeError unless it is our child and leads its session."""
         self._process, self._pid = process, process.pid
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             if psutil.Process(self._pid).ppid() == os.getpid() and os.getsid(self._pid) == self._pid:
@@ -137,7 +137,7 @@ class ProcessTree:
         missed = False
         for pid, session in _sessions() - self._before:
             if session != self._pid and session in _leaders:
-                continue  # of another tree; to read what each one carries would cost most of many runs side by side
+                continue  # of another tree; reading each environment would cost most of many parallel runs
             try:
                 process = psutil.Process(pid)
                 known = session == self._pid or self._tag in tags_of(process)
@@ -167,7 +167,7 @@ def _descendants(members: list[psutil.Process], others: list[psutil.Process]) ->
         with suppress(psutil.NoSuchProcess):
             children.setdefault(process.ppid(), []).append(process)
     family = list(members)
-    for process in family:  # which grows meanwhile
+    for process in family:  # the list grows meanwhile
         family += children.pop(process.pid, [])
     return family[len(members) :]
 

@@ -25,7 +25,7 @@ _OPENING = re.compile(r'\{\s*"')
 
 
 class Envelope(Struct, frozen=True):
-    """A valid envelope: a question, or final data; `repair` says what was needed to find it."""
+    """A valid envelope: a question, or final data; `repair` says what was needed to read it."""
 
     interaction: Interaction | None
     final_data: Any
@@ -33,13 +33,13 @@ class Envelope(Struct, frozen=True):
 
 
 class BadEnvelope(Struct, frozen=True):
-    """Something that claims to be an envelope and is none."""
+    """Something that claims to be an envelope but is invalid."""
 
     detail: str
 
 
 def read_envelope(text: str) -> Envelope | BadEnvelope | None:
-    """Read the one envelope in an answer; None: there is none; BadEnvelope: it is invalid, or they differ."""
+    """Read the one envelope in an answer; None: there is none; BadEnvelope: it is invalid, or several differ."""
     if '"outcome"' not in text and "\\u" not in text:
         return None
     if len(text) > MAX_TEXT:
@@ -52,10 +52,10 @@ def read_envelope(text: str) -> Envelope | BadEnvelope | None:
         return None
     if wrong := next(filter(None, map(flaw, envelopes)), None):
         return BadEnvelope(wrong)
-    # as text, since to Python 1 equals true
+    # as text, since 1 equals True in Python
     if len({json.dumps(candidate, sort_keys=True) for candidate in envelopes}) > 1:
         return BadEnvelope(f"{len(envelopes)} envelopes that differ")
-    # the schema's own words are needed for an invalid one alone, and take longer to get than all else here
+    # only an invalid one needs the schema's error messages, which take longer to get than all else here
     return validated(envelopes[0], repair) or BadEnvelope(load.first_error("envelope", envelopes[0]) or "it is invalid")
 
 
@@ -91,7 +91,7 @@ def _candidates(text: str) -> tuple[list[dict[str, Any]], Repair]:
 
 
 def _fenced(text: str) -> str | None:
-    """Return what stands in the fence that is the whole text; None if there is none."""
+    """Return the content of the fence that is the whole text; None if there is none."""
     stripped = text.strip()
     opening = _FENCE.match(stripped)
     return stripped[opening.end() : -3] if opening and stripped.endswith("```", opening.end()) else None
@@ -105,16 +105,16 @@ def _whole(text: str) -> Any:
 
 
 class _TooMuchWorkError(Exception):
-    """The text makes the search for objects too dear."""
+    """The search for objects in this text is too slow."""
 
 
 def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """Return the outermost JSON objects in a text; what lies inside one is not looked at again."""
+    """Return the outermost JSON objects in a text; nested ones are not searched."""
     at, work = 0, 0
     while opening := _OPENING.search(text, at):
         at = opening.start()
         if at > STRIDE:
-            # an error counts the lines before it, which is dear far into a text
+            # an error counts the lines before it, which is slow for late offsets
             text, at = text[at:], 0
         try:
             value, end = DECODER.raw_decode(text, at)

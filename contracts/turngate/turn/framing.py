@@ -14,7 +14,7 @@ MAX_DOCUMENT = 32 * 2**20
 MAX_TAIL = 2**20
 MAX_PROBLEMS = 20
 EXCERPT = 160
-MAX_LOOKS = 16  # at a document that looks whole while its stream goes on
+MAX_LOOKS = 16  # for a document that looks complete while its stream goes on
 _ESCAPE = re.compile(
     rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
@@ -24,7 +24,7 @@ _BROKEN = object()
 
 
 class Problems(Struct):
-    """What left the framing: the first few in words, and how many there were."""
+    """Violations of the framing: the first few in words, and their number."""
 
     first: list[str] = field(default_factory=list)
     count: int = 0
@@ -38,7 +38,7 @@ class Problems(Struct):
 
 
 class Framer:
-    """Takes bytes as they come, returns records; `text` is what a stream of plain text says."""
+    """Takes bytes as they arrive, returns records; `text` is the text of a plain stream."""
 
     def __init__(self, framed: Framed) -> None:
         self.problems = Problems()
@@ -53,12 +53,12 @@ class Framer:
         return []
 
     def whole(self) -> Record | None:
-        """Return what `finish` would give if the stream ended now, where that is one record and complete."""
+        """Return what `finish` would return if the stream ended now, if that is one complete record."""
         return None
 
     @property
     def text(self) -> str:
-        """The plain text of the stream, where that is its framing."""
+        """The plain text of the stream, if that is its framing."""
         return ""
 
     def _is_noise(self, line: bytes) -> bool:
@@ -94,7 +94,7 @@ class Lines:
         return lines
 
     def finish(self) -> list[bytes]:
-        """Return the line under way, if there is one."""
+        """Return the unfinished line, if there is one."""
         line, size = b"".join(self._parts), self._size
         self._parts, self._size = [], 0
         if size > self._limit:
@@ -125,7 +125,7 @@ class _Ndjson(Framer):
         records: list[Record] = []
         for line in lines:
             record = _json(line)
-            # the braces are looked at as bytes, since this is run for every line of long transcripts
+            # the braces are compared as bytes, since this runs for every line of long transcripts
             if record.__class__ is dict and line[0] == _OPEN and line[-1] == _CLOSE:
                 records.append(record)
             else:
@@ -163,7 +163,7 @@ class _JsonDocument(_Buffered):
         self._whole: Record | None = None
 
     def whole(self) -> Record | None:
-        """Look whether all that has come is a document; only so often, since each look reads all of it."""
+        """Check whether everything so far is a document; only now and then, since each check reads all of it."""
         if len(self._kept) == self._size_seen:
             return self._whole
         self._size_seen, self._whole = len(self._kept), None
@@ -175,7 +175,7 @@ class _JsonDocument(_Buffered):
         return self._whole
 
     def finish(self) -> list[Record]:
-        """Parse what is left without noise; what stands round the document is a problem but hides nothing."""
+        """Parse what is left without noise; text around the document is a problem but hides nothing."""
         lines = [line for line in bytes(self._kept).split(b"\n") if not self._is_noise(line)]
         text = b"\n".join(lines).strip(b" \n")
         if not text:
@@ -200,7 +200,7 @@ class _JsonDocument(_Buffered):
 
 
 class _TaggedBlock(Framer):
-    """Reads the block that ends the stream; text before it is no matter of the framing."""
+    """Reads the block that ends the stream; the framing ignores text before it."""
 
     def __init__(self, framed: Framed) -> None:
         super().__init__(framed)
@@ -242,7 +242,7 @@ class _TaggedBlock(Framer):
             self._value = _json(self._block)
         elif self._inside is not None and self._size < MAX_TAIL:
             self._inside.append(line)
-            self._size += len(line) + 1  # its newline, since blank lines take room too
+            self._size += len(line) + 1  # its newline, since blank lines take space too
         elif line.strip():
             self._block = None
 
@@ -250,7 +250,7 @@ class _TaggedBlock(Framer):
 class _Text(_Buffered):
     @property
     def text(self) -> str:
-        """The stream without the lines of noise that it begins with, and without newlines at its ends."""
+        """The stream without its leading lines of noise, and without newlines at its ends."""
         lines = bytes(self._kept).split(b"\n")
         while lines and (not lines[0].strip() or self._is_noise(lines[0])):
             lines.pop(0)
@@ -266,7 +266,7 @@ _FRAMERS: dict[str, type[Framer]] = {
 
 
 def _json(text: bytes) -> Any:
-    """Parse JSON, or give `_BROKEN`; half a surrogate pair, which JavaScript prints of a cut character, is replaced."""
+    """Parse JSON, or return `_BROKEN`; a lone surrogate, which JavaScript prints for a cut character, is replaced."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -23,7 +23,7 @@ STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 class TurnReading(Struct, frozen=True):
-    """All that the streams of one turn say.
+    """Everything that the streams of one turn say.
 
     `census` counts the kinds of records; `unknown` are those the contract does not know; `framing` are the
     lines that left the framing; `failures` is what the engine said went wrong; `final_text` is the agent's
@@ -48,7 +48,7 @@ class TurnReader:
         self, contract: EngineContract, mode: Mode, *, turn_index: int = 1, resumed: str | None = None,
         needs_handle: bool | None = None, on_text: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
-        """Read by `contract`; `resumed` is the session id asked for; `on_text` gets the agent's texts as they come.
+        """Read by `contract`; `resumed` is the expected session id; `on_text` gets the agent's texts as they arrive.
 
         `needs_handle` says whether a turn without the right session id is an error (None: in mode interactive).
         """
@@ -111,10 +111,10 @@ class TurnReader:
         )
 
     def _watch(self, stream: Stream) -> RecordDispatch:
-        """Say who looks at which records of a stream."""
+        """Register who looks at which records of a stream."""
         contract = self._contract
         place, final = contract.handle, contract.final
-        # an id that every record must hold is looked for in those that lack what it should match, too
+        # an id that every record must hold is also expected in records that don't match
         looks = [RecordHandler(None if place.record == "every" else place.match, partial(self._handle.see, stream))]
         looks += [
             RecordHandler(sign.match, partial(self._fail, sign)) for sign in contract.failures if sign.stream == stream
@@ -155,7 +155,7 @@ class TurnReader:
         self._answer.take(text, group if isinstance(group, str | int) else None)
 
     def _final_text(self) -> str | None:
-        """Return the agent's last text; where it is the whole stream it is told only now."""
+        """Return the agent's last text; where that is the whole stream, it is passed on only now."""
         final = self._contract.final
         if self._contract.stream(final.stream).framing != "text":
             return self._answer.text
@@ -165,7 +165,7 @@ class TurnReader:
         return text
 
     def _handle_reading(self) -> HandleReading:
-        """Look on the other stream too if the right one has no id: moved is not missing."""
+        """Look at the other stream too if the right one has no id: moved is not missing."""
         place = self._contract.handle
         reading = self._handle.reading(self._watches[place.stream].seen)
         other: Stream = "stderr" if place.stream == "stdout" else "stdout"
@@ -211,7 +211,7 @@ def read_turn(
     contract: EngineContract, mode: Mode, stdout: bytes, stderr: bytes, exit_code: int | None, *,
     turn_index: int = 1, resumed: str | None = None, ended: Ended = Ended.EXIT,
 ) -> TurnReading:  # fmt: skip
-    """Read a turn whose streams are at hand whole, as in a recording."""
+    """Read a turn from its complete streams, as in a recording."""
     reader = TurnReader(contract, mode, turn_index=turn_index, resumed=resumed)
     reader.feed("stdout", stdout)
     reader.feed("stderr", stderr)
@@ -230,7 +230,7 @@ class FinalText:
 
     def __init__(self) -> None:
         self._group: str | int | None = None
-        # bytes grow in place, where joining text to text would copy all of it each time
+        # bytes grow in place, while joining texts would copy all of them each time
         self._joined: bytearray | None = None
 
     def take(self, text: str, group: str | int | None) -> None:
@@ -242,6 +242,6 @@ class FinalText:
 
     @property
     def text(self) -> str | None:
-        """The answer as far as it has come; None as long as there is none."""
+        """The answer so far; None as long as there is none."""
         # the limit may fall within a character
         return None if self._joined is None else self._joined.decode("utf-8", "ignore")

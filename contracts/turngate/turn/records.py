@@ -1,4 +1,4 @@
-"""Records that an engine printed: values in them by dotted paths, and their dispatch to whatever is interested."""
+"""Records that an engine printed: values by dotted path, and dispatch to observers."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -14,7 +14,7 @@ Record = dict[str, Any]
 def value_at(record: Any, path: str) -> Any:
     """Follow a dotted path through nested objects; None where a step is missing."""
     for key in _keys(path):
-        # plain dicts alone come out of parsing, and this is run for most lines of long transcripts
+        # parsing returns plain dicts only, and this runs for most lines of long transcripts
         if record.__class__ is not dict:
             return None
         record = record.get(key)
@@ -56,7 +56,7 @@ class RecordHandler(Struct, frozen=True):
 
 
 class RecordDispatch:
-    """The watch over one stream; `census` counts records by the value of `field`, or by their keys without one."""
+    """Dispatches the records of a stream; `census` counts them by the value of `field`, or else by their keys."""
 
     def __init__(self, looks: Sequence[RecordHandler], field: str | None, *, counted: bool) -> None:
         self.census: dict[str, int] = {}
@@ -84,14 +84,14 @@ class RecordDispatch:
         self.seen += len(records)
 
     def _meet(self, kind: str) -> list[Call]:
-        """Work out who is interested in a kind that is seen for the first time; too many or long ones are forgotten."""
+        """Return the observers of a kind that is seen for the first time; too many or long ones are not remembered."""
         calls = [call for look in self._looks if (call := self._for_kind(look, kind))]
         if self._count(kind) == kind:
             self._by_kind[kind] = calls
         return calls
 
     def _count(self, name: str) -> str:
-        """Count a kind or a key, and give what it was counted as: in short, and beyond the limit all together."""
+        """Count a kind or a key and return its name in the census: shortened, and beyond the limit one for all."""
         counted = name if len(name) <= MAX_KIND else name[:MAX_KIND] + "…"
         if counted not in self.census and len(self.census) >= MAX_KINDS:
             counted = "…"

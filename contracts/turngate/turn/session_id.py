@@ -23,7 +23,7 @@ class HandleProblem(StrEnum):
 
 
 class Sighting(Struct, frozen=True):
-    """A value of the id's field: the stream, the record's index there, and the value."""
+    """A value of the id's field: the stream, the record's index in it, and the value."""
 
     stream: Stream
     index: int
@@ -43,7 +43,7 @@ class HandleFinder:
     """Watches the records of both streams for the field that holds the id."""
 
     def __init__(self, place: HandlePlace) -> None:
-        """Look where the contract says, and note the field wherever else it stands."""
+        """Look where the contract says, and note the field wherever else it occurs."""
         self._place = place
         self._sightings: list[Sighting] = []
         self._lacking = 0
@@ -65,7 +65,7 @@ class HandleFinder:
 
     def reading(self, records: int) -> HandleReading:
         """Judge what was seen once the streams have ended; `records` is how many the right stream had."""
-        # how bytes of the two streams interleaved says nothing
+        # how the bytes of the two streams interleave means nothing
         seen = tuple(sorted(self._sightings, key=lambda sighting: sighting.stream != self._place.stream))
         problem, detail = self._judge(seen, records)
         value = seen[0].value if seen and problem is None else None
@@ -104,7 +104,7 @@ class HandleFinder:
 
 
 def _bounded(value: object) -> object:
-    """Return a value as it is, or the beginning of one that is too long, which stays too long and so is never an id."""
+    """Return a value, or the start of one that is too long for an id, still too long."""
     if isinstance(value, list | dict):
         return [shown(value)[:MAX_VALUE]]
     return value[:MAX_VALUE] + "…" if isinstance(value, str) and len(value) > MAX_VALUE else value
