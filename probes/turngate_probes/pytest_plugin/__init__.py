@@ -1,11 +1,12 @@
 """A plugin of pytest: `pytest --turngate codex@0.169.0` gives one test for each clause.
 
-Loaded into every run of pytest beside us, so it imports nothing of ours, and does nothing, until it is asked.
+Loaded into every run of pytest, so it imports nothing of ours, and does nothing, until `--turngate` asks for it.
 """
 
 import pytest
 
 LEVELS = ("static", "hermetic", "server")
+PROBLEMS = ("broken", "degraded", "caveat")
 MARKER = "turngate: a clause that a release of an engine is asked"
 
 
@@ -17,6 +18,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="ENGINE, ENGINE@VERSION or ENGINE=PATH; may be repeated",
     )  # fmt: skip
     group.addoption("--turngate-level", choices=LEVELS, default="hermetic", help="as --level of `turngate probe`")
+    group.addoption("--turngate-fail-on", choices=PROBLEMS, default="broken", help="as --fail-on of `turngate probe`")
+    group.addoption(
+        "--turngate-strict", dest="turngate_fail_on", action="store_const", const="degraded",
+        help="short for --turngate-fail-on degraded",
+    )  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -30,4 +36,5 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
     if config.getoption("turngate"):
         from turngate_probes.pytest_plugin.items import tests  # noqa: PLC0415 - see above
 
-        items += tests(session, config.getoption("turngate"), config.getoption("turngate_level"))
+        options = (config.getoption(f"turngate{option}") for option in ("", "_level", "_fail_on"))
+        items += tests(session, *options)

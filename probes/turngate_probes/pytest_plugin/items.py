@@ -1,6 +1,7 @@
 """What `pytest --turngate` runs: all named releases are probed when the first of their tests is, each clause is one."""
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -11,9 +12,9 @@ from typing import Any
 import pytest
 
 from turngate.contract import load
-from turngate.contract.clauses import Level, Result, Severity
+from turngate.contract.clauses import Level, Result
 from turngate.contract.lint import lay_over
-from turngate.contract.verdict import ClauseResult, Verdict
+from turngate.contract.verdict import FailOn
 from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.sanitize import visible
 from turngate_probes.clauses.registry import LEVELS
@@ -22,10 +23,10 @@ from turngate_probes.harness.runner import CaseRunner
 from turngate_probes.journal.journal import Journal, read
 from turngate_probes.probe import Probe, ProbeSettings, default_jobs, sandboxes_path
 from turngate_probes.releases.source import Target, parse_target
-from turngate_probes.report.build import bugs, build
+from turngate_probes.report.build import build
 from turngate_probes.report.evidence import evidence_text
+from turngate_probes.report.judgement import JudgedCase, probe_cases
 from turngate_probes.report.structs import ReleaseReport
-from turngate_probes.report.view import judged
 from turngate_probes.report.wording import known
 
 CONTRACTS = "TURNGATE_CONTRACTS"
@@ -38,8 +39,8 @@ class ClauseFailed(Exception):  # noqa: N818 - a failure of the engine, not an e
 class Probed:
     """The probe of all targets, run once and only when somebody asks for it, for the clauses that were selected."""
 
-    def __init__(self, session: pytest.Session, targets: Sequence[Target], level: Level) -> None:
-        self.targets, self.level = targets, level
+    def __init__(self, session: pytest.Session, targets: Sequence[Target], level: Level, fail_on: FailOn) -> None:
+        self.targets, self.level, self.fail_on = targets, level, fail_on
         self._session = session
         self._releases: dict[Target, ReleaseReport] = {}
 
@@ -50,7 +51,9 @@ class Probed:
         return self._releases[target]
 
     def _run(self) -> None:
-        settings = ProbeSettings(self.level, default_jobs(), sandboxes_path(None), clauses=self._selected())
+        settings = ProbeSettings(
+            self.level, default_jobs(), sandboxes_path(None), fail_on=self.fail_on, clauses=self._selected()
+        )
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt())
 
         def probe(target: Target, path: Path) -> ReleaseReport:
@@ -92,21 +95,23 @@ class ClauseTest(pytest.Item):
         self.add_marker("turngate")
 
     def runtest(self) -> None:
-        """Fail with the evidence, skip with the reason, or pass."""
-        release = self.parent.probed.release(self.parent.target)
+        """Fail with the evidence, skip with the reason, warn, or pass."""
+        probed = self.parent.probed
+        release = probed.release(self.parent.target)
         if release.failed:
             raise ClauseFailed(f"{self.parent.name} could not be asked: {visible(release.failed.what)}")
-        clause = next(result for result in release.clauses if result.id == self.name)
-        if self.name in bugs(release):
-            raise RuntimeError(clause.detail)
-        unanswered = release.verdict is Verdict.UNANSWERED and clause.severity is Severity.BREAKING
-        case = judged(clause)
-        if case.judgement == "failed" or (clause.result is Result.NOT_RUN and unanswered):
-            raise ClauseFailed(_failure(clause))
+        case = next(case for case in probe_cases(release, probed.fail_on) if case.name == self.name)
+        if case.kind == "crashed":
+            raise RuntimeError(case.text)
+        if case.judgement in ("failed", "open"):
+            raise ClauseFailed(_failure(case))
         if case.judgement == "skipped":
             pytest.skip(visible(case.text))
+        if case.judgement == "warned":
+            warning = pytest.PytestWarning(visible(f"{self.parent.name} {self.name} {case.note}"))
+            warnings.warn(warning, stacklevel=1)
         if case.judgement == "noted":
-            self.add_report_section("call", "turngate", visible(clause.detail))
+            self.add_report_section("call", "turngate", visible(case.text))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show what was found, not where we said so."""
@@ -117,7 +122,7 @@ class ClauseTest(pytest.Item):
         return self.path, None, f"{self.parent.name} {self.name}"
 
 
-def tests(session: pytest.Session, targets: Sequence[str], level: Level) -> list[pytest.Item]:
+def tests(session: pytest.Session, targets: Sequence[str], level: Level, fail_on: str) -> list[pytest.Item]:
     """Make the tests of all targets, by the contracts that the commands would go by."""
     try:
         if own := os.environ.get(CONTRACTS):
@@ -129,7 +134,7 @@ def tests(session: pytest.Session, targets: Sequence[str], level: Level) -> list
         parsed = list(dict.fromkeys(map(parse_target, targets)))
     except TurngateError as wrong:
         raise pytest.UsageError(f"--turngate: {wrong}") from wrong
-    probed = Probed(session, parsed, level)
+    probed = Probed(session, parsed, level, FailOn(fail_on))
     items: list[pytest.Item] = []
     for target in parsed:
         name = str(target)
@@ -138,9 +143,10 @@ def tests(session: pytest.Session, targets: Sequence[str], level: Level) -> list
     return items
 
 
-def _failure(clause: ClauseResult) -> str:
-    entry = known(clause.id)
-    lines = [f"{clause.result.replace('_', ' ')}: {visible(clause.detail)}"]
+def _failure(case: JudgedCase) -> str:
+    entry = known(case.name)
+    is_failure = case.clause is not None and case.clause.result is Result.FAIL
+    lines = [visible(f"fail: {case.text}" if is_failure else case.text)]
     if entry:
         lines = [entry.sentence, *lines, f"why: {entry.why}"]
-    return "\n".join([*lines, evidence_text(clause.evidence)]).rstrip()
+    return "\n".join([*lines, evidence_text(case.clause.evidence if case.clause else ())]).rstrip()

@@ -6,8 +6,9 @@ from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import visible
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.gate_structs import GateReport
+from turngate_probes.report.judgement import JudgedCase
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import JudgedCase, View, view
+from turngate_probes.report.view import View, view
 from turngate_probes.report.wording import known, name_of, profile_of
 
 COUNTED = {"failures": "failure", "errors": "error", "skipped": "skipped"}
@@ -45,8 +46,8 @@ def _suite(shown: View, release: ReleaseReport) -> ET.Element:
 
 
 def _case(release: ReleaseReport, case: JudgedCase) -> ET.Element:
-    element, text = ET.Element("testcase", classname=name_of(release), name=visible(case.name)), visible(case.text)
-    if case.judgement == "noted":
+    element, text = ET.Element("testcase", classname=name_of(release), name=visible(case.name)), visible(case.note)
+    if case.judgement in ("noted", "warned"):
         ET.SubElement(element, "system-out").text = text
     elif case.judgement == "skipped":
         ET.SubElement(element, "skipped", message=text)

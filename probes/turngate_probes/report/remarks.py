@@ -1,15 +1,16 @@
-"""Remarks on releases: what failed, what could not be asked and what is excused, the severest first."""
+"""Remarks on releases: what is unanswered, what failed and what is excused, the severest first."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from turngate.contract.clauses import Result, Severity
-from turngate.contract.verdict import ClauseResult
+from turngate.contract.clauses import Severity
+from turngate.contract.verdict import ClauseResult, FailOn
 from turngate_probes.report.gate_structs import Ruling
+from turngate_probes.report.judgement import JudgedCase, gate_cases, probe_cases
 from turngate_probes.report.source_locations import Place, below, place_of
-from turngate_probes.report.structs import ReleaseReport
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.wording import known, name_of
 
 RemarkLevel: TypeAlias = Literal["error", "warning", "note"]
@@ -18,6 +19,12 @@ RemarkLevel: TypeAlias = Literal["error", "warning", "note"]
 REMARK_LEVELS: Final[dict[Severity, RemarkLevel]] = {
     Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "note",
 }  # fmt: skip
+
+
+# of what is judged; the severest first
+LEVELS_OF: Final[dict[str, RemarkLevel]] = {"failed": "error", "warned": "warning", "noted": "note"}
+SEVEREST_FIRST = tuple(LEVELS_OF)
+KINDS = (*Severity, "stale", "caveat")
 
 
 class Remark(Struct, frozen=True):
@@ -53,29 +60,41 @@ class Remark(Struct, frozen=True):
         return (path, int(line)) if path and line.isdecimal() else None
 
 
-def gate_remarks(release: ReleaseReport, ruling: Ruling) -> Iterator[Remark]:
+def gate_remarks(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Iterator[Remark]:
     """Remark on each reason of a ruling, then on what failed besides, then on what is excused."""
     for reason in ruling.reasons:
         rule = reason.about if reason.kind == "clause" else f"gate.{reason.kind}"
         yield Remark(release, "error", reason.about, reason.text, rule, reason.clause, reason.at)
-    named = {reason.about for reason in (*ruling.reasons, *(excuse.reason for excuse in ruling.excused))}
-    yield from (remark for remark in _failed([release]) if remark.about not in named)
+    for case in gate_cases(release, ruling, fail_on):
+        if case.judgement == "warned":
+            yield _on(release, case)
     for excuse in ruling.excused:
         reason = excuse.reason
         yield Remark(release, "note", reason.about, excuse.text, None, reason.clause, reason.at)
 
 
-def probe_remarks(releases: Iterable[ReleaseReport]) -> Iterator[Remark]:
-    """Remark on each release that could not be asked, then on what failed."""
-    for release in releases:
-        if release.failed:
-            yield Remark(release, "error", "", f"could not be asked: {release.failed.what}")
-    yield from _failed(releases)
+def probe_remarks(report: ProbeReport) -> Iterator[Remark]:
+    """Remark on what was left unanswered, then on what makes the exit code 1, then on what else is new."""
+    cases = [(release, list(probe_cases(release, report.fail_on))) for release in report.releases]
+    for release, listed in cases:
+        if left_open := [case for case in listed if case.judgement == "open"]:
+            yield Remark(release, "error", "", _unanswered(release, left_open))
+    # the sort keeps the order of the releases
+    problems = sorted(
+        ((release, case) for release, listed in cases for case in listed if case.judgement in LEVELS_OF),
+        key=lambda problem: (SEVEREST_FIRST.index(problem[1].judgement), KINDS.index(problem[1].kind)),
+    )
+    yield from (_on(release, case) for release, case in problems if case.kind != "caveat" or case.judgement == "failed")
 
 
-def _failed(releases: Iterable[ReleaseReport]) -> Iterator[Remark]:
-    failed = [(release, clause) for release in releases for clause in release.clauses if clause.result is Result.FAIL]
-    for severity, level in REMARK_LEVELS.items():
-        for release, clause in failed:
-            if clause.severity is severity:
-                yield Remark(release, level, clause.id, clause.detail, clause.id, clause.id, result=clause)
+def _on(release: ReleaseReport, case: JudgedCase) -> Remark:
+    # a note is about the contract, not about what the engine did
+    rule = None if case.judgement == "noted" else case.name
+    return Remark(release, LEVELS_OF[case.judgement], case.name, case.text, rule, case.name, result=case.clause)
+
+
+def _unanswered(release: ReleaseReport, left_open: Sequence[JudgedCase]) -> str:
+    if release.failed:
+        return f"could not be asked: {release.failed.what}"
+    first, more = left_open[0], len(left_open) - 1
+    return f"unanswered: {first.name}: {first.text}{f' (and {more} more)' if more else ''}"

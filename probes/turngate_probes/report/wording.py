@@ -10,6 +10,7 @@ from turngate.sanitize import visible
 from turngate_probes.report.structs import ReleaseReport
 
 NOT_TESTED: Final = "not tested"
+LABELS: Final[dict[str, str]] = {Result.DEVIATES: "known caveat"}
 MINUTE, TEN = 60, 10
 
 
@@ -63,3 +64,8 @@ def duration(seconds: float) -> str:
 def state(clause: ClauseResult) -> str:
     """Return the result of a clause, or `stale`."""
     return "stale" if clause.stale and clause.result is Result.PASS else clause.result
+
+
+def label(state_of_clause: str) -> str:
+    """Return the words for a result that people read: `deviates` is a known caveat."""
+    return LABELS.get(state_of_clause, state_of_clause.replace("_", " "))

@@ -119,3 +119,14 @@ def test_an_overlay_of_contracts_is_used(alone: pytest.Pytester, monkeypatch: py
 def test_the_plugin_is_registered(alone: pytest.Pytester) -> None:
     """Whoever installs us has it."""
     asked(alone, "--help").stdout.fnmatch_lines(["*--turngate=TARGET*"])
+
+
+def test_a_degraded_release_warns_unless_it_shall_fail(alone: pytest.Pytester) -> None:
+    """As `turngate probe` with the same option: the exit code is 0, or 1 under strict."""
+    executable = engines.install(alone.path / "bin", "poor-help")
+    args = ("-m", "turngate", "--turngate-level", "static", "--turngate", f"codex={executable}")
+    warned = asked(alone, *args)
+    warned.assert_outcomes(passed=2, deselected=1, warnings=1)
+    warned.stdout.fnmatch_lines([f"*PytestWarning: codex={executable} help.surface degraded: *"])
+    asked(alone, *args, "--turngate-strict").assert_outcomes(passed=1, failed=1, deselected=1)
+    asked(alone, *args, "--turngate-fail-on", "caveat").assert_outcomes(passed=1, failed=1, deselected=1)

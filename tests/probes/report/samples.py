@@ -38,7 +38,7 @@ def of(*releases: list[Event], **fields: Any) -> ProbeReport:
 
 
 def mixed() -> ProbeReport:
-    """A report with every result and every verdict."""
+    """A report with every result."""
     return of(
         whole(
             j.clause("resume.accepted", "fail", detail="the resume was refused"),
@@ -46,10 +46,9 @@ def mixed() -> ProbeReport:
             verdict="broken",
         ),
         whole(
-            j.clause("resume.other-cwd", "deviates", detail="tied; an orchestrator must stay"),
+            j.clause("resume.other-cwd", "deviates", detail="tied", action="stay in the directory of the first turn"),
             j.clause("stdin.open", "unsupported", detail="it takes no input"),
             j.clause("prompt.large", "pass", detail="as expected; stale: gone", stale=True),
-            verdict="degraded",
             release="gemini@0.61.0",
         ),
         whole(release="gemini@0.62.0"),

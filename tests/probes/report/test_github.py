@@ -37,7 +37,7 @@ def test_what_failed_is_annotated_where_the_contract_says_it() -> None:
     """By severity: an error for what is breaking or could not be asked, a warning for what is degraded."""
     lines = annotations(samples.mixed())
     kinds = [line.partition(" ")[0] for line in lines]
-    assert kinds == ["::error", "::error", "::warning"]
+    assert kinds == ["::error", "::error", "::warning", "::notice"]
     assert lines[0] == "::error title=opencode@1.0.0::could not be asked: npm is absent"
     match = COMMAND.fullmatch(lines[1])
     assert match

@@ -77,7 +77,8 @@ def test_the_same_failure_has_the_same_fingerprint_and_another_has_another() -> 
 
 def test_a_release_that_was_not_asked_is_told_beside_the_results() -> None:
     """It says nothing of a clause, and must not be lost."""
-    (note,) = run_of(samples.mixed())["invocations"][0]["toolExecutionNotifications"]
+    note, stale = run_of(samples.mixed())["invocations"][0]["toolExecutionNotifications"]
+    assert stale["level"] == "note"
     assert note == {"level": "error", "message": {"text": "opencode@1.0.0 could not be asked: npm is absent"}}
 
 

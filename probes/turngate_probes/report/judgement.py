@@ -1,0 +1,97 @@
+"""How every report judges a clause: what makes the exit code 1 fails, whatever the format."""
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from turngate.contract.clauses import Result, Severity
+from turngate.contract.verdict import ClauseResult, FailOn, Verdict
+from turngate_probes.report.build import bugs, standing
+from turngate_probes.report.gate_structs import GateReason, Ruling
+from turngate_probes.report.structs import ReleaseReport
+from turngate_probes.report.wording import label, state
+
+# failed: the exit code is 1; open: it is 2 or 3; warned: a failure that leaves it 0; noted: a caveat, or stale
+Judgement: TypeAlias = Literal["passed", "noted", "skipped", "warned", "failed", "open"]
+
+ANSWERED = "turngate.answered"
+OPEN = ("unanswered", "interrupted", "crashed")
+
+
+class JudgedCase(Struct, frozen=True):
+    """A clause of a release, or another reason of a gate, as test reports judge it.
+
+    `kind` says what kind of failure it is; what a `clause` showed, or a `hint`, belongs to it.
+    """
+
+    name: str
+    judgement: Judgement
+    text: str
+    kind: str = ""
+    clause: ClauseResult | None = None
+    hint: str = ""
+
+    @property
+    def note(self) -> str:
+        """What is said of a case that does not fail."""
+        return f"{self.kind}: {self.text}" if self.judgement == "warned" else self.text
+
+
+def judged(clause: ClauseResult, fail_on: FailOn = FailOn.BROKEN) -> JudgedCase:
+    """Judge the result of a clause as the exit code does."""
+    text = f"{label(state(clause))}: {clause.detail}" + (f"; to do: {clause.action}" if clause.action else "")
+    if clause.result is Result.FAIL:
+        if clause.severity is Severity.BREAKING or fail_on is not FailOn.BROKEN:
+            return JudgedCase(clause.id, "failed", clause.detail, clause.severity, clause)
+        return JudgedCase(clause.id, "warned", clause.detail, clause.severity, clause)
+    if clause.result in (Result.UNSUPPORTED, Result.NOT_RUN):
+        return JudgedCase(clause.id, "skipped", text)
+    if clause.stale and fail_on is not FailOn.BROKEN:
+        return JudgedCase(clause.id, "failed", text, "stale", clause)
+    if clause.result is Result.DEVIATES:
+        return JudgedCase(clause.id, "failed" if fail_on is FailOn.CAVEAT else "noted", text, "caveat", clause)
+    return JudgedCase(clause.id, "noted", text, "stale") if clause.stale else JudgedCase(clause.id, "passed", text)
+
+
+def probe_cases(release: ReleaseReport, fail_on: FailOn) -> Iterator[JudgedCase]:
+    """Judge each clause of a release. What leaves the release unanswered is open, in a case of its own if need be."""
+    unexplained, unanswered = set(bugs(release)), standing(release) is Verdict.UNANSWERED
+    is_open = bool(unexplained)
+    for clause in release.clauses:
+        counts = clause.severity is Severity.BREAKING or release.verdict is None
+        if clause.id in unexplained:
+            yield JudgedCase(clause.id, "open", clause.detail, "crashed", clause)
+        elif unanswered and clause.result is Result.NOT_RUN and counts and not release.failed:
+            is_open = True
+            yield JudgedCase(clause.id, "open", f"not run: {clause.detail}", "unanswered", clause)
+        else:
+            yield judged(clause, fail_on)
+    if failed := release.failed:
+        yield JudgedCase(ANSWERED, "open", failed.what, "unanswered", hint=failed.hint)
+    elif unanswered and not is_open:
+        yield JudgedCase(ANSWERED, "open", "the release was not asked to the end", "unanswered")
+
+
+def gate_cases(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Iterator[JudgedCase]:
+    """Judge each clause of the newer release, and each other reason; what is excused is skipped."""
+    reasons = {reason.about: reason for reason in ruling.reasons}
+    excused = {excuse.reason.about: excuse.text for excuse in ruling.excused}
+    for clause in release.clauses:
+        # by either name, as a clause that failed or that was not answered
+        reason = reasons.pop(clause.id, None) or reasons.pop(f"{release.release}: {clause.id}", None)
+        excuse = excused.pop(clause.id, None)
+        if reason:
+            yield _against(reason, clause.id, clause)
+        elif excuse:
+            yield JudgedCase(clause.id, "skipped", excuse)
+        else:
+            yield judged(clause, fail_on)
+    yield from (_against(reason, about) for about, reason in reasons.items())
+    yield from (JudgedCase(about, "skipped", excuse) for about, excuse in excused.items())
+
+
+def _against(reason: GateReason, name: str, clause: ClauseResult | None = None) -> JudgedCase:
+    if reason.kind in OPEN:
+        return JudgedCase(name, "open", reason.text, reason.kind, clause)
+    return JudgedCase(name, "failed", reason.text, "baseline" if reason.kind == "baseline" else "breaking", clause)
