@@ -1,10 +1,10 @@
-"""File locations: contracts in the package and in a folder that overrides it, and the cache."""
+"""File locations: contracts in the package and in a folder that overrides it, the cache, and how files are written."""
 
 import fcntl
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
@@ -18,15 +18,42 @@ def default_cache() -> Path:
     return user_cache_path("turngate", appauthor=False)
 
 
+def open_private(path: str | Path, flags: int) -> int:
+    """Open a file with mode 0600, whatever its mode was and whatever the umask is; `open` takes this as its opener."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        os.fchmod(descriptor, 0o600)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, with mode 0700 whatever the umask is."""
+    for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+        with suppress(FileExistsError):
+            make_new_private(missing)
+
+
+def make_new_private(folder: Path) -> None:
+    """Make a folder with mode 0700 whatever the umask is; FileExistsError if it exists."""
+    folder.mkdir(0o700)
+    folder.chmod(0o700)
+
+
 @contextmanager
-def locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[int]:
+def locked(path: Path, *, shared: bool = False, wait: bool = True, private: bool = False) -> Iterator[int]:
     """Hold a lock on a file, made if missing, or on a folder, while the block runs; yields its descriptor.
 
-    The kernel releases the lock when its process ends, however it ends. BlockingIOError if it is held elsewhere and
-    `wait` is false; any other OSError if it can't be opened or locked.
+    The kernel releases the lock when its process ends, however it ends. A `private` file gets mode 0600.
+    BlockingIOError if it is held elsewhere and `wait` is false; any other OSError if it can't be opened or locked.
     """
-    how = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT | os.O_APPEND
-    descriptor = os.open(path, how | os.O_CLOEXEC, 0o666)
+    if path.is_dir():
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    else:
+        how = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = open_private(path, how) if private else os.open(path, how, 0o666)
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
         yield descriptor
@@ -35,21 +62,24 @@ def locked(path: Path, *, shared: bool = False, wait: bool = True) -> Iterator[i
 
 
 def write_atomically(
-    path: Path, text: str, *, part: Path | None = None, durable: bool = False, mode: int = 0o666
+    path: Path, text: str, *, part: Path | None = None, durable: bool = False, private: bool = False
 ) -> None:
     """Replace a file atomically; its folder is made if missing; OSError leaves the old content.
 
     A pipe or a device can't be replaced and is written to. The only writer of the file may name the temporary file,
-    `part`: the remains of a killed writer are then overwritten. `durable`: it is on disk before this returns. The umask
-    applies to `mode`.
+    `part`: the remains of a killed writer are then overwritten. `durable`: it is on disk before this returns. `private`:
+    the file has mode 0600, and folders that are made have 0700.
     """
     if path.exists() and not path.is_file():
         path.write_text(text, "utf-8")
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    if private:
+        make_private(path.parent)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
     part = part or path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
-        with open(part, "w", encoding="utf-8", opener=lambda name, how: os.open(name, how, mode)) as file:
+        with open(part, "w", encoding="utf-8", opener=open_private if private else None) as file:
             file.write(text)
             if durable:
                 file.flush()

@@ -16,6 +16,10 @@ from turngate.errors import EnvironmentFailed
 ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"
 HANDLE_LENGTH = 8
 _TRIES = 100
+_MARK = ".turngate-data"
+_FOLDERS = frozenset(("runs", "handles"))
+_FILES = frozenset(("turngate.db", "turngate.db-wal", "turngate.db-shm", "server.lock", "versions.json", _MARK))
+_TELLING = frozenset(("turngate.db", "server.lock", "versions.json", "handles"))
 
 
 class DataDir(Struct, frozen=True):
@@ -44,8 +48,21 @@ class DataDir(Struct, frozen=True):
         return self.root / "versions.json"
 
     def make(self) -> None:
-        """Make the directory, for its user alone: what is said to engines is nobody else's business."""
-        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        """Make the directory, or take one that is empty; what turngate makes in it is for its user alone.
+
+        EnvironmentFailed if it holds files of others; OSError if it can't be used.
+        """
+        files.make_private(self.root)
+        names = {path.name for path in self.root.iterdir()}
+        if _MARK not in names:
+            # one that an earlier turngate made has no mark, and nothing in it that is not turngate's
+            if names and not (names <= _FOLDERS | _FILES and names & _TELLING):
+                what = f"{self.root} is not empty, and turngate did not make it"
+                raise EnvironmentFailed(what, "give an empty or a new directory with --data-dir or TURNGATE_DATA_DIR")
+            os.close(files.open_private(self.root / _MARK, os.O_WRONLY | os.O_CREAT))
+        for name in names & (_FOLDERS | _FILES):
+            with suppress(FileNotFoundError):
+                _tighten(self.root / name, 0o700 if name in _FOLDERS else 0o600)
 
     def record(self, handle: str) -> Path:
         """Return the place of a handle's record."""
@@ -66,15 +83,15 @@ class DataDir(Struct, frozen=True):
         timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         try:
             self.make()
-            self.handles.mkdir(exist_ok=True)
-            self.runs.mkdir(exist_ok=True)
+            files.make_private(self.handles)
+            files.make_private(self.runs)
             for _ in range(_TRIES):
                 handle = "".join(secrets.choice(ALPHABET) for _ in range(HANDLE_LENGTH))
                 directory = self.runs / f"{timestamp}-{engine}-{handle}"
                 with suppress(FileExistsError):
-                    self.lock(handle).touch(exist_ok=False)
+                    os.close(files.open_private(self.lock(handle), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
                     if not self.record(handle).exists():
-                        directory.mkdir()
+                        files.make_new_private(directory)
                         return handle, directory
         except OSError as error:
             hint = "give another place with --data-dir or TURNGATE_DATA_DIR"
@@ -101,7 +118,7 @@ def locked(path: Path, handle: str) -> Iterator[None]:
     """
     with ExitStack() as holding:
         try:
-            file = holding.enter_context(files.locked(path, wait=False))
+            file = holding.enter_context(files.locked(path, wait=False, private=True))
             os.truncate(file, 0)
         except BlockingIOError:
             raise EnvironmentFailed(f"{handle} is in use by {_holder(path)}", "wait until it has ended") from None
@@ -113,6 +130,11 @@ def locked(path: Path, handle: str) -> Iterator[None]:
             yield
         finally:
             os.truncate(file, 0)
+
+
+def _tighten(path: Path, mode: int) -> None:
+    if not path.is_symlink() and path.stat().st_mode & 0o777 & ~mode:
+        path.chmod(mode)
 
 
 def _holder(path: Path) -> str:

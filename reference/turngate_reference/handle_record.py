@@ -140,7 +140,7 @@ def write(path: Path, record: HandleRecord) -> None:
     """Write a record atomically: temporary file, fsync, rename; EnvironmentFailed if it can't be written."""
     # the writer holds the handle's lock, so no other writes this file; one that a crash left is written over
     try:
-        write_atomically(path, as_text(record) + "\n", part=path.with_suffix(".tmp"), durable=True)
+        write_atomically(path, as_text(record) + "\n", part=path.with_suffix(".tmp"), durable=True, private=True)
     except OSError as error:
         raise EnvironmentFailed(f"the record {path} can't be written: {error.strerror}", "make room") from error
 

@@ -8,7 +8,17 @@ import pytest
 
 from turngate import cli
 from turngate.contract import load
-from turngate.files import contract_files, default_cache, locked, name_of, overlay, use_overlay, write_atomically
+from turngate.files import (
+    contract_files,
+    default_cache,
+    locked,
+    make_private,
+    name_of,
+    open_private,
+    overlay,
+    use_overlay,
+    write_atomically,
+)
 
 
 def _take(path: Path, shared: bool) -> None:  # noqa: FBT001 - multiprocessing hands it over by position
@@ -52,6 +62,39 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
         write_atomically(path, text, durable=text == "newest")
         assert path.read_text() == text
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("mask", [0, 0o22, 0o277, 0o777])
+def test_private_files_and_folders_do_not_depend_on_the_umask(tmp_path: Path, mask: int) -> None:
+    """Files have mode 0600 and folders 0700, those above them that are made included; wider files are tightened."""
+    old, made = tmp_path / "old", tmp_path / "above" / "made"
+    old.touch(0o644)
+    before = os.umask(mask)
+    try:
+        make_private(made)
+        write_atomically(made / "deep" / "file", "text", private=True)
+        for path in (old, made / "lock"):
+            with locked(path, private=True):
+                pass
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.rglob("*")}
+    assert modes == {"old": 0o600, "above": 0o700, "made": 0o700, "deep": 0o700, "file": 0o600, "lock": 0o600}
+
+
+def test_a_file_of_somebody_else_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file whose mode can't be set is closed again, and the error is passed on."""
+    opened = list[int]()
+
+    def refuse(descriptor: int, _mode: int) -> None:
+        opened.append(descriptor)
+        raise PermissionError(1, "not the owner")
+
+    monkeypatch.setattr(os, "fchmod", refuse)
+    with pytest.raises(PermissionError, match="not the owner"):
+        open_private(tmp_path / "file", os.O_CREAT | os.O_WRONLY)
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(opened[0])
 
 
 def test_what_fails_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,10 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
+from tests.reference.server_env import ServerEnv, final
 from turngate.errors import EnvironmentFailed
 from turngate_reference.data_dir import ALPHABET, DataDir, data_dir, locked
+from turngate_reference.server.states import State
 
 HANDLE = "[2-9a-hjkmnp-tv-z]{8}"
 
@@ -61,6 +63,67 @@ def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     with pytest.raises(EnvironmentFailed, match=r"file/data can't be written: Not a directory \(give another place"):
         DataDir(tmp_path / "file" / "data").new_run("codex")
+
+
+def _modes(data: Path) -> set[tuple[bool, int]]:
+    """List the modes below a data directory: those of directories, and those of other files."""
+    return {(path.is_dir(), path.stat().st_mode & 0o777) for path in data.rglob("*")}
+
+
+def test_a_data_directory_is_for_its_user_alone_whatever_the_umask(closed_server_env: ServerEnv) -> None:
+    """With umask 0, in a directory that is open to all, what turngate makes has mode 0600 or 0700: a server's too."""
+    server_env, cli_env = closed_server_env, closed_server_env.cli_env
+    before = os.umask(0)
+    try:
+        cli_env.engine("codex", d.codex(final()), d.codex("hi"), d.codex("again"))
+        cli_env.data.mkdir()
+        with server_env.opened():
+            server_env.wait(server_env.create(), State.SUCCEEDED)
+            assert {path.name for path in cli_env.data.glob("turngate.db*")} > {"turngate.db-wal"}
+            assert _modes(cli_env.data) == {(True, 0o700), (False, 0o600)}
+        handle = cli_env.begin()
+        assert cli_env.type("resume", handle, "on").code == 0
+    finally:
+        os.umask(before)
+    assert _modes(cli_env.data) == {(True, 0o700), (False, 0o600)}
+    assert cli_env.data.stat().st_mode & 0o777 == 0o777  # not made by turngate
+
+
+def test_what_was_open_to_others_is_tightened(cli_env: CliEnv) -> None:
+    """What an earlier turngate made with wider modes is tightened; a file of somebody else is left alone."""
+    cli_env.engine("codex", d.codex("hi"), d.codex("again"))
+    cli_env.begin()
+    (cli_env.data / ".turngate-data").unlink()
+    for name, mode in (("runs", 0o755), ("handles", 0o777), ("versions.json", 0o644)):
+        (cli_env.data / name).chmod(mode)
+    cli_env.begin()
+    assert {path.name: path.stat().st_mode & 0o777 for path in cli_env.data.iterdir()} == {
+        "runs": 0o700, "handles": 0o700, "versions.json": 0o600, ".turngate-data": 0o600,
+    }  # fmt: skip
+    (cli_env.data / "notes").touch()
+    (cli_env.data / "notes").chmod(0o644)
+    (cli_env.data / "runs").rename(cli_env.root / "elsewhere")
+    (cli_env.data / "runs").symlink_to(cli_env.root / "elsewhere")
+    (cli_env.root / "elsewhere").chmod(0o755)
+    cli_env.begin()
+    assert (cli_env.data / "notes").stat().st_mode & 0o777 == 0o644
+    assert (cli_env.root / "elsewhere").stat().st_mode & 0o777 == 0o755
+
+
+@pytest.mark.parametrize("names", [["thesis.txt"], ["runs"], ["turngate.db", "thesis.txt"]])
+def test_a_directory_of_somebody_else_is_refused(cli_env: CliEnv, names: list[str]) -> None:
+    """A directory that is not empty, and that turngate did not make, is left as it is."""
+    cli_env.engine("codex", d.codex("hi"))
+    cli_env.data.mkdir()
+    for name in names:
+        (cli_env.data / name).touch()
+        (cli_env.data / name).chmod(0o644)
+    at = ("--data-dir", str(cli_env.data))
+    for words in (("start", "codex", *at, "hello"), ("serve", "--port", "0", *at)):
+        said = cli_env.type(*words)
+        assert said.code == 2
+        assert f"{cli_env.data} is not empty, and turngate did not make it\ngive an empty or a new" in said.err
+    assert {path.name: path.stat().st_mode & 0o777 for path in cli_env.data.iterdir()} == dict.fromkeys(names, 0o644)
 
 
 @pytest.mark.parametrize("note,holder", [(None, "process {pid}, since 20"), ("torn", "another process")])

@@ -69,8 +69,7 @@ def save_result(result: ProbeResult | Verification, cache: Path) -> None:
         result = replace(result, capability=able)
     with suppress(OSError):
         path = _place(type(result), result.engine, Path(result.executable), cache)
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        write_atomically(path, msgspec.json.format(msgspec.json.encode(result)).decode() + "\n", mode=0o600)
+        write_atomically(path, msgspec.json.format(msgspec.json.encode(result)).decode() + "\n", private=True)
         results = sorted(path.parent.glob("*.json"), key=lambda file: file.stat().st_mtime_ns)
         for old in results[:-KEPT]:
             old.unlink(missing_ok=True)

@@ -63,6 +63,7 @@ class Conversations(Struct, frozen=True):
         with locked(self.data.lock(handle), handle):
             # read again: another attempt may have ended between finding and locking
             record = handle_record.find(self.data, handle)
+            self.data.make()
             if record.served:
                 from turngate_reference.conversations import served  # noqa: PLC0415 - it needs a database, and takes longer
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from turngate.argv.build import Invocation
 from turngate.errors import EnvironmentFailed
+from turngate.files import make_private, open_private
 from turngate.process import EXIT_LIMIT, Ended, ProcessRequest, Stdin, Stop, run
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate.turn.read import TurnReader, TurnReading
@@ -86,9 +87,12 @@ def attempt(
     request = ProcessRequest(argv, options.cwd, env, stdin, options.timeout, max_output=0, tag=options.tag)
     with ExitStack() as files:
         with _needs_room(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             write_command(folder, argv, engine.version)
-            opened = {name: files.enter_context((folder / name).open("wb", 0)) for name in ("stdout", "stderr")}
+            opened = {
+                name: files.enter_context(FileIO(folder / name, "wb", opener=open_private))
+                for name in ("stdout", "stderr")
+            }
 
         def on_output(stream: str, chunk: bytes) -> bool:
             with _needs_room(folder):
@@ -115,7 +119,8 @@ def append_trace(trace: FileIO, data: bytes, limit: int) -> None:
 
 def write_command(folder: Path, argv: Sequence[str], version: str | None) -> None:
     """Write among the traces what a process is started with."""
-    (folder / "command.json").write_text(json.dumps({"argv": argv, "version": version}, indent=2) + "\n", "utf-8")
+    with open(folder / "command.json", "w", encoding="utf-8", opener=open_private) as file:
+        file.write(json.dumps({"argv": argv, "version": version}, indent=2) + "\n")
 
 
 @contextmanager

@@ -70,7 +70,7 @@ def version_of(
             if version:
                 data.make()
                 text = json.format(json.encode(known | {str(executable): (now, version)})).decode()
-                write_atomically(data.versions, text + "\n")
+                write_atomically(data.versions, text + "\n", private=True)
     return version or None
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from turngate.contract import load
+from turngate.files import make_private
 from turngate.model import Mode
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir
@@ -131,14 +132,14 @@ def prepare_workspace(run: Run) -> str | None:
     In a directory of the run's own an OSError is raised as it is.
     """
     if run.workspace is None:
-        run.artifacts.mkdir(parents=True, exist_ok=True)
+        make_private(run.artifacts)
         return None
     if why := lost_workspace(run):
         return why
     try:
         if not run.artifacts.resolve().is_relative_to(run.cwd):
             return f"{run.artifacts} leads out of the workspace"
-        run.artifacts.mkdir(parents=True, exist_ok=True)
+        make_private(run.artifacts)
     except (OSError, RuntimeError) as error:
         return f"{run.artifacts} can't be made: {getattr(error, 'strerror', None) or error}"
     return None

@@ -17,6 +17,7 @@ import orjson
 
 from turngate.argv import build as argv
 from turngate.contract.launch import ModeQuery, PermissionMode
+from turngate.files import make_private, open_private
 from turngate.model import Mode
 from turngate.process import ProcessRequest, ProcessTree, is_alive, run, start_time
 from turngate.sanitize import visible
@@ -79,7 +80,7 @@ class StickyProcess:
             TransportError: the configuration in force lets it act without asking.
         """
         request = self.request
-        request.traces.mkdir(parents=True, exist_ok=True)
+        make_private(request.traces)
         self.argv = argv.sticky(request.contract, request.mode, options=request.options, model=request.model)
         env = {**request.env, **self.permission_mode.env}
         if self.permission_mode.query:
@@ -95,8 +96,8 @@ class StickyProcess:
     async def connect(self) -> None:
         """Begin to read, and to watch for the end."""
         loop, traces = asyncio.get_running_loop(), self.request.traces
-        self._protocol = self._files.enter_context((traces / "protocol").open("ab", buffering=0))
-        self._stderr = self._files.enter_context((traces / "stderr").open("ab", buffering=0))
+        self._protocol = self._files.enter_context(FileIO(traces / "protocol", "ab", opener=open_private))
+        self._stderr = self._files.enter_context(FileIO(traces / "stderr", "ab", opener=open_private))
         streams = self._process.stdin, self._process.stdout, self._process.stderr
         stdin, stdout, stderr = (cast(IO[bytes], stream) for stream in streams)
         for stream in (stdin, stdout, stderr):

@@ -1,5 +1,6 @@
 """The SQLite file in which a server keeps everything that must outlive it."""
 
+import os
 import sqlite3
 import threading
 import time
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from turngate.errors import EnvironmentFailed
+from turngate.files import open_private
 
 VERSION = 3
 BUSY_SECONDS = 5.0
@@ -27,11 +29,13 @@ class Store:
         self._changed = threading.Condition()
         self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
         try:
+            # SQLite gives the files beside it the mode that this one has
+            os.close(open_private(path, os.O_RDWR | os.O_CREAT))
             self._writer = _connected(path)
             _prepare(self._writer, path)
             self._reader = _connected(path)
             self._reader.execute("PRAGMA query_only = ON")
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             hint = "make room, mend its permissions, or give another --data-dir"
             raise EnvironmentFailed(f"the database {path} can't be used: {error}", hint) from error
 
