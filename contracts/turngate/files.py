@@ -67,8 +67,8 @@ def write_atomically(
     """Replace a file atomically; its folder is made if missing; OSError leaves the old content.
 
     A pipe or a device can't be replaced and is written to. The only writer of the file may name the temporary file,
-    `part`: the remains of a killed writer are then overwritten. `durable`: it is on disk before this returns. `private`:
-    the file has mode 0600, and folders that are made have 0700.
+    `part`: the remains of a killed writer are then overwritten. `durable`: it is on disk before this returns.
+    `private`: the file has mode 0600, and folders that are made have 0700.
     """
     if path.exists() and not path.is_file():
         path.write_text(text, "utf-8")
