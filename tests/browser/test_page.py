@@ -222,7 +222,16 @@ def test_the_page_of_a_gate_can_be_read(
     assert report.new.release in tab.ask("document.querySelector('h1').innerText")
     assert f"Exit code {report.exit_code}" in tab.ask("document.querySelector('.lead').innerText")
     assert tab.ask("document.documentElement.scrollWidth") == size[0]
-    for selector in (".gate h2", ".gate li", ".must", ".gate th", ".gate td", ".impact", ".cell:not(.off)"):
+    for selector in (
+        ".gate h2",
+        ".gate li",
+        ".remaining",
+        ".new",
+        ".gate th",
+        ".gate td",
+        ".impact",
+        ".cell:not(.off)",
+    ):
         if tab.ask(f"document.querySelector({selector!r}) !== null"):
             assert tab.ask(f"{CONTRAST}({selector!r})") >= 4.5, selector
 

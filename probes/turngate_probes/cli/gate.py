@@ -1,10 +1,18 @@
-"""The subcommand `gate`: may a release take another one's place."""
+"""The subcommand `gate`: whether you can upgrade to a release."""
 
 from typing import Any
 
 import click
 
-from turngate_probes.cli.options import SUFFIXES, clause_option, file, folder, many_releases, output_options
+from turngate_probes.cli.options import (
+    SUFFIXES,
+    clause_option,
+    fail_on_options,
+    file,
+    folder,
+    many_releases,
+    output_options,
+)
 
 
 @click.command()
@@ -21,6 +29,7 @@ from turngate_probes.cli.options import SUFFIXES, clause_option, file, folder, m
     help="Your contracts, which override the bundled ones. --accept writes there.",
 )  # fmt: skip
 @output_options(*SUFFIXES)
+@fail_on_options
 @many_releases
 def gate(new: str, output: Any, **asked: Any) -> int:
     """Check whether you can upgrade to a release, and what you must change first.
@@ -33,8 +42,11 @@ def gate(new: str, output: Any, **asked: Any) -> int:
     turngate gate codex@latest --from codex@0.154.0 --report gate.md
     turngate gate codex@0.170.0 --accept
 
-    Exit codes: 0 you can upgrade; 1 something breaks that the baseline does not excuse; 2 no answer;
-    130 interrupted.
+    --fail-on degraded also fails on other clauses that fail in NEW, on deviations that no longer occur, and on
+    differences that make NEW worse. --fail-on caveat also fails on every known caveat of NEW.
+
+    Exit codes: 0 green (you can upgrade; the report says whether your orchestrator must change first); 1 red
+    (something fails that the baseline does not excuse); 2 no answer; 130 interrupted.
     """
     from turngate_probes.gate import command
     from turngate_probes.gate.accept import accept

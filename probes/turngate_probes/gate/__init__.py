@@ -1,1 +1,1 @@
-"""Whether one release may take the place of another: both probed, crossed on one home, compared, and judged."""
+"""Tests an upgrade: probes both releases, resumes sessions across them, compares them, and judges the newer one."""

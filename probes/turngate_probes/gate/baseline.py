@@ -1,4 +1,4 @@
-"""The failures that are expected: a file that excuses clauses in a range of releases, until they pass."""
+"""Expected failures: a file that excuses clauses in a range of releases, until they pass."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from turngate.errors import ContractError, EnvironmentFailed, did_you_mean
 from turngate_probes.report.gate_structs import Entry
 
 BASELINE_SCHEMA = "gate-baseline"
-# what may be excused though it is no clause: a tool that runs unasked in mode interactive
+# what an entry can name besides clauses: a tool that runs unasked in mode interactive
 UNASKED = "interactive.tool-call"
 
 
@@ -51,16 +51,16 @@ def read(path: Path, engine: str) -> tuple[Entry, ...]:
 
 
 def concerning(entries: Iterable[Entry], version: str | None) -> list[Entry]:
-    """Choose the entries that speak of a release."""
+    """Return the entries whose range covers a release."""
     return [entry for entry in entries if Range(entry.since, entry.until).covers(version)]
 
 
-def state(result: Result, *, breaks: bool) -> Literal["excuses", "passes", "not_asked"]:
+def state(result: Result, *, named: bool) -> Literal["excuses", "passes", "not_asked"]:
     """Return what an entry does, by its clause's result: `excuses` a failure, `passes` now, or is `not_asked`.
 
-    `breaks`: a breaking difference is about what the entry names.
+    `named`: something that would fail the gate is about the clause of the entry.
     """
-    if result in (Result.FAIL, Result.UNSUPPORTED) or breaks:
+    if result in (Result.FAIL, Result.UNSUPPORTED) or named:
         return "excuses"
     return "passes" if result in (Result.PASS, Result.DEVIATES) else "not_asked"
 

@@ -1,4 +1,4 @@
-"""In which claims the contract itself says something else of the newer release than of the older one."""
+"""Compares what the contract itself says about the older and the newer release."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,13 +10,13 @@ from turngate.sanitize import bounded, command_line
 from turngate_probes.report.gate_structs import Difference, Impact
 
 ARGV = ("start", "resume", "auto", "interactive", "model")
-# what an orchestrator without contracts would have written down itself
+# what an orchestrator without contracts has in its own code
 READ = ("streams", "handle", "end", "final", "store", "environment")
 LONGEST = 300
 
 
 def claim_differences(was: EngineContract, now: EngineContract) -> list[Difference]:
-    """List what the contract says otherwise; an orchestrator that goes by the contract has it already."""
+    """List the claims that differ; an orchestrator that uses the contract has them already."""
     return [*_argv(was, now), *_flags(was, now), *_read(was, now), *_deviations(was, now)]
 
 
@@ -25,7 +25,7 @@ def _argv(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
         before, after = getattr(was.launch, key), getattr(now.launch, key)
         if before != after:
             old, new = command_line(before, LONGEST) or "nothing", command_line(after, LONGEST) or "nothing"
-            yield _claim(f"launch.{key}", old, new, Impact.DEGRADED, "the arguments are other ones")
+            yield _claim(f"launch.{key}", old, new, Impact.DEGRADED, "the arguments differ")
 
 
 def _flags(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
@@ -37,7 +37,7 @@ def _flags(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
         for flag in sorted(before ^ after):
             name = f"{section}: {flag}"
             if flag in before:
-                yield _claim(name, flag, None, gone, "the engine does not know it any more")
+                yield _claim(name, flag, None, gone, "the engine no longer accepts it")
             else:
                 yield _claim(name, None, flag, new, why_new)
 
@@ -47,19 +47,19 @@ def _read(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
         before, after = (msgspec.to_builtins(getattr(side, section)) for side in (was, now))
         if before != after:
             old, new = _shown(before, after), _shown(after, before)
-            detail = "turns are read, or sessions found, otherwise"
+            detail = "turns are read, or sessions are found, in another way"
             yield _claim(section, old, new, Impact.DEGRADED, detail)
 
 
 def _deviations(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
-    """List deviations that are declared of one release alone; the clause's result may be the same in both."""
+    """List deviations that are declared for one release alone; the clause's result may be the same in both."""
     before, after = ({(d.clause, d.symptom): d.compensation for d in side.deviations} for side in (was, now))
     for clause, symptom in sorted(before.keys() ^ after.keys()):
         if (clause, symptom) in after:
-            asked = f"an orchestrator must {after[clause, symptom]}"
-            yield Difference("deviation", f"{clause} {symptom}", None, symptom, Impact.DEGRADED, asked, clause)
+            action = after[clause, symptom]
+            yield Difference("deviation", f"{clause} {symptom}", None, symptom, Impact.DEGRADED, action, clause)
         else:
-            detail = "the contract declares it no more"
+            detail = "the contract no longer declares it"
             yield Difference("deviation", f"{clause} {symptom}", symptom, None, Impact.ADDITIVE, detail, clause)
 
 

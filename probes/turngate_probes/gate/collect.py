@@ -32,7 +32,7 @@ CROSSED = ("upgrade.resume", "rollback.resume", "rollback.touched")
 
 @dataclass(frozen=True, slots=True)
 class ReleaseQuestion:
-    """What is asked: may `new` take the place of `old`; `crossed` are the clauses asked of both on one home.
+    """What is asked: can you upgrade from `old` to `new`; `crossed` are the clauses asked of both in a shared HOME.
 
     `expected` are the entries of the baseline file named `baseline`.
     """
@@ -108,7 +108,7 @@ class Collecting:
         def told(event: Event) -> None:
             # a part of its own: both releases were told to have ended
             named = not isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned)
-            self._tell(structs.replace(event, release=f"{old} and {new} on one home") if named else event)
+            self._tell(structs.replace(event, release=f"{old} and {new} in a shared HOME") if named else event)
 
         with ExitStack() as stack:
             with self.interrupt.covering() as stop:

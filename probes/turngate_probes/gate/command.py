@@ -1,4 +1,4 @@
-"""What was asked on the command line: reads the question, and has it answered by a report."""
+"""Reads the question from the command line, and answers it with a report."""
 
 import time
 from collections.abc import Sequence
@@ -8,6 +8,7 @@ from rich.console import Console
 from semver import Version
 
 from turngate.contract import load
+from turngate.contract.verdict import FailOn
 from turngate.errors import EnvironmentFailed
 from turngate_probes.gate import baseline as baselines
 from turngate_probes.gate.collect import CROSSED, Collecting, ReleaseQuestion
@@ -22,9 +23,9 @@ from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.progress import live
 
 
-def question(
+def question(  # noqa: PLR0913 - as it has options
     new: str, old: str | None, *, baseline: Path | None, results: Path | None, cache_limit: str, jobs: int | None,
-    clauses: Sequence[str], registry: RegistryName = "npm",
+    clauses: Sequence[str], registry: RegistryName = "npm", fail_on: FailOn = FailOn.BROKEN,
 ) -> ReleaseQuestion:  # fmt: skip
     """Read what was asked for; EnvironmentFailed or ContractError says what is wrong with it."""
     newer = _target(new)
@@ -38,7 +39,7 @@ def question(
     asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
     settings = matrix_settings(
         "hermetic", asked or (("version.readable",) if crossed else ()), results=results, cache_limit=cache_limit,
-        jobs=jobs, registry=registry,
+        jobs=jobs, registry=registry, fail_on=fail_on,
     )  # fmt: skip
     return ReleaseQuestion(
         older, newer, settings, crossed if clauses else CROSSED,

@@ -1,4 +1,4 @@
-"""Makes the report of a gate from what both releases showed, and reads one again, checked."""
+"""Makes the report of a gate from what both releases showed, and reads a saved one, checked."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,14 +8,15 @@ from msgspec.structs import replace
 
 from turngate.contract import load
 from turngate.contract.evidence import decode_hook
-from turngate.contract.verdict import FailOn, verdict
+from turngate.contract.verdict import verdict
 from turngate.errors import EnvironmentFailed
-from turngate_probes.gate.advice import NOTHING, UNKNOWN, advice
+from turngate_probes.gate.actions import actions
 from turngate_probes.gate.baseline import concerning
 from turngate_probes.gate.claims import claim_differences
 from turngate_probes.gate.collect import Collected
 from turngate_probes.gate.compare import Side, differences, surface, unasked
 from turngate_probes.gate.ruling import CODES, rule, sentences
+from turngate_probes.report.actions import Action
 from turngate_probes.report.build import code_of
 from turngate_probes.report.gate_structs import (
     Baseline,
@@ -45,12 +46,14 @@ def gate_report(
         after = Side(new, surface(collected.new.events, collected.new.release.release))
         compared = [*differences(before, after, was), *claim_differences(was, now)]
     compared.sort(key=lambda row: list(Impact).index(row.impact))
-    ruling, entries = rule(old, new, compared, concerning(expected, new.version), interrupted=interrupted)
+    fail_on, expected = collected.new.report.fail_on, concerning(expected, new.version)
+    ruling, entries = rule(old, new, compared, expected, fail_on=fail_on, interrupted=interrupted)
     probe = _joined(collected.new.report, old, new, seconds, interrupted=interrupted)
+    required = actions(old, new, compared)
     return GateReport(
         turngate=probe.turngate, started_at=probe.started_at, engine=new.engine, old=_gated(old), new=_gated(new),
-        outcome=ruling.outcome, exit_code=CODES[ruling.outcome], reasons=sentences(ruling),
-        must=_must(ruling, old, new, advice(new, compared, was, now)), ruling=ruling, counts=_counted(compared),
+        outcome=ruling.outcome, exit_code=CODES[ruling.outcome], changes_required=_changes_required(ruling, required),
+        reasons=sentences(ruling), actions=required, ruling=ruling, counts=_counted(compared),
         differences=tuple(compared), baseline=Baseline(baseline, entries), seconds=round(seconds, 3),
         clauses=probe.clauses, probe=probe,
     )  # fmt: skip
@@ -59,7 +62,7 @@ def gate_report(
 def load_gate(path: Path) -> GateReport | None:
     """Read the report of a gate; None if it is something else, EnvironmentFailed says why it is not believed."""
     document = read_json(path) if path.suffix.lower() == ".json" else None
-    if not isinstance(document, dict) or document.get("schema") != "turngate.gate-report/1":
+    if not isinstance(document, dict) or document.get("schema") != "turngate.gate-report/2":
         return None
     with refused(path):
         report = convert(document, GateReport, dec_hook=decode_hook)
@@ -73,11 +76,14 @@ def _told_otherwise(report: GateReport) -> str | None:
     """Find what does not follow from the probe, the differences and the entries of the baseline."""
     old, new = report.probe.releases
     interrupted = report.outcome is GateOutcome.INTERRUPTED
-    ruling, entries = rule(old, new, report.differences, report.baseline.entries, interrupted=interrupted)
+    ruling, entries = rule(
+        old, new, report.differences, report.baseline.entries, fail_on=report.probe.fail_on, interrupted=interrupted
+    )
+    required = actions(old, new, report.differences)
     following = replace(
         report, outcome=ruling.outcome, exit_code=CODES[ruling.outcome], reasons=sentences(ruling), ruling=ruling,
         baseline=replace(report.baseline, entries=entries), counts=_counted(report.differences), old=_gated(old),
-        new=_gated(new),
+        new=_gated(new), actions=required, changes_required=_changes_required(ruling, required),
     )  # fmt: skip
     wrong = [name for name in GateReport.__struct_fields__ if getattr(report, name) != getattr(following, name)]
     return f"what it holds makes it say otherwise: {', '.join(wrong)}" if wrong else None
@@ -88,10 +94,9 @@ def _gated(release: ReleaseReport) -> GatedRelease:
     return GatedRelease(*(getattr(release, name) for name in GatedRelease.__struct_fields__))
 
 
-def _must(ruling: Ruling, old: ReleaseReport, new: ReleaseReport, told: str) -> str:
-    """Return the advice, unless something that was not asked might add to it."""
-    answered = ruling.outcome in (GateOutcome.PASS, GateOutcome.FAIL)
-    return UNKNOWN if not answered or (told == NOTHING and (old.failed or new.failed)) else told
+def _changes_required(ruling: Ruling, required: Sequence[Action]) -> bool | None:
+    """Whether a green upgrade needs something that the older release did not; None if the gate is not green."""
+    return any(action.new for action in required) if ruling.outcome is GateOutcome.PASS else None
 
 
 def _counted(compared: Sequence[Difference]) -> dict[Impact, int]:
@@ -117,8 +122,8 @@ def _joined(
     """Put both releases into one report of a probe."""
     asked = tuple(clause.id for clause in new.clauses) if frame.clauses else ()
     return replace(
-        frame, level="hermetic", fail_on=FailOn.BROKEN, interrupted=interrupted, clauses=asked,
+        frame, level="hermetic", interrupted=interrupted, clauses=asked,
         seconds=round(seconds, 3), engine_seconds=round(old.engine_seconds + new.engine_seconds, 3),
         peak_usage=UNSET, releases=(old, new),
-        exit_code=code_of((old, new), FailOn.BROKEN, interrupted=interrupted),
+        exit_code=code_of((old, new), frame.fail_on, interrupted=interrupted),
     )  # fmt: skip

@@ -1,11 +1,11 @@
-"""May the newer release take the older one's place: the outcome, and the reasons for it."""
+"""Whether you can upgrade to the newer release: the outcome, and the reasons for it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
 from turngate.contract.clauses import Result, Severity
-from turngate.contract.verdict import FALLEN, Verdict
+from turngate.contract.verdict import FALLEN, FailOn, Verdict
 from turngate_probes.gate import baseline
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.compare import Results
@@ -24,15 +24,14 @@ CODES: Mapping[GateOutcome, ExitCode] = {
 
 def rule(
     old: ReleaseReport, new: ReleaseReport, differences: Iterable[Difference], expected: Sequence[Entry],
-    *, interrupted: bool = False,
+    *, fail_on: FailOn = FailOn.BROKEN, interrupted: bool = False,
 ) -> tuple[Ruling, tuple[Entry, ...]]:  # fmt: skip
-    """Judge two releases and what they differ in by the entries that concern the newer one; return what those do."""
+    """Judge the newer release by `fail_on` and by the entries of the baseline; return what those do, too."""
     results = Results(new)
-    surface = list(_breaking(differences))
-    against = [*surface, *_failing(new)]
-    named = {reason.clause for reason in surface}
+    against = list(_against(new, list(differences), fail_on))
+    named = {reason.clause for reason in against}
     entries = tuple(
-        structs.replace(entry, state=baseline.state(_result(entry.clause, results, new), breaks=entry.clause in named))
+        structs.replace(entry, state=baseline.state(_result(entry.clause, results, new), named=entry.clause in named))
         for entry in expected
     )
     excusing = {entry.clause: entry for entry in entries if entry.state == "excuses"}
@@ -66,19 +65,51 @@ def _result(name: str, results: Results, new: ReleaseReport) -> Result:
     return Result.PASS if access and access.call else Result.NOT_RUN
 
 
-def _breaking(differences: Iterable[Difference]) -> Iterator[GateReason]:
-    """Return the breaking differences, except those of clauses."""
+def _against(new: ReleaseReport, differences: Sequence[Difference], fail_on: FailOn) -> Iterator[GateReason]:
+    """Return what fails the gate, unless the baseline excuses it."""
+    yield from _differing(differences, Impact.BREAKING)
+    # a breaking clause counts whether or not it failed before
+    yield from _failing(new, breaking=True)
+    if fail_on is FailOn.BROKEN:
+        return
+    yield from _differing(differences, Impact.DEGRADED)
+    yield from _failing(new, breaking=False)
+    with_caveats = fail_on is FailOn.CAVEAT
+    for clause in new.clauses:
+        if with_caveats and clause.result is Result.DEVIATES:
+            yield GateReason("caveat", clause.id, f"{clause.id} is a known caveat: {clause.detail}", clause.id)
+        elif clause.stale:
+            text = f"a declared deviation of {clause.id} no longer occurs: {clause.detail}"
+            yield GateReason("stale", clause.id, text, clause.id)
+    if with_caveats:
+        yield from _declared(new, differences)
+
+
+def _differing(differences: Iterable[Difference], impact: Impact) -> Iterator[GateReason]:
+    """Return the differences of an impact, except caveats, claims, and clauses that fail."""
     for row in differences:
-        if row.impact is Impact.BREAKING and row.kind != "clause":
+        if row.impact is not impact or row.kind in ("claim", "deviation"):
+            continue
+        if row.kind != "clause":
             about = f"{row.kind} {row.subject}"
             yield GateReason(row.kind, about, f"{about}: {row.detail}", row.clause)
+        elif row.after == Result.UNSUPPORTED:
+            yield GateReason("clause", row.subject, f"{row.subject} is unsupported: {row.detail}", row.clause)
 
 
-def _failing(new: ReleaseReport) -> Iterator[GateReason]:
-    """Return the breaking clauses that fail, whether or not they failed before."""
+def _failing(new: ReleaseReport, *, breaking: bool) -> Iterator[GateReason]:
+    """Return the clauses that fail, either the breaking ones or the others."""
     for clause in new.clauses:
-        if (clause.severity, clause.result) == (Severity.BREAKING, Result.FAIL):
+        if clause.result is Result.FAIL and (clause.severity is Severity.BREAKING) is breaking:
             yield GateReason("clause", clause.id, f"{clause.id} fails: {clause.detail}", clause.id)
+
+
+def _declared(new: ReleaseReport, differences: Iterable[Difference]) -> Iterator[GateReason]:
+    """Return the new caveats that did not show this time."""
+    shown = {clause.id for clause in new.clauses if clause.stale or clause.result is Result.DEVIATES}
+    for row in differences:
+        if row.kind == "deviation" and row.after is not None and row.clause not in shown:
+            yield GateReason("caveat", f"caveat {row.subject}", f"new caveat {row.subject}: {row.detail}", row.clause)
 
 
 def _unanswered(release: ReleaseReport) -> Iterator[GateReason]:

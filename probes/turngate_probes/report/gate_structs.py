@@ -1,4 +1,4 @@
-"""The report of a gate: whether one release may take the place of another, and in what they differ."""
+"""The report of a gate: whether you can upgrade from one release to another, and what differs."""
 
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from turngate.contract.evidence import Count, Seconds, Text
 from turngate.contract.verdict import Verdict
 from turngate_probes.journal.events import Origin
+from turngate_probes.report.actions import Action
 from turngate_probes.report.structs import ExitCode, NotAsked, ProbeReport, ReleaseReport
 
 
@@ -22,7 +23,7 @@ class GateOutcome(StrEnum):
 
 
 class Impact(StrEnum):
-    """What a difference costs, worst first."""
+    """What a difference costs an orchestrator, worst first."""
 
     BREAKING = "breaking"
     DEGRADED = "degraded"
@@ -31,10 +32,10 @@ class Impact(StrEnum):
 
 
 class Difference(Struct, frozen=True, forbid_unknown_fields=True):
-    """One thing in which two releases differ.
+    """One difference between two releases.
 
     before: What the older release shows of the subject; null: nothing.
-    clause: What it is about, by which a baseline excuses it.
+    clause: The clause by which a baseline excuses it.
     """
 
     kind: Literal["clause", "option", "event", "key", "tool", "call", "claim", "deviation"]
@@ -47,7 +48,7 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True):
-    """An expected failure: what a baseline excuses, `at` which place of its file, and what the entry does here."""
+    """An expected failure: what a baseline excuses, its place in the file (`at`), and what the entry does here."""
 
     clause: str
     since: str | None
@@ -58,7 +59,7 @@ class Entry(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
-    """The expected failures that concern the newer release."""
+    """The expected failures of the newer release."""
 
     file: str | None
     entries: tuple[Entry, ...]
@@ -67,9 +68,9 @@ class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
 class GateReason(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """What speaks against the newer release, or was not answered, in one sentence.
 
-    kind: One of clause, the kind of a difference, baseline, unanswered, crashed, interrupted.
-    about: What tells it apart from all others, such as the id of a clause.
-    clause: The promise that it is about.
+    kind: One of clause, stale, caveat, the kind of a difference, baseline, unanswered, crashed, interrupted.
+    about: What distinguishes it from all others, such as the id of a clause.
+    clause: The clause that it is about.
     at: The entry of the baseline that it is about.
     """
 
@@ -117,12 +118,14 @@ class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GateReport(
-    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.gate-report/1"
-):
-    """Whether one release may take the place of another, and in what they differ.
+    Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.gate-report/2",
+    rename={"changes_required": "changes-required"},
+):  # fmt: skip
+    """Whether you can upgrade from one release to another, and what differs.
 
-    reasons: What speaks against it, or was not answered.
-    must: What an orchestrator must change, in one paragraph.
+    changes-required: Whether your orchestrator must change before a green upgrade; null: the gate is not green.
+    reasons: What speaks against the upgrade, or was not answered.
+    actions: What your orchestrator must do, a line for each caveat or change; new ones first.
     ruling: The outcome, and the reasons with what each is about.
     differences: The worst first.
     clauses: The only clauses that were asked; none: all.
@@ -136,8 +139,9 @@ class GateReport(
     new: GatedRelease
     outcome: GateOutcome
     exit_code: ExitCode
+    changes_required: bool | None
     reasons: tuple[Text, ...]
-    must: Text
+    actions: tuple[Action, ...]
     ruling: Ruling
     counts: dict[Impact, Count]
     differences: tuple[Difference, ...]

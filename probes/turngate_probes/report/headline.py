@@ -9,12 +9,24 @@ from turngate_probes.report.gate_structs import GateOutcome, GateReport
 from turngate_probes.report.structs import ProbeReport
 from turngate_probes.report.wording import counted, name_of, verdict_of
 
-TITLES = {
-    GateOutcome.PASS: "may take the place of",
-    GateOutcome.FAIL: "must not take the place of",
-    GateOutcome.UNANSWERED: "could not be asked everything about taking the place of",
-    GateOutcome.CRASHED: "was not judged, since turngate itself failed, about taking the place of",
-    GateOutcome.INTERRUPTED: "was not asked to the end about taking the place of",
+CHANGES_REQUIRED = "green, changes required"
+UPGRADES = {
+    GateOutcome.PASS: "green: you can upgrade from",
+    GateOutcome.FAIL: "red: do not upgrade from",
+    GateOutcome.UNANSWERED: "unanswered: not everything could be tested for the upgrade from",
+    GateOutcome.CRASHED: "unanswered: turngate itself failed while it tested the upgrade from",
+    GateOutcome.INTERRUPTED: "interrupted while testing the upgrade from",
+}
+GATE_MEANING = {
+    GateOutcome.PASS: "nothing speaks against the upgrade",
+    GateOutcome.UNANSWERED: "not everything could be tested",
+    GateOutcome.CRASHED: "turngate itself failed; this says nothing about the engine",
+    GateOutcome.INTERRUPTED: "interrupted; this is what was known by then",
+}
+GATE_FAILS = {
+    FailOn.BROKEN: "something breaks",
+    FailOn.DEGRADED: "something breaks or gets worse, or a declared deviation no longer occurs",
+    FailOn.CAVEAT: "something breaks or gets worse, or there are known caveats",
 }
 MEANING = {
     0: "no release fails, and none is left unanswered",
@@ -33,7 +45,13 @@ NOTHING = "there was nothing to probe"
 
 def gate_headline(report: GateReport) -> str:
     """Return what a gate says of the newer release."""
-    return visible(f"{report.new.release} {TITLES[report.outcome]} {report.old.release}")
+    said = f"{CHANGES_REQUIRED}: you can upgrade from" if report.changes_required else UPGRADES[report.outcome]
+    return visible(f"{report.new.release}: {said} {report.old.release}")
+
+
+def gate_meaning(report: GateReport) -> str:
+    """Return what the exit code of a gate means."""
+    return GATE_MEANING.get(report.outcome, GATE_FAILS[report.probe.fail_on])
 
 
 def probe_headline(report: ProbeReport, verdicts: Mapping[Verdict, int]) -> str:

@@ -94,4 +94,5 @@ def gate_cases(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Itera
 def _against(reason: GateReason, name: str, clause: ClauseResult | None = None) -> JudgedCase:
     if reason.kind in OPEN:
         return JudgedCase(name, "open", reason.text, reason.kind, clause)
-    return JudgedCase(name, "failed", reason.text, "baseline" if reason.kind == "baseline" else "breaking", clause)
+    kind = clause.severity if clause and reason.kind == "clause" else reason.kind
+    return JudgedCase(name, "failed", reason.text, kind, clause)

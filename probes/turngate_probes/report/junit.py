@@ -35,7 +35,9 @@ def _suite(shown: View, release: ReleaseReport) -> ET.Element:
         "turngate": probe.turngate, "level": probe.level, "verdict": release.verdict or "",
         "profile": profile_of(release), "contract_version": release.contract_version,
         "executable": release.executable or "", "source": release.source,
-    } | ({"in place of": gate.old.release, "outcome": gate.outcome} if gate else {})  # fmt: skip
+    }  # fmt: skip
+    if gate:
+        properties |= {"upgrade from": gate.old.release, "outcome": gate.outcome, "headline": shown.headline}
     for key, value in properties.items():
         ET.SubElement(listed, "property", name=key, value=visible(value))
     suite.extend(_case(release, case) for case in shown.cases(release))

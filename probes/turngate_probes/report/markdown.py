@@ -12,7 +12,7 @@ from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.gate_structs import Difference, GateReport, Impact
 from turngate_probes.report.remarks import Remark
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import View, view
+from turngate_probes.report.view import ACTIONS, View, view
 from turngate_probes.report.wording import known, profile_of, verdict_of
 
 MOST_BYTES = 1024 * 1024  # a longer summary is not shown at all
@@ -67,10 +67,22 @@ def _head(report: ProbeReport, shown: View) -> Iterator[str]:
 def _head_of_gate(report: GateReport, shown: View) -> Iterator[str]:
     yield f"## {SIGNS[report.outcome]} {escaped(shown.headline)}\n"
     yield from (f"- {escaped(reason)}" for reason in report.reasons)
-    # sentence by sentence, since there may be more of them than one text can be long
-    yield "\n" + ". ".join(escaped(sentence) for sentence in report.must.split(". "))
+    yield from _actions(shown)
     for excuse in report.ruling.excused:
         yield f"\nExcused by the baseline ({escaped(excuse.why)}): {escaped(excuse.reason.text)}"
+
+
+def _actions(shown: View) -> Iterator[str]:
+    """Write what an orchestrator must do, a line for each caveat or change."""
+    if shown.actions or shown.remaining:
+        yield f"\n### {ACTIONS}\n"
+    if shown.remaining:
+        yield shown.remaining
+    several = len(shown.probe.releases) > 1 and not shown.gate
+    for action in shown.actions:
+        where = f" ({escaped(', '.join(action.releases))})" if several else ""
+        new = "**new** " if action.new else ""
+        yield f"- {new}{escaped(action.about)}: {escaped(action.text)}{where}"
 
 
 def _table(head: str, rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
@@ -105,9 +117,9 @@ def _differences(shown: View, gate: GateReport) -> Iterator[str]:
         yield f"\n{len(listed) - MOST_DIFFERENCES} more differences are left out here."
     if shown.fallen:
         fallen = ", ".join(row.subject for row in shown.fallen)
-        yield f"\nNot to be asked any more, since what they need fell: {escaped(fallen)}."
+        yield f"\nNo longer testable, because a clause that they need fails: {escaped(fallen)}."
     if unweighed := gate.counts[Impact.NONE]:
-        yield f"\n{unweighed} differences of no consequence are in the JSON report alone."
+        yield f"\n{unweighed} more differences have no consequences; the JSON report lists them."
 
 
 def _difference(row: Difference) -> tuple[object, ...]:

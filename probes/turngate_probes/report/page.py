@@ -19,7 +19,7 @@ from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import command_line, visible
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import view
+from turngate_probes.report.view import ACTIONS, view
 from turngate_probes.report.wording import known, state
 
 FOLDER = Path(__file__).parent / "html"
@@ -53,7 +53,7 @@ def page(report: ProbeReport | GateReport) -> str:
     families = _families(probe.releases, {excuse.reason.about: excuse.text for excuse in shown.ruling.excused})
     cells = [cell["state"] for family in families for row in family["rows"] for cell in row["cells"] if cell]
     return _environment().get_template("page.html.j2").render(
-        view=shown, report=probe, gate=shown.gate, policy=policy,
+        view=shown, actions_title=ACTIONS, report=probe, gate=shown.gate, policy=policy,
         style=Markup(style), script=Markup(script),  # noqa: S704 - files of ours
         verdict_signs=VERDICT_SIGNS, impact_signs=IMPACT_SIGNS,
         started=_started(probe), columns=columns, few=len(columns) <= FEW, engines=_engines(columns),

@@ -63,7 +63,7 @@ class Remark(Struct, frozen=True):
 def gate_remarks(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Iterator[Remark]:
     """Remark on each reason of a ruling, then on what failed besides, then on what is excused."""
     for reason in ruling.reasons:
-        rule = reason.about if reason.kind == "clause" else f"gate.{reason.kind}"
+        rule = reason.about if reason.about == reason.clause else f"gate.{reason.kind}"
         yield Remark(release, "error", reason.about, reason.text, rule, reason.clause, reason.at)
     for case in gate_cases(release, ruling, fail_on):
         if case.judgement == "warned":

@@ -86,13 +86,15 @@ def _of_gate(report: GateReport, shown: View, detail: Detail) -> Iterator[Line]:
     if detail is Detail.QUIET:
         return
     yield 0, Text()
-    yield 0, Text(visible(report.must))
+    yield from _actions(shown, 1)
     for impact in (Impact.BREAKING, Impact.DEGRADED, Impact.ADDITIVE):
         yield from _differences(impact, *(_having(impact, rows) for rows in (shown.differences, shown.fallen)))
     for clause in report.judged.clauses:
         if clause.result is Result.FAIL:
             yield 0, Text()
             yield 0, _labelled("fail", visible(f"{clause.id}: {clause.detail}"))
+            if catalogued := known(clause.id):
+                yield 1, Text(f"why: {catalogued.why}")
             for evidence in clause.evidence:
                 yield from evidence_lines(evidence)
     yield 0, Text()
@@ -105,7 +107,9 @@ def _of_gate(report: GateReport, shown: View, detail: Detail) -> Iterator[Line]:
         yield 0, Text()
         yield from _cpu(report.probe)
     counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)
-    yield 0, Text(f"differences: {counts or 'none'}; {report.seconds:.1f} s; exit code {report.exit_code}")
+    yield 0, Text(f"differences: {counts or 'none'}")
+    yield 0, Text(f"exit code {report.exit_code}: {shown.meaning}")
+    yield 0, Text(duration(report.seconds))
 
 
 def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
@@ -181,13 +185,15 @@ def _cpu(report: ProbeReport) -> Iterator[Line]:
 
 def _actions(shown: View, releases: int) -> Iterator[Line]:
     """Return what an orchestrator must do, with a blank line after it."""
-    if not shown.actions:
+    if not shown.actions and not shown.remaining:
         return
     yield 0, Text(ACTIONS, "bold")
+    if shown.remaining:
+        yield 1, Text(shown.remaining)
     for action in shown.actions:
         where = f"{len(action.releases)} releases" if len(action.releases) > MOST_NAMED else ", ".join(action.releases)
-        named = f"{where}  " if releases > 1 else ""
-        yield 1, Text(visible(f"{named}{action.clause}: {action.text}"))
+        named, mark = f"{where}  " if releases > 1 else "", "new: " if action.new else ""
+        yield 1, Text(visible(f"{named}{mark}{action.about}: {action.text}"))
     yield 0, Text()
 
 
@@ -215,7 +221,7 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
     if len(listed) > MOST_OF_A_KIND:
         yield 1, Text(f"and {len(listed) - MOST_OF_A_KIND} more that are {impact}")
     if fallen:
-        yield 1, Text(f"not to be asked any more: {', '.join(row.subject for row in fallen)}")
+        yield 1, Text(f"no longer testable: {', '.join(row.subject for row in fallen)}")
 
 
 def _tool_access(shown: View) -> Iterator[Line]:

@@ -1,28 +1,23 @@
 """What every format shows of a report, decided once: headline, judged clauses, remarks, differences, tool access."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
 from turngate.contract.clauses import Result
 from turngate.contract.verdict import Verdict
 from turngate_probes.journal.tool_access import ToolAccessRow, rows
+from turngate_probes.report.actions import Action, known_caveats
 from turngate_probes.report.gate_structs import Difference, GateOutcome, GateReport, Impact, Ruling
-from turngate_probes.report.headline import gate_headline, meaning, probe_headline
+from turngate_probes.report.headline import CHANGES_REQUIRED, gate_headline, gate_meaning, meaning, probe_headline
 from turngate_probes.report.judgement import JudgedCase, gate_cases, probe_cases
 from turngate_probes.report.remarks import Remark, gate_remarks, probe_remarks
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 
 ACTIONS = "What your orchestrator must do"
-
-
-class Action(Struct, frozen=True):
-    """What an orchestrator must do about a known caveat, and the releases that have it."""
-
-    clause: str
-    text: str
-    releases: tuple[str, ...]
+NOTHING_TO_DO = "Nothing."
+UNKNOWN = "Not everything could be tested, so there may be more to do."
 
 
 class View(Struct, frozen=True):
@@ -30,10 +25,11 @@ class View(Struct, frozen=True):
 
     gate: The report of the gate whose probe this is; None for a probe alone.
     ruling: That of the gate; empty for a probe alone.
-    meaning: What the exit code of the probe means.
+    meaning: What the exit code means.
     verdicts: The number of releases of each verdict, the worst first.
     remarks: What is wrong and what is excused, the severest first; those of a gate are on the newer release alone.
-    actions: What an orchestrator must do, a line for each known caveat; those of a gate are on the newer release alone.
+    actions: What an orchestrator must do, a line for each known caveat, and for each change of a gate.
+    remaining: What a gate says if there is nothing to do, or may be more.
     differences: Those that cost or bring something, except clauses that fell with others that they need.
     fallen: The clauses that fell with others that they need.
     """
@@ -46,6 +42,7 @@ class View(Struct, frozen=True):
     verdicts: Mapping[Verdict, int]
     remarks: tuple[Remark, ...]
     actions: tuple[Action, ...]
+    remaining: str
     differences: tuple[Difference, ...]
     fallen: tuple[Difference, ...]
     tool_access: tuple[tuple[ReleaseReport, ToolAccessRow], ...]
@@ -66,18 +63,24 @@ def view(report: ProbeReport | GateReport) -> View:
     differences = [row for row in gate.differences if row.impact is not Impact.NONE] if gate else []
     fallen = tuple(row for row in differences if (row.kind, row.after) == ("clause", Result.NOT_RUN))
     return View(
-        probe, gate, ruling, gate_headline(gate) if gate else probe_headline(probe, verdicts), meaning(probe), verdicts,
-        tuple(gate_remarks(gate.judged, ruling, probe.fail_on) if gate else probe_remarks(probe)),
-        _actions([gate.judged] if gate else probe.releases),
+        probe, gate, ruling, gate_headline(gate) if gate else probe_headline(probe, verdicts),
+        gate_meaning(gate) if gate else meaning(probe), verdicts,
+        tuple([*gate_remarks(gate.judged, ruling, probe.fail_on), *_changes(gate)] if gate else probe_remarks(probe)),
+        gate.actions if gate else known_caveats(probe.releases), _remaining(gate) if gate else "",
         tuple(row for row in differences if row not in fallen), fallen,
         tuple((release, row) for release in probe.releases for row in rows(release.tool_access)),
     )  # fmt: skip
 
 
-def _actions(releases: Iterable[ReleaseReport]) -> tuple[Action, ...]:
-    having: dict[tuple[str, str], list[str]] = {}
-    for release in releases:
-        for clause in release.clauses:
-            if clause.action:
-                having.setdefault((clause.id, clause.action), []).append(release.release)
-    return tuple(Action(clause, text, tuple(names)) for (clause, text), names in having.items())
+def _changes(gate: GateReport) -> Iterator[Remark]:
+    """Remark that a green upgrade needs changes."""
+    if gate.changes_required:
+        count = sum(action.new for action in gate.actions)
+        told = f"{count} change{'s' * (count != 1)} to your orchestrator before you upgrade from {gate.old.release}"
+        yield Remark(gate.judged, "note", "", f"{CHANGES_REQUIRED}: {told}")
+
+
+def _remaining(gate: GateReport) -> str:
+    if gate.outcome not in (GateOutcome.PASS, GateOutcome.FAIL) or gate.old.failed or gate.new.failed:
+        return UNKNOWN
+    return "" if gate.actions else NOTHING_TO_DO

@@ -1,4 +1,4 @@
-"""Checks of two releases on one home."""
+"""Checks of two releases in a shared HOME."""
 
 from typing import Any
 

@@ -78,4 +78,4 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 )
 def test_an_entry_excuses_until_its_clause_passes(result: Result, said: str, *, breaks: bool) -> None:
     """What passes is no expected failure, unless the surface that it is about still breaks."""
-    assert baseline.state(result, breaks=breaks) == said
+    assert baseline.state(result, named=breaks) == said

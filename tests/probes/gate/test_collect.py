@@ -1,4 +1,4 @@
-"""Collecting the answers of both releases: each from where it is, and both on one home."""
+"""Collecting the answers of both releases: each from where it is, and both in a shared HOME."""
 
 import re
 from typing import Any
@@ -74,10 +74,10 @@ def test_a_gate_on_pypi_takes_the_pinned_release_from_there_too(monkeypatch: pyt
 
 @pytest.mark.long
 def test_the_progress_counts_every_part(gate: Gate, few: tuple[str, ...]) -> None:
-    """An executable of one's own, a published release, and both on one home: three parts, each told when it is done."""
+    """An executable, a published release, and both in a shared HOME: three parts, each reported when it is done."""
     own = engines.install(gate.shop.folder / "own")
     assert gate.shop.run("gate", f"codex={own}", "--from", f"codex@{OLD}", *few)[0] == 0
     counted = re.findall(r"(\d) of (\d) parts done", gate.shop.err)
     assert counted == [("1", "3"), ("2", "3"), ("3", "3")]
-    assert re.search(r"codex@0\.162\.0 and codex=\S+ on one home: \d turns planned", gate.shop.err)
+    assert re.search(r"codex@0\.162\.0 and codex=\S+ in a shared HOME: \d turns planned", gate.shop.err)
     assert "releases done" not in gate.shop.err

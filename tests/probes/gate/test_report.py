@@ -1,6 +1,7 @@
 """What each format says of a gate: the same as its exit code, and why."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ from tests.probes.gate import views
 from tests.probes.report import journals as j
 from turngate import cli
 from turngate.errors import EnvironmentFailed
-from turngate_probes.gate import advice
 from turngate_probes.gate.report import load_gate
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.github import annotations
@@ -21,10 +21,21 @@ from turngate_probes.report.markdown import markdown
 from turngate_probes.report.page import page
 from turngate_probes.report.publish import json_text
 from turngate_probes.report.sarif import sarif
+from turngate_probes.report.text import report_lines
 from turngate_probes.report.view import view
 
 Make = Callable[[], GateReport]
-EVERY = [views.green_by_baseline, views.red_by_a_tool, views.red_by_all, views.unanswered]
+EVERY = [views.green_by_baseline, views.green_with_changes, views.red_by_a_tool, views.red_by_all, views.unanswered]
+
+
+def as_text(report: GateReport) -> str:
+    """The lines that are printed."""
+    return "\n".join(str(line) for _, line in report_lines(report, None))
+
+
+def annotated(report: GateReport) -> str:
+    """The annotations."""
+    return "\n".join(annotations(report))
 
 
 def run_of(report: GateReport) -> Any:
@@ -57,9 +68,10 @@ def test_what_the_baseline_excuses_is_skipped_with_its_reason() -> None:
     assert cases["stdin.open"].findtext("system-out") == "degraded: it hangs"
     run = run_of(report)
     assert [(result["ruleId"], result["level"]) for result in run["results"]] == [("stdin.open", "warning")]
-    (note,) = run["invocations"][0]["toolExecutionNotifications"]
+    (note, changes) = run["invocations"][0]["toolExecutionNotifications"]
     assert (note["level"], "mended upstream" in note["message"]["text"]) == ("note", True)
-    assert [remark.level for remark in view(report).remarks] == ["warning", "note"]
+    assert "green, changes required: 2 changes to your orchestrator" in changes["message"]["text"]
+    assert [remark.level for remark in view(report).remarks] == ["warning", "note", "note"]
     assert "Excused by the baseline" in markdown(report)
 
 
@@ -68,7 +80,7 @@ def test_a_reason_that_is_no_clause_has_a_case_and_a_rule_of_its_own() -> None:
     cases = {case.get("name"): case for case in ET.fromstring(junit(views.red_by_a_tool())).iter("testcase")}
     failure = cases["call interactive"].find("failure")
     assert failure is not None
-    assert failure.get("type") == "breaking"
+    assert failure.get("type") == "call"
     assert run_of(views.red_by_a_tool())["results"][0]["ruleId"] == "gate.call"
     run = run_of(views.red_by_all())
     assert {result["ruleId"] for result in run["results"]} == {views.DEAD, "gate.baseline"}
@@ -83,14 +95,13 @@ def test_a_clause_that_fails_has_its_evidence() -> None:
 
 @pytest.mark.parametrize("make", EVERY)
 def test_the_page_says_what_the_gate_does(make: Make) -> None:
-    """Headline, exit code, reasons and the paragraph; never those of the probes."""
+    """Headline, exit code, reasons and what to do; never those of the probes."""
     report = make()
     shown = page(report)
-    said = "may take" if report.outcome == "pass" else {"fail": "must not take"}.get(report.outcome, "could not")
-    assert f"<h1>{views.NEW} {said}" in shown
+    assert f"<h1>{view(report).headline}</h1>" in shown
     assert f"Exit code {report.exit_code}: " in shown
     assert "releases are broken" not in shown
-    assert report.must.partition(" (")[0] in shown
+    assert shown.count("What your orchestrator must do") == 1
     for reason in report.reasons:
         assert reason.partition(" (")[0] in shown
 
@@ -102,12 +113,37 @@ def test_the_page_has_the_table_of_differences() -> None:
     assert 'data-state="excused"' in page(views.green_by_baseline())
 
 
-def test_an_open_question_leaves_the_advice_open() -> None:
-    """That nothing has to change is said only of what was compared."""
-    assert views.unanswered().must == advice.UNKNOWN
-    stopped = views.of(views.release(views.OLD), views.release(views.NEW), interrupted=True)
-    assert stopped.must == advice.UNKNOWN
-    assert views.of(views.release(views.NEW), views.release("codex@0.170.0")).must == advice.NOTHING
+def test_whether_changes_are_required_is_known_of_a_green_gate_alone() -> None:
+    """Nobody merges an upgrade because the question stayed open."""
+    same = views.of(views.release(views.NEW), views.release("codex@0.170.0"))
+    assert (same.outcome, same.changes_required, same.actions) == ("pass", False, ())
+    assert (views.green_with_changes().outcome, views.green_with_changes().changes_required) == ("pass", True)
+    for other in (views.red_by_all(), views.unanswered()):
+        assert other.changes_required is None
+    assert json.loads(json_text(same))["changes-required"] is False
+
+
+@pytest.mark.parametrize(
+    "render", [junit, sarif, markdown, page, as_text, lambda report: "\n".join(annotations(report))]
+)
+def test_every_format_says_that_a_green_upgrade_requires_changes(render: Callable[[GateReport], str]) -> None:
+    """And that it does not, where it does not."""
+    assert "green, changes required" in render(views.green_with_changes())
+    assert "changes required" not in render(views.of(views.release(views.NEW), views.release("codex@0.170.0")))
+
+
+@pytest.mark.parametrize("render", [markdown, page, as_text])
+def test_what_an_orchestrator_must_do_is_one_section_near_the_top(render: Callable[[GateReport], str]) -> None:
+    """A line for each caveat or change, before what differs; what is new is marked so, and comes first."""
+    report = views.green_with_changes()
+    text = re.sub(r"</?\w[^>]*>|\*\*|&#\d+;", " ", render(report))
+    assert text.count("What your orchestrator must do") == 1
+    section = text[text.index("What your orchestrator must do") :]
+    actions = [action.text.partition(",")[0] for action in report.actions]
+    assert [action.new for action in report.actions] == sorted((a.new for a in report.actions), reverse=True)
+    places = [section.index(action) for action in actions]
+    assert places == sorted(places)
+    assert "new" in section[: places[0]]
 
 
 def test_a_tool_that_runs_unasked_breaks_where_the_older_release_can_not_be_asked() -> None:
@@ -150,6 +186,8 @@ def test_hostile_text_stays_text_in_every_format(tmp_path: Path) -> None:
     (lambda r: r.update(outcome="pass"), "outcome"),
     (lambda r: r.update(exit_code=0), "exit_code"),
     (lambda r: r.update(reasons=["all is well"]), "otherwise: reasons"),
+    (lambda r: r.update({"changes-required": False}), "changes_required"),
+    (lambda r: r["actions"].clear(), "actions"),
     (lambda r: r.update(differences=[]), "outcome"),
     (lambda r: r["new"].update(release="codex@9.9.9"), "otherwise: new"),
     (lambda r: r["probe"].update(exit_code=1), "its exit code is 1"),

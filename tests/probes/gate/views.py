@@ -2,8 +2,6 @@
 
 from typing import Any
 
-from msgspec import structs
-
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate_probes.gate.collect import Collected, ReleaseAnswer
@@ -50,6 +48,14 @@ def green_by_baseline() -> GateReport:
     return of(old, release(NEW, fails(), fails("stdin.open", "it hangs"), verdict="broken"), DEAD)
 
 
+def green_with_changes() -> GateReport:
+    """The newer release has a caveat that the older one does not have, and another that both have."""
+    both = j.clause("stdin.open", "deviates", detail="it hangs", action="close standard input")
+    away = "bound each turn by a deadline, since the engine never gives up on a backend that is away"
+    new = j.clause("backend.failure-told", "deviates", detail="hangs", action=away)
+    return of(release("codex@0.147.0", both), release(NEW, both, new))
+
+
 def red_by_a_tool() -> GateReport:
     """No clause fails, and yet a tool runs unasked."""
     return of(release(OLD), release(NEW, acted=True))
@@ -64,11 +70,14 @@ def red_by_all() -> GateReport:
 def hostile() -> GateReport:
     """Everything says what an attacker would have it say."""
     first, _, *rest = release(
-        NEW, fails(detail=samples.HOSTILE), fails("resume.accepted", samples.HOSTILE), verdict="broken"
+        NEW,
+        fails(detail=samples.HOSTILE),
+        fails("resume.accepted", samples.HOSTILE),
+        j.clause("prompt.large", "deviates", detail=samples.HOSTILE, action=samples.HOSTILE),
+        verdict="broken",
     )
     told = [first, call(NEW, acted=True, told=samples.HOSTILE), *rest]
-    report = of(release(OLD), told, DEAD, "stdin.open", at="\0:x", why=samples.HOSTILE)
-    return structs.replace(report, must=samples.HOSTILE)
+    return of(release(OLD), told, DEAD, "stdin.open", at="\0:x", why=samples.HOSTILE)
 
 
 def unanswered() -> GateReport:

@@ -82,7 +82,7 @@ class _Upgrade:
                 continue
             observed = f"{self._older} does not deviate, {self._newer} does"
             if clause.level == "gate":
-                observed = f"{self._older} and {self._newer} on one home"
+                observed = f"{self._older} and {self._newer} in a shared HOME"
             for symptom in symptoms[1].split(", "):
                 compensation = compensations.get((clause.id, symptom), TO_BE_WRITTEN)
                 deviations.append({

@@ -1,0 +1,78 @@
+"""What an orchestrator must do before it upgrades: about the newer release's caveats, and about what changed."""
+
+from collections.abc import Iterator, Sequence
+
+from turngate.contract.clauses import Result, Severity
+from turngate.contract.load import catalogue
+from turngate_probes.gate.compare import Results
+from turngate_probes.report.actions import Action, known_caveats
+from turngate_probes.report.gate_structs import Difference, Impact
+from turngate_probes.report.structs import ReleaseReport
+
+SURFACE = ("option", "event", "key", "tool", "call")
+
+
+def actions(old: ReleaseReport, new: ReleaseReport, compared: Sequence[Difference]) -> tuple[Action, ...]:
+    """List what an orchestrator must do to use the newer release; what the older one does not need comes first."""
+    degraded = [row for row in compared if row.impact is Impact.DEGRADED]
+    caveats = list(_caveats(old, new, [row for row in degraded if row.kind == "deviation"]))
+    changes = [
+        *(Action("change", *_claim(row), (new.release,), new=True) for row in degraded if row.kind == "claim"),
+        *(_surface(row, new) for row in degraded if row.kind in SURFACE),
+        *_lost(new, degraded),
+        *_failing(old, new),
+    ]
+    return tuple(sorted(dict.fromkeys([*caveats, *changes]), key=lambda action: not action.new))
+
+
+def _caveats(old: ReleaseReport, new: ReleaseReport, declared: Sequence[Difference]) -> Iterator[Action]:
+    """Return the caveats of the newer release, and those `declared` for it alone that did not show this time."""
+    before = {(clause.id, clause.action) for clause in old.clauses}
+    text_of = {caveat.about: caveat.text for caveat in known_caveats([new])}
+    for clause, text in text_of.items():
+        declared_now = any(row.clause == clause and row.detail in text for row in declared)
+        yield Action("caveat", clause, text, (new.release,), new=declared_now and (clause, text) not in before)
+    stale = {clause.id for clause in new.clauses if clause.stale}
+    for row in declared:
+        clause = row.clause or row.subject
+        if clause not in stale and row.detail not in text_of.get(clause, ""):
+            yield Action("caveat", clause, row.detail, (new.release,), new=(clause, row.detail) not in before)
+
+
+def _claim(row: Difference) -> tuple[str, str]:
+    """Return what a change of the contract is about, and what to do."""
+    section = row.subject.partition(":")[0]
+    if section == "auto_flags":
+        return section, f"treat {row.after} as an auto-approve flag"
+    if row.after in (None, "nothing"):
+        return section, f"stop passing {row.before}"
+    if section.startswith("launch."):
+        instead = "" if row.before == "nothing" else f" instead of {row.before}"
+        return section, f"pass {row.after}{instead}"
+    return section, f"change {row.before} to {row.after}"
+
+
+def _surface(row: Difference, new: ReleaseReport) -> Action:
+    text = f"check whether you depend on it: {row.detail}"
+    if row.after is not None:
+        instead = "" if row.before in (None, row.after) else f" instead of {row.before}"
+        text = f"expect {row.after}{instead}: {row.detail}"
+    return Action("change", f"{row.kind} {row.subject}", text, (new.release,), new=row.before != row.after)
+
+
+def _lost(new: ReleaseReport, degraded: Sequence[Difference]) -> Iterator[Action]:
+    """Return what to do without, since the newer release has it no more."""
+    for row in degraded:
+        if (row.kind, row.after) == ("clause", Result.UNSUPPORTED):
+            yield Action("change", row.subject, f"do without it: {row.detail}", (new.release,), new=True)
+
+
+def _failing(old: ReleaseReport, new: ReleaseReport) -> Iterator[Action]:
+    """Return the degraded clauses that fail; where a breaking one does, there is no upgrade to prepare."""
+    before = Results(old)
+    for clause in new.clauses:
+        entry = catalogue().get(clause.id)
+        if (clause.result, clause.severity) == (Result.FAIL, Severity.DEGRADED) and entry:
+            text = f"do not rely on it: {entry.why[0].lower()}{entry.why[1:]}"
+            is_new = before.of(clause.id) is not Result.FAIL
+            yield Action("change", clause.id, text, (new.release,), new=is_new)

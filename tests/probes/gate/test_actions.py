@@ -1,0 +1,89 @@
+"""What an orchestrator must do before it upgrades."""
+
+import pytest
+
+from tests.probes.gate.release_samples import clause, release
+from turngate.contract import load
+from turngate_probes.gate.actions import actions
+from turngate_probes.gate.claims import claim_differences
+from turngate_probes.report.actions import Action
+from turngate_probes.report.gate_structs import Difference, Impact
+
+CODEX, OPENCODE = load.contract("codex"), load.contract("opencode")
+OLD, NEW = release("codex@0.160.0"), release("codex@0.170.0")
+HANG = "close standard input, or send the prompt through it"
+DECLARED = Difference("deviation", "stdin.open hang", None, "hang", Impact.DEGRADED, HANG, "stdin.open")
+HANGS = clause("stdin.open", "deviates", action=HANG)
+
+
+def told(*rows: Difference) -> list[tuple[str, str, bool]]:
+    """Return what is to be done about differences."""
+    return [(action.about, action.text, action.new) for action in actions(OLD, NEW, rows)]
+
+
+def test_equal_releases_ask_for_nothing() -> None:
+    """There is no line then."""
+    assert actions(OLD, NEW, []) == ()
+
+
+def test_a_caveat_that_the_older_release_had_is_not_new() -> None:
+    """It is listed all the same."""
+    before, after = (release(name, HANGS) for name in ("codex@0.160.0", "codex@0.170.0"))
+    assert actions(before, after, []) == (Action("caveat", "stdin.open", HANG, ("codex@0.170.0",)),)
+
+
+def test_a_new_caveat_is_marked_and_comes_first() -> None:
+    """Before one that the older release had, whatever the order of the catalogue."""
+    known = clause("handle.place", "deviates", action="look for the file")
+    listed = actions(release("codex@0.160.0", known), release("codex@0.170.0", known, HANGS), [DECLARED])
+    assert [(action.about, action.new) for action in listed] == [("stdin.open", True), ("handle.place", False)]
+
+
+def test_a_new_caveat_that_did_not_show_is_listed() -> None:
+    """Unless the clause passed although the deviation always occurs, so that it is stale."""
+    assert told(DECLARED) == [("stdin.open", HANG, True)]
+    stale = release("codex@0.170.0", clause("stdin.open", stale=True))
+    assert actions(OLD, stale, [DECLARED]) == ()
+
+
+def test_what_the_contract_says_otherwise_is_a_change() -> None:
+    """An approval flag, an argument, an option that is gone, and another way to read turns."""
+    was, now = OPENCODE.at("1.17.0"), OPENCODE.at("1.18.33")
+    assert ("launch.auto", "pass --auto instead of --dangerously-skip-permissions", True) in told(
+        *claim_differences(was, now)
+    )
+    rows = [
+        Difference("claim", "auto_flags: --trust", None, "--trust", Impact.DEGRADED, "acts", None),
+        Difference("claim", "options: --old", "--old", None, Impact.DEGRADED, "gone", None),
+        Difference("claim", "handle", '{"field":"a"}', '{"field":"b"}', Impact.DEGRADED, "read", None),
+    ]
+    assert told(*rows) == [
+        ("auto_flags", "treat --trust as an auto-approve flag", True), ("options", "stop passing --old", True),
+        ("handle", 'change {"field":"a"} to {"field":"b"}', True),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("before, after, text, new", [
+    ("--oss", None, "check whether you depend on it: why", True),
+    ("denied", "executed", "expect executed instead of denied: why", True),
+    ("executed", "executed", "expect executed: why", False),
+])  # fmt: skip
+def test_a_degraded_surface_is_a_change(before: str, after: str | None, text: str, *, new: bool) -> None:
+    """A tool call that ends as it did in the older release is not new."""
+    assert told(Difference("call", "auto", before, after, Impact.DEGRADED, "why", None)) == [("call auto", text, new)]
+
+
+def test_a_clause_without_its_facility_is_a_change() -> None:
+    """The release has it no more."""
+    lost = Difference("clause", "stdin.open", "pass", "unsupported", Impact.DEGRADED, "it takes no input", "stdin.open")
+    assert told(lost) == [("stdin.open", "do without it: it takes no input", True)]
+
+
+def test_a_degraded_clause_that_fails_can_not_be_relied_on() -> None:
+    """Nothing prepares for a breaking one, and an informative one costs nothing."""
+    fails = [clause(name, "fail") for name in ("help.surface", "handle.present", "stream.known-events")]
+    (action,) = actions(OLD, release("codex@0.170.0", *fails), [])
+    assert (action.about, action.new) == ("help.surface", True)
+    assert action.text == "do not rely on it: a renamed or removed flag ends every run with a usage error."
+    (same,) = actions(release("codex@0.160.0", *fails), release("codex@0.170.0", *fails), [])
+    assert not same.new
