@@ -33,7 +33,7 @@ def withdrawn() -> Iterator[RecordedRelease]:
     """Return each recorded release of each sealed engine."""
     for engine in load.engines():
         if load.contract(engine).at().lifecycle.status == "sealed":
-            for version in recorded_releases.versions(engine, FIXTURES):
+            for version in recorded_releases.releases(engine, [FIXTURES]):
                 yield _judged(engine, version)
 
 

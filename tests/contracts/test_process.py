@@ -15,7 +15,7 @@ from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 
-RELEASES = [(engine, version) for engine in load.engines() for version in recorded_releases.versions(engine)]
+RELEASES = [(engine, version) for engine in load.engines() for version in recorded_releases.releases(engine)]
 NEWEST = dict(RELEASES)  # versions stand in their order
 each_recorded_release = pytest.mark.parametrize(
     "engine,version",

@@ -63,8 +63,7 @@ def failures(results: dict[str, ClauseResult]) -> list[ClauseResult]:
 
 def recorded() -> tuple[tuple[str, str], ...]:
     """List engine and version of every release of which there are recordings."""
-    root = recorded_releases.folder()
-    return tuple((path.parent.name, path.name) for path in sorted(root.glob("*/*"))) if root else ()
+    return tuple((path.parent.name, path.name) for path in sorted(recorded_releases.CHECKOUT.glob("*/*")))
 
 
 @cache

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from turngate.contract import load
+
 pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
@@ -19,6 +21,15 @@ SOURCES = {
     "turngate_probes": ROOT / "probes",
     "turngate_reference": ROOT / "reference",
 }
+
+
+RECORDED = ROOT / "fixtures/iflow"
+RECORDED_THERE = "turngate_probes/recordings/iflow"
+
+
+def recordings() -> set[str]:
+    """Name every recording that is shipped, as it should stand in the wheel."""
+    return {f"{RECORDED_THERE}/{path.relative_to(RECORDED)}" for path in RECORDED.rglob("*") if path.is_file()}
 
 
 def source_files() -> set[str]:
@@ -63,10 +74,12 @@ def _installed(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_wheel_holds_every_file_of_the_packages(dist: Path) -> None:
-    """The wheel holds exactly the three packages: code, contracts, schemas, pins and all other data."""
+    """The wheel holds exactly the three packages and recordings of the withdrawn engine, which stay small."""
     (wheel,) = dist.glob("*.whl")
-    held = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
-    assert held == source_files()
+    packed = [row for row in zipfile.ZipFile(wheel).infolist() if ".dist-info/" not in row.filename]
+    held = {row.filename for row in packed}
+    assert held == source_files() | recordings()
+    assert sum(row.compress_size for row in packed if row.filename.startswith(RECORDED_THERE)) < 10**6
     assert "turngate/engines/codex.yaml" in held
     assert "turngate_probes/releases/pins/codex/package-lock.json" in held
 
@@ -92,6 +105,16 @@ def test_installed_command_lists_its_subcommands(installed: Path) -> None:
     """The command of the installed wheel finds the subcommands that the wheel registers."""
     shown = run(installed / "bin/turngate", "--help")
     assert all(f"\n  {name} " in shown for name in ("contracts", "engines", "probe"))
+
+
+def test_installed_command_probes_what_is_there(installed: Path, tmp_path: Path) -> None:
+    """Without an engine or npm that is iFlow, from the recordings that the wheel brings; the rest is skipped."""
+    env = {"PATH": str(tmp_path), "HOME": str(tmp_path), "TURNGATE_CACHE_DIR": str(tmp_path / "cache")}
+    command = (installed / "bin/turngate", "probe")
+    ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "iflow  0.5.19  compatible" in ran.stdout
+    assert ran.stdout.count("npm is not on PATH: install Node.js 20 or newer") == len(load.engines()) - 1
 
 
 def test_installed_command_validates_its_contracts(installed: Path) -> None:

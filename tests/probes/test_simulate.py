@@ -114,8 +114,7 @@ def _recorded() -> tuple[RecordedTurns, ...]:
 
 
 def _read() -> Iterator[RecordedTurns]:
-    root = recorded_releases.folder()
-    assert root is not None
+    root = recorded_releases.CHECKOUT
     for engine in load.engines():
         folders = (root / engine).iterdir() if (root / engine).is_dir() else ()
         for version in sorted(folder.name for folder in folders if Version.is_valid(folder.name)):
@@ -154,8 +153,7 @@ def test_every_excuse_is_needed(excused: str, why: str, tmp_path: Path) -> None:
 
 def test_there_are_recordings() -> None:
     """The tests above ran on recordings of every engine that has some."""
-    root = recorded_releases.folder()
-    assert root is not None
+    root = recorded_releases.CHECKOUT
     assert {turn.contract.engine for turn in _described()} == {folder.parent.name for folder in root.glob("*/*")}
 
 

@@ -13,14 +13,13 @@ from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 
-FOLDER = recorded_releases.folder()
-ENGINES = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir()) if FOLDER else []
+FOLDER = recorded_releases.CHECKOUT
+ENGINES = sorted(folder.name for folder in FOLDER.iterdir() if folder.is_dir())
 
 
 @cache
 def turns(engine: str) -> dict[str, list[Turn]]:
     """Read every recording of an engine, by version."""
-    assert FOLDER
     versions = sorted((folder.name for folder in (FOLDER / engine).iterdir()), key=Version.parse)
     return {v: list(replay.replay(load.contract(engine).at(v)).turns.values()) for v in versions}
 

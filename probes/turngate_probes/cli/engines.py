@@ -34,8 +34,10 @@ def list_engines(newest: bool, as_json: bool) -> None:
         return
     for row in rows:
         where = row["on_path"] or "not on PATH"
-        published = f"newest {row['newest'] or row['problem']:10} " if newest else ""
+        published = f"newest {row['newest'] or '-':10} " if newest else ""
         click.echo(f"{row['engine']:10} {row['lifecycle']:11} pinned {row['pinned'] or '-':10} {published}{where}")
+    for problem in dict.fromkeys(row["problem"] for row in rows if row.get("problem")):
+        say(f"{', '.join(str(row['engine']) for row in rows if row['problem'] == problem)}: {problem}")
 
 
 def _newest(engine: str) -> dict[str, str | None]:

@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from turngate.contract.clauses import Level
 from turngate_probes.cli.options import SUFFIXES, clause_option, fail_on_options, folder, jobs_option, output_options
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from turngate_probes.releases.source import Target
 
 
 @click.command()
@@ -31,8 +36,8 @@ def probe(
     """Run real engines against their contracts, without account or network.
 
     TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm into
-    a cache, without install scripts) or ENGINE=/path/to/executable. Without a target every contracted
-    engine is probed.
+    a cache, without install scripts) or ENGINE=/path/to/executable. Without a target it probes every
+    engine that is on PATH or whose pinned release can be installed, and says which ones it skips and why.
 
     \b
     turngate probe
@@ -48,7 +53,6 @@ def probe(
     from contextlib import ExitStack, closing
     from dataclasses import replace
 
-    from turngate.contract import load
     from turngate_probes.cli.live import CLAUSES, consented, steps
     from turngate_probes.harness.interrupt import Interrupt, interrupting
     from turngate_probes.harness.runner import CaseRunner
@@ -63,10 +67,10 @@ def probe(
     is_live, account = level == "live", None
     if is_live and (clauses or keep or not targets):
         raise click.UsageError("name what to probe live; neither --clause nor --keep goes with it")
-    asked = [parse_target(text) for text in targets or load.engines()]
-    subjects: Sequence[Target | Release] = asked
     only = CLAUSES if is_live else known_clauses(clauses, level)
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
+    asked = list(dict.fromkeys(map(parse_target, targets))) or _available(level, output.console)
+    subjects: Sequence[Target | Release] = asked
     with ExitStack() as stack:
         if is_live:
             # a signal at the question ends the command, as anywhere else
@@ -78,3 +82,19 @@ def probe(
         stack.enter_context(interrupting(runner.interrupt.set))
         Probe(settings, journal, runner).run(subjects)
     return publish(build(read(path)), output, path)
+
+
+def _available(level: Level, console: "Console") -> "list[Target]":
+    """Return every engine that can be probed here, and print the others; EnvironmentFailed if there is none."""
+    from turngate.contract import load
+    from turngate.errors import EnvironmentFailed
+    from turngate_probes.releases.source import Target, obstacle
+
+    skipped = {engine: obstacle(engine, recordings=level != "server") for engine in load.engines()}
+    for engine, why in skipped.items():
+        if why:
+            console.print(f"skipped {engine}: {why}", soft_wrap=True)
+    if all(skipped.values()):
+        hint = "put an engine on PATH, or name an executable: ENGINE=/path/to/it"
+        raise EnvironmentFailed("there is no engine to probe", hint)
+    return [Target(engine) for engine, why in skipped.items() if not why]

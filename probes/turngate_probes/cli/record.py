@@ -12,8 +12,9 @@ from turngate_probes.cli.options import folder, jobs_option, say
 @jobs_option()
 @click.option("--case", "only", multiple=True, metavar="NAME", help="Record these cases alone; the others stay.")
 @click.option(
-    "--into", type=folder(), metavar="DIR", help="Where recordings go.  [default: the fixtures of the checkout]"
-)
+    "--into", type=folder(), metavar="DIR",
+    help="Where recordings go. Required, except in a checkout of turngate.  [default there: fixtures]",
+)  # fmt: skip
 @click.option("--note", default="", metavar="TEXT", help="Add a note to the provenance of each recording.")
 def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
     """Record the output of real releases for tests that need no engine.
@@ -26,7 +27,7 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     turngate record codex@0.169.0
     turngate record gemini@0.61.0 --case main --into /tmp/recordings
 
-    Exit codes: 0 recorded; 2 some release could not be.
+    Exit codes: 0 recorded; 2 some release could not be, or --into is missing.
     """
     from contextlib import ExitStack
 
@@ -42,11 +43,14 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     if unknown := sorted(set(only) - {case.name for case in RECORDED}):
         raise click.UsageError(f"no such case: {', '.join(unknown)}; cases: {', '.join(c.name for c in RECORDED)}")
     cases = [case for case in RECORDED if not only or case.name in only]
-    fixtures = into or recorded_releases.folder() or Path("fixtures")
+    asked = [parse_target(text) for text in targets]
+    fixtures = into or recorded_releases.default_folder()
+    if fixtures is None:
+        raise click.UsageError("not in a checkout of turngate: name a folder for the recordings with --into DIR")
     interrupt, source, failed = Interrupt(), ReleaseSource(), 0
     runner = CaseRunner.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
     with interrupting(interrupt.set):
-        for target in map(parse_target, targets):
+        for target in asked:
             try:
                 with ExitStack() as holding:
                     with interrupt.covering() as stop:

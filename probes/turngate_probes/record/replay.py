@@ -18,7 +18,7 @@ from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import CommandOutput, Observations, Turn
 from turngate_probes.record.requests import lengthened, read_requests
 from turngate_probes.record.structs import RecordedPage, Recording
-from turngate_probes.releases.recorded_releases import folder
+from turngate_probes.releases import recorded_releases
 
 _PAGE_SCHEMA = "turngate.recorded-page/1"
 
@@ -26,8 +26,9 @@ _PAGE_SCHEMA = "turngate.recorded-page/1"
 def replay(contract: EngineContract, root: Path | None = None) -> Observations:
     """Read every recording of the contract's release (in `root`, else where they are found)."""
     seen = Observations(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
-    root = root or folder()
-    for case in sorted((root / contract.engine / str(contract.version)).iterdir()) if root else ():
+    version = str(contract.version)
+    root = root or recorded_releases.releases(contract.engine).get(version)
+    for case in sorted((root / contract.engine / version).iterdir()) if root else ():
         seen.saw(_read(contract, case))
     return seen
 

@@ -11,27 +11,39 @@ from turngate.contract import load
 from turngate.errors import ContractError
 
 CHECKOUT = Path(__file__).resolve().parents[3] / "fixtures"
+PACKAGED = Path(__file__).resolve().parents[1] / "recordings"  # in a wheel: of engines that can't be installed
 BROKEN = "broken.yaml"
 
 
-def folder() -> Path | None:
-    """Find the recordings: `TURNGATE_FIXTURES`, else `fixtures` in the working directory or in our checkout."""
+def folders() -> list[Path]:
+    """Return the folders of recordings, the nearest first: `TURNGATE_FIXTURES` alone, where it is set.
+
+    Else `fixtures` in the working directory, those of our checkout, and those in our package.
+    """
     named = os.environ.get("TURNGATE_FIXTURES")
-    candidates = [Path(named)] if named else [Path("fixtures"), CHECKOUT]
-    return next((candidate for candidate in candidates if candidate.is_dir()), None)
+    candidates = [Path(named)] if named else [Path("fixtures"), CHECKOUT, PACKAGED]
+    return [candidate for candidate in candidates if candidate.is_dir()]
+
+
+def default_folder() -> Path | None:
+    """Return where to record without being told: the fixtures of our checkout, if the working directory is in it."""
+    return CHECKOUT if CHECKOUT.is_dir() and Path.cwd().is_relative_to(CHECKOUT.parent) else None
 
 
 def newest(engine: str) -> str | None:
     """Return the newest version of which there are recordings."""
-    return next(reversed(versions(engine)), None)
+    return next(reversed(releases(engine)), None)
 
 
-def versions(engine: str, root: Path | None = None) -> list[str]:
-    """Return every version of which there are recordings (in `root`, else where they are found), oldest first."""
-    root = root or folder()
-    if root is None or not (root / engine).is_dir():
-        return []
-    return sorted((path.name for path in (root / engine).iterdir() if Version.is_valid(path.name)), key=Version.parse)
+def releases(engine: str, roots: Sequence[Path] | None = None) -> dict[str, Path]:
+    """Return each recorded version, oldest first, with the nearest of `roots` (else of all folders) that has it."""
+    nearest = {
+        path.name: root
+        for root in reversed(folders() if roots is None else roots)
+        for path in (root / engine).glob("*")
+        if Version.is_valid(path.name)
+    }
+    return {version: nearest[version] for version in sorted(nearest, key=Version.parse)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +62,7 @@ class ContractRecordings:
 
     def releases(self, engine: str) -> dict[str, Path]:
         """Return each version of which there are recordings, oldest first, with the nearest folder that has it."""
-        nearest = {version: root for root in reversed(self.folders) for version in versions(engine, root)}
-        return {version: nearest[version] for version in sorted(nearest, key=Version.parse)}
+        return releases(engine, self.folders)
 
     def broken(self, engine: str) -> set[str]:
         """Name the releases that are listed as broken, as `engine@version`; ContractError if a list is none."""
@@ -60,13 +71,14 @@ class ContractRecordings:
 
 
 def contract_recordings(file: Path, fixtures: Path | None = None) -> ContractRecordings | None:
-    """Find the recordings of a contract file: the named folder, else those of its overlay and of our checkout."""
+    """Find a contract's recordings: the named folder, else those of its overlay and of our checkout or package."""
     if fixtures is not None:
         return ContractRecordings((fixtures,), whole=True)
     parent = file.resolve().parent
     own = (parent.parent / "fixtures",) if parent.name == "engines" else ()
-    folders = [root for root in (*own, CHECKOUT) if root.is_dir()]
-    return ContractRecordings(folders, whole=CHECKOUT in folders) if folders else None
+    whole = CHECKOUT.is_dir()
+    roots = [root for root in (*own, CHECKOUT if whole else PACKAGED) if root.is_dir()]
+    return ContractRecordings(roots, whole=whole) if roots else None
 
 
 def _listed(file: Path) -> list[str]:

@@ -91,6 +91,10 @@ class Registry(ABC):
         """Return the folder of a release in the cache."""
         return home_of(self.engine, default_cache()) / f"{self.folder_prefix}{version}"
 
+    def is_installed(self, version: str) -> bool:
+        """Whether a version is in the cache in order."""
+        return self._finished(version, self.root(version)) is not None
+
     def no_such_version(self, version: str) -> EnvironmentFailed:
         """Explain that a version is not published, and which are."""
         near = ", ".join(nearest(version, self.versions))

@@ -10,7 +10,7 @@ from semver import Version
 
 from turngate.contract import load
 from turngate.contract.clauses import Level
-from turngate.errors import EnvironmentFailed, did_you_mean
+from turngate.errors import EnvironmentFailed
 from turngate_probes.clauses.registry import LEVELS
 
 LATEST = re.compile(r"latest(?::(?P<count>[1-9]\d*))?")
@@ -25,8 +25,7 @@ def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
     for name in clause_ids:
         if name not in at_level:
             near = difflib.get_close_matches(name, at_level, 3, 0.4) or at_level
-            hint = did_you_mean(name, at_level, f"there are: {', '.join(near)}")
-            raise EnvironmentFailed(f"no clause {name!r} at level {level}", hint)
+            raise EnvironmentFailed(f"no clause {name!r} at level {level}", f"there are: {', '.join(near)}")
     return tuple(dict.fromkeys(clause_ids))
 
 

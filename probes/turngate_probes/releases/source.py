@@ -164,11 +164,30 @@ class ReleaseSource:
             )
 
 
+def obstacle(engine: str, *, recordings: bool) -> str | None:
+    """Return why an engine can't be probed here unless a target says how; None if it can be.
+
+    `recordings`: whether those of an engine that was withdrawn can answer.
+    """
+    contract = load.contract(engine).at()
+    if shutil.which(contract.executable):
+        return None
+    if contract.lifecycle.status == "sealed":
+        if recorded_releases.newest(engine) is None:
+            return f"{contract.executable} is not on PATH, and its vendor withdrew it"
+        return None if recordings else f"{contract.executable} is not on PATH, and recordings can't answer this level"
+    npm, pinned = registries(engine).get("npm"), pinned_version(engine)
+    if npm is None or pinned is None:
+        return f"{contract.executable} is not on PATH, and no release is pinned"
+    if shutil.which("npm") or npm.is_installed(pinned):
+        return None
+    return f"{contract.executable} is neither on PATH nor in the cache, and {NO_NPM}"
+
+
 def _recorded(engine: str) -> Release:
     version = recorded_releases.newest(engine)
     if version is None:
-        hint = "run from a checkout, which holds recordings, or name an executable"
-        raise EnvironmentFailed(f"{engine} was withdrawn, and neither executable nor recording is at hand", hint)
+        raise EnvironmentFailed(f"{engine} was withdrawn, and neither executable nor recording is at hand", _NAME_IT)
     contract = load.contract(engine).at(version)
     return Release(engine, version, None, "recordings", contract, "withdrawn: judged by recordings alone")
 

@@ -188,5 +188,5 @@ def test_a_list_of_broken_releases_that_is_none_is_told(recorded: Path, capsys: 
 
 def test_recordings_are_read_from_the_named_folder(recorded: Path, tmp_path: Path) -> None:
     """Not from where they usually are."""
-    assert recorded_releases.versions("codex", recorded) == ["0.42.0", "0.169.0"]
-    assert recorded_releases.versions("gemini", recorded) == []
+    assert list(recorded_releases.releases("codex", [recorded])) == ["0.42.0", "0.169.0"]
+    assert recorded_releases.releases("gemini", [recorded]) == {}

@@ -43,3 +43,26 @@ def test_an_executable_is_probed_and_reported(strict: tuple[str, ...], code: int
     assert {clause["id"]: clause["result"] for clause in release["clauses"]}["help.surface"] == "fail"
     assert (tmp_path / "a.md").read_text().startswith("## ")
     assert list((tmp_path / "kept").glob("**/*.ndjson"))
+
+
+def test_without_targets_what_is_there_is_probed_and_the_rest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An executable on PATH, and recordings; an engine that needs npm is skipped, and fails nothing."""
+    engines.install(tmp_path / "bin")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    monkeypatch.delenv("TURNGATE_FIXTURES", raising=False)
+    assert cli.run(["probe", "--level", "static", "--report", str(tmp_path / "a.json")]) == 0
+    probed = {row["engine"] for row in json.loads((tmp_path / "a.json").read_text())["releases"]}
+    assert probed == {"codex", "iflow"}
+    why = "claude is neither on PATH nor in the cache, and npm is not on PATH: install Node.js 20 or newer"
+    assert f"skipped claude: {why}\n" in capsys.readouterr().out
+
+
+def test_where_nothing_can_be_probed_the_command_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At a level that recordings can't answer, without an engine."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert cli.run(["probe", "--level", "server"]) == 2
+    assert "there is no engine to probe" in capsys.readouterr().err

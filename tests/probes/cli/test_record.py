@@ -33,3 +33,15 @@ def test_one_release_that_can_not_be_recorded_stops_no_other(
     assert said.err.startswith(f"codex={tmp_path}/none: there is no executable")
     assert said.out.startswith("codex@0.169.0: ")
     assert (tmp_path / "there/codex/0.169.0/final-first/recording.yaml").is_file()
+
+
+def test_outside_a_checkout_the_folder_must_be_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Before anything runs, and nothing is written."""
+    executable = engines.install(tmp_path / "bin")
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    assert cli.run(["record", f"codex={executable}", "--case", "final"]) == 2
+    assert "name a folder for the recordings with --into DIR" in capsys.readouterr().err
+    assert not list((tmp_path / "work").iterdir())

@@ -24,15 +24,37 @@ def _first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_they_are_found_where_the_user_says(first: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable comes first, even if there is nothing; else the working directory, else the checkout."""
-    assert recorded_releases.folder() == tmp_path
+    """The variable stands alone, even if there is nothing; else the working directory, the checkout, the package."""
+    assert recorded_releases.folders() == [tmp_path]
     monkeypatch.setenv("TURNGATE_FIXTURES", str(tmp_path / "none"))
-    assert recorded_releases.folder() is None
+    assert recorded_releases.folders() == []
     monkeypatch.delenv("TURNGATE_FIXTURES")
     monkeypatch.chdir(tmp_path)
-    assert recorded_releases.folder() == SHIPPED
+    assert recorded_releases.folders() == [SHIPPED]
     (tmp_path / "fixtures").mkdir()
-    assert recorded_releases.folder() == Path("fixtures")
+    assert recorded_releases.folders() == [Path("fixtures"), SHIPPED]
+    monkeypatch.setattr(recorded_releases, "PACKAGED", tmp_path)
+    assert recorded_releases.folders() == [Path("fixtures"), SHIPPED, tmp_path]
+
+
+def test_fixtures_of_somebody_else_hide_no_recordings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of that name in the working directory may hold anything; where it has the release, it comes first."""
+    monkeypatch.delenv("TURNGATE_FIXTURES", raising=False)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fixtures/users").mkdir(parents=True)
+    assert recorded_releases.releases("iflow") == {VERSION: SHIPPED}
+    (tmp_path / "fixtures/iflow" / VERSION).mkdir(parents=True)
+    assert recorded_releases.releases("iflow") == {VERSION: Path("fixtures")}
+
+
+def test_only_a_checkout_has_a_folder_to_record_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of the working directory; elsewhere, and from an installed package, there is none."""
+    monkeypatch.chdir(SHIPPED.parent / "tests")
+    assert recorded_releases.default_folder() == SHIPPED
+    monkeypatch.chdir(tmp_path)
+    assert recorded_releases.default_folder() is None
+    monkeypatch.setattr(recorded_releases, "CHECKOUT", tmp_path / "none")
+    assert recorded_releases.default_folder() is None
 
 
 def test_the_newest_is_found_by_version(first: Path) -> None:
@@ -81,3 +103,13 @@ def test_a_contract_has_the_recordings_of_its_overlay_and_of_the_checkout(tmp_pa
     assert beside == ContractRecordings([tmp_path / "fixtures", SHIPPED], whole=True)
     named = contract_recordings(tmp_path / "engines/codex.yaml", tmp_path)
     assert named == ContractRecordings((tmp_path,), whole=True)
+
+
+def test_an_installed_contract_has_the_recordings_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are not all that there are."""
+    monkeypatch.setattr(recorded_releases, "CHECKOUT", tmp_path / "none")
+    assert contract_recordings(tmp_path / "iflow.yaml") is None
+    monkeypatch.setattr(recorded_releases, "PACKAGED", tmp_path)
+    assert contract_recordings(tmp_path / "iflow.yaml") == ContractRecordings([tmp_path], whole=False)

@@ -12,10 +12,10 @@ from tests.probes import engines, fake_npm
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
-from turngate_probes.releases import recorded_releases
+from turngate_probes.releases import recorded_releases, source
 from turngate_probes.releases.cache import evict, home_of
 from turngate_probes.releases.npm import pinned_version
-from turngate_probes.releases.source import Release, ReleaseSource, Target, parse_target
+from turngate_probes.releases.source import Release, ReleaseSource, Target, obstacle, parse_target
 from turngate_probes.simulate.process import install
 
 
@@ -188,13 +188,42 @@ def test_a_withdrawn_engine_is_judged_by_its_newest_recordings(
     """Without an executable its recordings have to do, and the note says so; without those nothing can be asked."""
     for version in ("0.5.9", "0.5.10"):
         (tmp_path / "fixtures/iflow" / version).mkdir(parents=True)
-    monkeypatch.setattr(recorded_releases, "folder", lambda: tmp_path / "fixtures")
+    monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
     release = obtained("iflow")
     assert (release.version, release.executable, release.source) == ("0.5.10", None, "recordings")
     assert release.note == "withdrawn: judged by recordings alone"
-    monkeypatch.setattr(recorded_releases, "folder", lambda: None)
+    monkeypatch.setattr(recorded_releases, "folders", list)
     with pytest.raises(EnvironmentFailed, match="withdrawn, and neither executable nor recording"):
         obtained("iflow")
+
+
+def test_what_keeps_an_engine_from_being_probed_without_npm(path: Path, tmp_path: Path) -> None:
+    """Neither an executable, nor a pin in the cache, nor recordings that can answer."""
+    why = obstacle("codex", recordings=True)
+    assert why == "codex is neither on PATH nor in the cache, and npm is not on PATH: install Node.js 20 or newer"
+    assert obstacle("iflow", recordings=True) == "iflow is not on PATH, and its vendor withdrew it"
+    engines.install(path)
+    assert obstacle("codex", recordings=True) is None
+
+
+def test_what_npm_can_install_and_recordings_can_answer_is_probed(
+    npm: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pinned release that is in the cache needs npm no longer; only some levels can be answered by recordings."""
+    assert obstacle("codex", recordings=True) is None
+    with ReleaseSource().held(Target("codex"), print):
+        (npm / "bin/npm").unlink()
+    assert obstacle("codex", recordings=True) is None
+    (tmp_path / "fixtures/iflow/0.5.9").mkdir(parents=True)
+    monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
+    assert obstacle("iflow", recordings=True) is None
+    assert obstacle("iflow", recordings=False) == "iflow is not on PATH, and recordings can't answer this level"
+
+
+def test_an_engine_without_a_pin_must_be_on_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is guessed."""
+    monkeypatch.setattr(source, "pinned_version", lambda _: None)
+    assert obstacle("codex", recordings=True) == "codex is not on PATH, and no release is pinned"
 
 
 def test_an_interrupt_ends_the_question_for_the_version(path: Path, tmp_path: Path) -> None:
