@@ -1,5 +1,7 @@
 """The subcommands that run turns in the user's own environment: `start` and `resume`."""
 
+import errno
+import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -181,7 +183,7 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
         chosen = f" --data-dir {shlex.quote(str(data.root))}" if asked_dir else ""
         printing.continuation(done.record, f"turngate resume{chosen}")
     if answer.reader_gone:
-        raise BrokenPipeError
+        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
     return _exit_code(done)
 
 
