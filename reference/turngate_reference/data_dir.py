@@ -1,4 +1,4 @@
-"""Where runs and handle records lie, how new ones are named, and the locks by which each has one user at a time."""
+"""The folders of runs and handle records, the names of new ones, and the locks that give each one user at a time."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from msgspec import Struct
 from turngate import files
 from turngate.errors import EnvironmentFailed
 
-# no 0, 1, i, l, o, u: what a person reads aloud or types off a screen must come back the same
+# no 0, 1, i, l, o, u: handles are read aloud and typed off a screen
 ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"
 HANDLE_LENGTH = 8
 _TRIES = 100
@@ -44,18 +44,18 @@ class DataDir(Struct, frozen=True):
 
     @property
     def versions(self) -> Path:
-        """What executables were last seen to be which release."""
+        """The release that each executable was last seen to be."""
         return self.root / "versions.json"
 
     def make(self) -> None:
-        """Make the directory, or take one that is empty; what turngate makes in it is for its user alone.
+        """Make the directory, or use an empty one; everything in it is private to the user.
 
-        EnvironmentFailed if it holds files of others; OSError if it can't be used.
+        EnvironmentFailed if it holds files that turngate did not create; OSError if it can't be used.
         """
         files.make_private(self.root)
         names = {path.name for path in self.root.iterdir()}
         if _MARK not in names:
-            # one that an earlier turngate made has no mark, and nothing in it that is not turngate's
+            # a directory of an earlier version has no mark, and holds only files of turngate
             if names and not (names <= _FOLDERS | _FILES and names & _TELLING):
                 what = f"{self.root} is not empty, and turngate did not make it"
                 raise EnvironmentFailed(what, "give an empty or a new directory with --data-dir or TURNGATE_DATA_DIR")
@@ -100,13 +100,13 @@ class DataDir(Struct, frozen=True):
 
 
 def data_dir(asked: Path | None) -> DataDir:
-    """Choose the data directory: as asked, else `TURNGATE_DATA_DIR`, else the platform's for users."""
+    """Return the data directory: the given one, else `TURNGATE_DATA_DIR`, else the platform's."""
     chosen = asked or os.environ.get("TURNGATE_DATA_DIR")
     if not chosen:
         from platformdirs import user_data_path  # noqa: PLC0415 - not needed when the place is given
 
         chosen = user_data_path("turngate", appauthor=False)
-    # by its real path: what is kept of a run names its directories, which are compared with where they really lie
+    # by its real path, since the directories in records are compared with real paths
     return DataDir(Path(chosen).expanduser().resolve())
 
 
@@ -114,7 +114,7 @@ def data_dir(asked: Path | None) -> DataDir:
 def locked(path: Path, handle: str) -> Iterator[None]:
     """Hold the lock file of a handle while the block runs; EnvironmentFailed says why it can't be held.
 
-    What stands in the file only says who holds it.
+    The file's content only says who holds the lock.
     """
     with ExitStack() as holding:
         try:

@@ -106,7 +106,7 @@ class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
         return data
 
     def updated(self, **changes: Any) -> "HandleRecord":
-        """Return the record with changes, and with the time of now."""
+        """Return the record with changes and the current time."""
         return replace(self, updated_at=now(), **changes)
 
     @property
@@ -116,7 +116,7 @@ class HandleRecord(Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 def new(run_directory: Path, engine: str, launch: LaunchSettings, prompt: str, **more: Any) -> HandleRecord:
-    """Return the record of a run that begins now; `more` are further fields."""
+    """Return the record of a run that starts now; `more` are further fields."""
     at, handle = now(), run_directory.name.rpartition("-")[2]
     return HandleRecord(
         handle=handle, run_id=run_directory.name, run_directory=run_directory, engine=engine, launch=launch,
@@ -146,7 +146,7 @@ def write(path: Path, record: HandleRecord) -> None:
 
 
 def as_text(record: HandleRecord) -> str:
-    """Render a record as it is stored and shown: ASCII, so that paths that are no text survive too."""
+    """Render a record as it is stored and shown, in ASCII, so that paths that are not valid text survive too."""
     return json.dumps(record.to_json(), indent=2)
 
 
@@ -172,7 +172,7 @@ def every(data: DataDir) -> tuple[list[HandleRecord], list[UnreadableRecordError
 
 
 def read(path: Path) -> HandleRecord:
-    """Read one record, without fields that are not known; UnreadableRecordError if that is impossible."""
+    """Read one record without unknown fields; UnreadableRecordError if that fails."""
     try:
         data = json.loads(path.read_text("utf-8"))
         if data["schema"] != SCHEMA:
@@ -185,12 +185,12 @@ def read(path: Path) -> HandleRecord:
 
 
 def _checked(record: HandleRecord, stem: str) -> HandleRecord:
-    """Return the record, or raise ValueError: it is not that of its file, or a time is none."""
+    """Return the record; ValueError if it belongs to another file, or has an invalid time."""
     if record.handle != stem or not re.fullmatch(f"[^/]+-{stem}", record.run_id):
         raise ValueError(f"it says that its handle is {record.handle!r}, of run {record.run_id!r}")
     if any(datetime.fromisoformat(time).tzinfo is None for time in (record.created_at, record.updated_at)):
         raise ValueError("a time has no offset from UTC")
-    return record if record.session.value else replace(record, session=NO_SESSION)  # an empty id is none
+    return record if record.session.value else replace(record, session=NO_SESSION)  # an empty id is not a session id
 
 
 def _paths(data: DataDir) -> list[Path]:

@@ -1,4 +1,4 @@
-"""Judges what was seen: one function per clause, from turns to a finding.
+"""Judges observations: one function per clause, from turns to a finding.
 
 A check reads turns by name and never runs anything, so that it serves recordings as well as real runs.
 """
@@ -31,7 +31,7 @@ SHOWN = 3  # of the last observations of a case that could not go on
 
 
 def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
-    """Return the clauses, all that they need and the first that each blames; KeyError if there is no such clause."""
+    """Return the clauses, all that they need and the first that each blames; KeyError for an unknown clause."""
     wanted = set[str]()
     open_ = list(clause_ids)
     while open_:
@@ -48,9 +48,9 @@ def judge_all(
     done: set[str],
     only: frozenset[str] | None = None,
 ) -> list[ClauseResult]:
-    """Judge the clauses of the levels that have no result yet and whose cases are `done`; give the new ones.
+    """Judge the clauses of the levels that have no result yet and whose cases are `done`; return the new results.
 
-    With `only`, which holds what each needs too, other clauses are left out.
+    With `only`, which includes prerequisites, other clauses are left out.
     """
     open_ = [c for c in load.catalogue().at_level(*levels) if c.id not in results and (only is None or c.id in only)]
     fresh: list[ClauseResult] = []
@@ -68,7 +68,7 @@ def _is_ready(clause: Clause, waiting: set[str], done: set[str]) -> bool:
 
 
 def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, ClauseResult]) -> ClauseResult:
-    """Judge one clause: by what it needs, then by its check, then against the declared deviations."""
+    """Judge one clause: by its prerequisites, then by its check, then against the declared deviations."""
     if missing := fallen(clause, clause.needs, results):
         return missing
     try:
@@ -82,7 +82,7 @@ def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, C
 def _not_seen(
     clause: Clause, check: Check, seen: Observations, obstacle: Obstacle, results: dict[str, ClauseResult]
 ) -> ClauseResult:
-    """Judge a clause of which something was not seen: what the engine did fails it, unless another clause names it."""
+    """Judge a clause with a missing observation: it fails if the engine caused that, unless another clause says so."""
     named = fallen(clause, (blamed for blamed in check.blames if blamed in results), results)
     if named:
         return structs.replace(named, detail=f"{obstacle.text}; {named.detail}")

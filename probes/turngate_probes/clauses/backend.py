@@ -1,4 +1,4 @@
-"""Checks of what an engine makes of a model backend that fails."""
+"""Checks of how an engine handles a failing model backend."""
 
 from turngate.contract.verdict import Finding
 from turngate.process import Ended
@@ -9,9 +9,9 @@ from turngate_probes.harness.observations import Observations, Turn
 
 @check("backend.failure-told", *FAILING)
 def failure_told(seen: Observations) -> Finding:
-    """Each failing backend led to an exit code that tells of it, in time.
+    """Each failing backend led to an exit code that reports it, in time.
 
-    Symptoms are `hang-…`, `success-…` and, where an event told of the error, `exit-0-…`.
+    Symptoms are `hang-…`, `success-…` and, if an event reported the error, `exit-0-…`.
     """
     names = [f"{case}/first" for case in FAILING]
     turns = [seen.turns[name] for name in names if name in seen.turns]

@@ -1,4 +1,4 @@
-"""Checks of one release in the place of another, on the same home: what open sessions become."""
+"""Checks of replacing a release by another on the same home: whether open sessions survive."""
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, went_well

@@ -1,4 +1,4 @@
-"""Checks of what an engine does around its turns: processes, files, network."""
+"""Checks of an engine's side effects: processes, files, network."""
 
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
@@ -31,7 +31,7 @@ def clean_exit(seen: Observations) -> Finding:
 
 @check("executable.unchanged", EVERYTHING)
 def executable_unchanged(seen: Observations) -> Finding:
-    """The executable and what is installed with it were the same afterwards."""
+    """The executable and its installation were unchanged afterwards."""
     if seen.changed is None:
         raise seen.unseen("the executable")
     fail_if(seen.changed, seen.changed)
@@ -40,7 +40,7 @@ def executable_unchanged(seen: Observations) -> Finding:
 
 @check("network.loopback-only", EVERYTHING)
 def loopback_only(seen: Observations) -> Finding:
-    """No host was tried but those that the contract lists, and no path that the model backend does not know."""
+    """Only hosts that the contract lists were contacted, and no path that the model backend does not know."""
     if seen.hosts is None:
         raise seen.unseen("the network")
     strange = sorted(seen.hosts - set(seen.contract.hermetic.egress))

@@ -1,4 +1,4 @@
-"""Checks of what travels to the engine: options, prompts, standard input."""
+"""Checks of what is passed to the engine: options, prompts, standard input."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -102,7 +102,7 @@ def check_asks(turn: Turn, arguments: Sequence[str], contract: EngineContract) -
 
 
 def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:
-    """Return what shows that the engine acts without asking; empty: what is shown is safe; None: nothing is shown."""
+    """Return the sign that the engine acts without asking; empty: the signs are safe; None: there are none."""
     signs = [
         said for request in turn.requests or () for sign in contract.approval_signs for said in _read(sign, request)
     ]

@@ -1,4 +1,4 @@
-"""Which function checks which clause, and what a check may say."""
+"""The register of checks by clause, and what a check may return."""
 
 import re
 from collections.abc import Callable
@@ -12,16 +12,16 @@ from turngate_probes.harness.observations import Call, Observations, Turn
 EXCERPT = 200
 _WORD = re.compile(r"[A-Za-z]{2}")
 _CLOSING = re.compile(r"</([^<>]+)>")
-# what Node.js prints after the error that it died of
+# what Node.js prints after a fatal error
 _TRACE = re.compile(r"\s+at \S|Node\.js v\d")
 
 
 class SkippedError(Exception):
-    """The release has no such facility; the text says which."""
+    """The release lacks a facility; the text says which."""
 
 
 class _FailedError(Exception):
-    """A check ends with this finding."""
+    """Ends a check with this finding."""
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
@@ -29,10 +29,10 @@ class _FailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check and the cases that must have run before it can be asked.
+    """A check and the cases that must have run before it.
 
-    `blames` are clauses that name what the engine may do so that a case can't run: while they hold, this clause
-    fails itself for it. The first of them is asked with the clause, the others count if they are asked anyway.
+    `blames` are clauses about engine failures that keep a case from running: while they hold, this clause itself fails
+    for it. The first of them is checked with the clause, the others count if they are checked anyway.
     """
 
     cases: tuple[str, ...]
@@ -62,12 +62,12 @@ def check(clause_id: str, *cases: str, blames: tuple[str, ...] = ()) -> Callable
 
 
 def passed(detail: str, *shown: Turn | Call) -> Finding:
-    """Return that the clause held, as these turns and calls show."""
+    """Return a pass, with these turns and calls as evidence."""
     return Finding(ok=True, detail=detail, evidence=_names(shown))
 
 
 def fail_if(condition: object, detail: str, *shown: Turn | Call, symptom: str = "") -> None:
-    """End the check if the condition is true: the clause does not hold, as these show.
+    """Fail the clause if the condition is true, with these turns and calls as evidence.
 
     `symptom` is one that a deviation may excuse.
     """
@@ -81,7 +81,7 @@ def _names(shown: tuple[Turn | Call, ...]) -> tuple[str, ...]:
 
 
 def how_it_ended(turn: Turn) -> str:
-    """Describe how the process ended, with the first thing that it said about it."""
+    """Describe how the process ended, with its first line about that."""
     if turn.hung:
         return f"still running after {turn.seconds:.0f} s{unread(turn)}"
     if turn.ended is Ended.LINGERED:
@@ -91,7 +91,7 @@ def how_it_ended(turn: Turn) -> str:
 
 
 def unread(turn: Turn) -> str:
-    """Return how much of a turn's output was too much to be kept, as the end of a detail."""
+    """Return how much of a turn's output was dropped, as the end of a detail."""
     return f"; {turn.dropped} bytes more were not kept" if turn.dropped else ""
 
 
@@ -110,7 +110,7 @@ def _last_line(stderr: bytes) -> str:
     return said[-1] if said else ""
 
 
-# a level asks for these; what the reference server does with a release tells nothing more of those below
+# a level checks these; the reference server adds no evidence for those of the levels below
 LEVELS = {
     "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
     "server": ("server",), "gate": ("gate",),

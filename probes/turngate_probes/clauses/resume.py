@@ -1,4 +1,4 @@
-"""Checks of resuming. What counts is what the model backend was sent, or what a real model recalls."""
+"""Checks of resuming, by the requests to the model backend, or by what a real model recalls."""
 
 import re
 
@@ -23,7 +23,7 @@ def accepted(seen: Observations) -> Finding:
 
 @check("resume.same-handle", "main")
 def same_handle(seen: Observations) -> Finding:
-    """The resumed turn reported the id that it was asked for."""
+    """The resumed turn reported the requested id."""
     turn = seen.turn("main/again")
     sightings = turn.reading.handle.sightings
     reported = turn.session or (sightings[0].value if sightings else None)
@@ -54,7 +54,7 @@ def repeated(seen: Observations) -> Finding:
 
 @check("resume.other-cwd", "main")
 def other_cwd(seen: Observations) -> Finding:
-    """From another directory the session was found, or (a deviation) it was not, loudly or silently."""
+    """From another directory the session was resumed, or (a deviation) it was not, loudly or silently."""
     first, turn = seen.turn("main/first"), seen.turn("main/elsewhere")
     how = f"from another directory: {how_it_ended(turn)}"
     fail_if(turn.hung, how, turn, symptom="hang")
@@ -66,7 +66,7 @@ def other_cwd(seen: Observations) -> Finding:
 
 @check("resume.later-minute", "later-minute")
 def later_minute(seen: Observations) -> Finding:
-    """A was resumed in a later minute, and again after B had started beside it, with all of its turns."""
+    """A was resumed in a later minute, and again after B had started next to it, with all of its turns."""
     first, again, third = (seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
     lost = f"in a later minute the session was lost ({how_it_ended(again)})"
     fail_if(not went_well(again) or not again.carries(first), lost, again, symptom="lost-at-once")
@@ -90,13 +90,13 @@ def isolation(seen: Observations) -> Finding:
 
 @check("resume.dead-handle", "bad-handles")
 def dead_handle(seen: Observations) -> Finding:
-    """Resuming a well-shaped id of no session failed."""
+    """Resuming with a well-formed id that belongs to no session failed."""
     return _loud(seen.turn("bad-handles/dead"))
 
 
 @check("resume.malformed-handle", "bad-handles")
 def malformed_handle(seen: Observations) -> Finding:
-    """Resuming by something that is no id failed."""
+    """Resuming with a malformed id failed."""
     return _loud(seen.turn("bad-handles/malformed"))
 
 

@@ -34,7 +34,7 @@ def waits(seen: Observations) -> Finding:
 
 @check("server.survives-kill", "loop")
 def survives_kill(seen: Observations) -> Finding:
-    """After SIGKILL and a new start the run waits with the same question and session id, and takes the reply."""
+    """After SIGKILL and a restart the run waits with the same question and session id, and accepts the reply."""
     before, after = seen.call("loop/asked"), seen.call("loop/restarted")
     check_state("waiting_user", after, before, after, when="after the restart ")
     question, again = seen.call("loop/question"), seen.call("loop/question-again")
@@ -74,7 +74,7 @@ def final_data(seen: Observations) -> Finding:
 
 @check("server.no-auto-flags", "loop", "one-reply", blames=("server.final-data",))
 def no_auto_flags(seen: Observations) -> Finding:
-    """No turn was started with an auto-approve flag, by the server's word, by its argv, or by what requests show."""
+    """No turn was started with an auto-approve flag, according to the server, the argv and the requests."""
     turns = [*_turns(seen, "loop"), *_turns(seen, "one-reply")]
     seen.turn("loop/turn-2")
     for turn in turns:
@@ -88,7 +88,7 @@ def no_auto_flags(seen: Observations) -> Finding:
 
 @check("server.dead-handle", "dead-handle")
 def dead_handle(seen: Observations) -> Finding:
-    """A run whose session is gone failed as such after the reply, whatever the engine did."""
+    """A run whose session is gone failed with that reason after the reply, whatever the engine did."""
     reply, ended = seen.call("dead-handle/reply"), seen.call("dead-handle/ended")
     fail_if(reply.status != ACCEPTED, f"the reply was not taken: {reply.said()}", reply)
     return failed_as("SESSION_RESUME_FAILED", ended, *_turns(seen, "dead-handle")[1:])
@@ -96,7 +96,7 @@ def dead_handle(seen: Observations) -> Finding:
 
 @check("server.missing-handle", "missing-handle", blames=("server.waits",))
 def missing_handle(seen: Observations) -> Finding:
-    """A turn that asked, and printed no session id, failed its run; it never waited."""
+    """A turn that asked without printing a session id failed its run; the run never waited."""
     turn, ended = seen.turn("missing-handle/turn-1"), seen.call("missing-handle/ended")
     if not turn.sent():
         raise NotSeenError(f"the prompt never reached the model; the run is {standing(ended)}", by_engine=True)
@@ -107,7 +107,7 @@ def missing_handle(seen: Observations) -> Finding:
 
 @check("server.engine-failure", "engine-failure", blames=("server.waits",))
 def engine_failure(seen: Observations) -> Finding:
-    """A model backend that refuses failed the run, as the engine's failure, or as a timeout where it never gives up."""
+    """A refusing model backend failed the run, as an engine failure, or as a timeout if the engine never gives up."""
     turn, ended = seen.turn("engine-failure/turn-1"), seen.call("engine-failure/ended")
     if not any(request.reply == f"refuse {REFUSED}" for request in turn.sent()):
         raise NotSeenError(f"the model backend was not asked; the run is {standing(ended)}", by_engine=True)
@@ -117,7 +117,7 @@ def engine_failure(seen: Observations) -> Finding:
 
 @check("server.bad-envelope", "bad-envelope", blames=("server.waits",))
 def bad_envelope(seen: Observations) -> Finding:
-    """A question that asks nothing failed the run; it never waited."""
+    """An empty question failed the run; the run never waited."""
     turn, ended = seen.turn("bad-envelope/turn-1"), seen.call("bad-envelope/ended")
     if turn.reading.final_text is None:
         raise NotSeenError(f"the engine gave no answer; the run is {standing(ended)}", by_engine=True)
@@ -126,7 +126,7 @@ def bad_envelope(seen: Observations) -> Finding:
 
 @check("server.cancel", "cancel", blames=("server.waits",))
 def cancel(seen: Observations) -> Finding:
-    """A run that was canceled in the middle of its turn is canceled, and nothing of its engine runs."""
+    """A run that was canceled in mid-turn is canceled, and no process of its engine is left."""
     asked, ended, turn = seen.call("cancel/cancel"), seen.call("cancel/ended"), seen.turn("cancel/turn-1")
     fail_if(asked.status != ACCEPTED, f"the cancel was not taken: {asked.said()}", asked)
     check_state("canceled", ended, asked, ended, turn, when="after the cancel ")
@@ -136,7 +136,7 @@ def cancel(seen: Observations) -> Finding:
 
 @check("server.one-reply", "one-reply")
 def one_reply(seen: Observations) -> Finding:
-    """Of many replies at once one was taken, a repeated one was answered alike, and each began one turn."""
+    """One of many concurrent replies was accepted, a repeated one got the same answer, and each started one turn."""
     raced = [seen.call(f"one-reply/reply-{i}") for i in range(1, RACERS + 1)]
     statuses = sorted(call.status for call in raced)
     one_taken = [ACCEPTED] + [CONFLICT] * (RACERS - 1)
@@ -154,7 +154,7 @@ def one_reply(seen: Observations) -> Finding:
 
 
 def check_state(state: str, call: Call, *shown: Turn | Call, when: str = "") -> None:
-    """Check that the call found the run in this state."""
+    """Check that the call returned the run in this state."""
     fail_if(call.state != state, f"{when}the run is {standing(call)}", *shown)
 
 
@@ -177,7 +177,7 @@ def _turns(seen: Observations, case: str) -> list[Turn]:
 
 
 def _check_starts(seen: Observations, case: str, wanted: int) -> None:
-    """Check that the engine was started as often as the server says and as it should."""
+    """Check that the engine was started as often as the server says, and as often as it should be."""
     ended, turns = seen.call(f"{case}/ended"), _turns(seen, case)
     told = len(seen.call(f"{case}/ended-turns").document.get("turns", ()))
     miscounted = f"the engine was started {len(turns)} times, for {told} turns"

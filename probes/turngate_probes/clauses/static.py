@@ -1,4 +1,4 @@
-"""Checks of what plain commands print."""
+"""Checks of the output of plain commands."""
 
 import re
 
@@ -27,7 +27,7 @@ def version_readable(seen: Observations) -> Finding:
 
 @check("help.surface", "static")
 def help_surface(seen: Observations) -> Finding:
-    """Each help page names, as whole words, all that the contract uses."""
+    """Each help page names, as whole words, everything that the contract uses."""
     absent: list[str] = []
     for i, wanted in enumerate(seen.contract.help.pages):
         page = seen.page(f"static/help-{i + 1}")

@@ -1,4 +1,4 @@
-"""Checks of a sticky process, kept by the reference server over the turns of a run."""
+"""Checks of a sticky process, which the reference server keeps alive over the turns of a run."""
 
 import json
 from signal import SIGKILL
@@ -15,7 +15,7 @@ _LASTING = ("always", "session", "forever", "never")
 
 @check("sticky.one-process", "sticky")
 def one_process(seen: Observations) -> Finding:
-    """One start of the engine ran three turns: it was there after each but the last, and then nothing was."""
+    """One start of the engine ran three turns: it was alive after each but the last, and then nothing was left."""
     _must_be_sticky(seen)
     asked, ended = seen.call("sticky/asked"), seen.call("sticky/ended")
     turns = [seen.turn(f"sticky/turn-{i}") for i in (1, 2, 3)]
@@ -37,7 +37,7 @@ def one_process(seen: Observations) -> Finding:
 
 @check("sticky.context-carried", "sticky")
 def context_carried(seen: Observations) -> Finding:
-    """One request of the third turn held the nonce of the first one beside its own."""
+    """One request of the third turn held the nonce of the first one as well as its own."""
     first, third = seen.turn("sticky/turn-1"), seen.turn("sticky/turn-3")
     fail_if(not third.carries(first), f"no request of the third turn holds {first.nonce}", first, third)
     return passed(f"{first.nonce} was sent again in the third turn", first, third)
@@ -57,7 +57,7 @@ def framing(seen: Observations) -> Finding:
 
 @check("sticky.ends-when-told", "sticky", blames=("sticky.one-process",))
 def ends_when_told(seen: Observations) -> Finding:
-    """When the run had ended its process ended at the end of its input or by SIGTERM, and was not killed."""
+    """After the run its process ended at the end of its input or by SIGTERM, and was not killed."""
     _must_be_sticky(seen)
     turn = seen.turn("sticky/turn-3")
     fail_if(turn.exit_code == -SIGKILL, "the run had ended, and it had to be killed", turn, symptom="killed")
@@ -68,7 +68,7 @@ def ends_when_told(seen: Observations) -> Finding:
 
 @check("sticky.permission-asked", "sticky", blames=("sticky.one-process",))
 def permission_asked(seen: Observations) -> Finding:
-    """The call of a tool became a question with one-time options; none but these was taken, and the run went on."""
+    """The tool call became a question with one-time options; no other answer was accepted, and the run continued."""
     _must_be_sticky(seen)
     if seen.contract.hermetic.tool_call is None:
         raise SkippedError("its contract names no tool that the model could call")
@@ -92,13 +92,13 @@ def permission_asked(seen: Observations) -> Finding:
 
 @check("sticky.wait-timeout", "sticky-ends", blames=("sticky.process-lost",))
 def wait_timeout(seen: Observations) -> Finding:
-    """Nobody replied: the run failed as such, and nothing of its process was left."""
+    """Without a reply the run failed with that reason, and nothing of its process was left."""
     return _lost(seen, "late", "INTERACTION_WAIT_TIMEOUT")
 
 
 @check("sticky.process-lost", "sticky-ends")
 def process_lost(seen: Observations) -> Finding:
-    """The started process was killed: the run failed as such without being asked, and nothing was left."""
+    """After its process was killed the run failed with that reason by itself, and nothing was left."""
     lost = _lost(seen, "killed", "INTERACTION_PROCESS_LOST")
     turn = seen.turn("sticky-ends/killed")
     return passed(f"{lost.detail}, {turn.seconds:.1f} s after the kill", turn)
@@ -106,7 +106,7 @@ def process_lost(seen: Observations) -> Finding:
 
 @check("sticky.restart", "sticky-ends", blames=("sticky.process-lost", "sticky.wait-timeout"))
 def restart(seen: Observations) -> Finding:
-    """The server was killed and started again: the run failed as such, and nothing of its process was left."""
+    """After the server was killed and restarted the run failed with that reason, and its process was gone."""
     return _lost(seen, "orphan", "INTERACTION_PROCESS_LOST")
 
 

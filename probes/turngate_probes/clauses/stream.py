@@ -1,4 +1,4 @@
-"""Checks of what the streams hold."""
+"""Checks of the output streams."""
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.process import EVERYTHING
@@ -10,7 +10,7 @@ GOOD = ("main/first", "main/again", "main/third")
 
 @check("stream.framing", "main")
 def framing(seen: Observations) -> Finding:
-    """Every turn that went well kept to its framing, and did not run dry."""
+    """Every turn that went well kept to its framing, and was not cut off."""
     turns = _turns(seen)
     for turn in turns:
         fail_if(turn.reading.framing, "".join(turn.reading.framing[:1]), turn)
@@ -21,7 +21,7 @@ def framing(seen: Observations) -> Finding:
 
 @check("stream.known-events", EVERYTHING, blames=("turn.terminal-event",))
 def known_events(seen: Observations) -> Finding:
-    """No turn held a kind of record that the contract does not know."""
+    """No turn held a kind of record that is unknown to the contract."""
     for turn in seen.turns.values():
         fail_if(turn.reading.unknown, "unknown: " + ", ".join(turn.reading.unknown[:10]), turn)
     kinds = sorted({kind for turn in seen.turns.values() for kind in turn.reading.census})

@@ -97,7 +97,7 @@ def _open_stdin(driver: EngineDriver) -> None:
     if not any(channel.via == "argument" for channel in driver.contract.launch.prompt):
         raise CaseStoppedError("the prompt travels by standard input alone", Reason.CONTRACT)
     nonce, patience = new_nonce(), _deadline("stdin.open")
-    # no space in it: some engines put quotes round an argument that has one
+    # no space in it: some engines quote an argument that has one
     prompt = f"Which-colour?-{nonce}"
     driver.start("first", Ask(prompt, nonce, FINAL, via="argument", stdin_open=True, patience=patience))
 
@@ -122,7 +122,7 @@ def _tool_call(modes: Mapping[str, Mode]) -> Callable[[EngineDriver], None]:
 
 
 def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
-    """Ask something with a fresh nonce, to which the model gives this reply."""
+    """Return a prompt with a fresh nonce, to which the model gives this reply."""
     nonce = new_nonce()
     said = "Ask me which colour I like." if turn_index == 1 else "blue"
     return Ask(f"{said} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)
@@ -132,7 +132,7 @@ def _deadline(clause_id: str) -> float | None:
     return load.catalogue()[clause_id].deadline
 
 
-# what may wait longest comes first
+# the cases that may wait longest come first
 CASES = (
     Case("later-minute", _later_minute, 5, waits=True),
     Case("stdin-open", _open_stdin, 1, waits=True),
@@ -150,7 +150,7 @@ CASES = (
     # no clause reads it: it shows which tools are available per approval mode
     Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
 )
-# run for recordings alone; no clause reads them
+# run only for recordings; no clause reads them
 RECORDED_ONLY = (
     Case("backend-429", _one_turn(Refuse(429), fails=True), 1, waits=True),
     Case("backend-hang", _one_turn(Hang(), fails=True), 1, waits=True),
@@ -158,7 +158,7 @@ RECORDED_ONLY = (
     Case("killed", _one_turn(Hang(), fails=True, signal=Signals.SIGKILL), 1, waits=True),
     Case("final", _one_turn(FINAL), 1),
 )
-# a call that needs no approval tells nothing of streams
+# a call that needs no approval shows nothing about streams
 _CALLED_ONCE = Case("tool-call", _tool_call({"first": Mode.INTERACTIVE}), 1)
 RECORDED = (*(case for case in CASES if case.name != _CALLED_ONCE.name), _CALLED_ONCE, *RECORDED_ONLY)
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

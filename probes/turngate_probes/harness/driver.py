@@ -1,4 +1,4 @@
-"""Runs the turns of one case on a real engine and notes what was seen."""
+"""Runs the turns of one case on a real engine and reports the observations."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -27,11 +27,11 @@ STARTUP_ALLOWANCE = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a turn is given: the prompt, the nonce in it, and what the model is to reply.
+    """The input of a turn: the prompt, the nonce in it, and the model's reply.
 
     `via` forces the prompt's channel; with `patience` the turn is ended so many seconds after its first request;
-    `check_shape` False lets a handle of any shape pass. The model asks for `tool_call` before it replies; at the
-    first request `signal` goes to the engine's process group.
+    `check_shape` False accepts a session id of any shape. The model asks for `tool_call` before it replies; at the
+    first request `signal` is sent to the engine's process group.
     """
 
     prompt: str
@@ -49,13 +49,13 @@ class Ask:
 
     @property
     def scripted(self) -> str:
-        """The text that the model is to reply, if it is one."""
+        """The model's reply, if that is a text."""
         return self.reply.text if isinstance(self.reply, Text) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineDriver:
-    """One case's engine, sandbox and notebook; `slot` bounds how many engines run at once."""
+    """The engine, sandbox and observer of one case; `slot` limits how many engines run at once."""
 
     case: str
     contract: EngineContract
@@ -95,7 +95,7 @@ class EngineDriver:
         self.interrupt.wait((since // 60 + 1) * 60 + 1 - time.time())
 
     def tool_call(self) -> ToolCall | None:
-        """Return the tool that the model can ask for, its arguments filled; None if the contract names none."""
+        """Return the tool that the model can ask for, with its arguments filled in; None if the contract names none."""
         tool = self.contract.hermetic.tool_call
         if tool is None:
             return None
@@ -103,7 +103,7 @@ class EngineDriver:
         return ToolCall(tool.name, {k: fill(v) if isinstance(v, str) else v for k, v in tool.arguments.items()})
 
     def _options(self) -> tuple[tuple[str, ...], str | None]:
-        """Return the options and the model that lead to the stub backend; none in the user's own environment."""
+        """Return the options and the model for the stub backend; none in the user's own environment."""
         if self.sandbox.account is not None:
             return (), None
         hermetic = self.contract.hermetic
@@ -122,7 +122,7 @@ class EngineDriver:
             self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
             turn_index=ask.turn_index, resumed=resumed, ended=done.ended,
         )  # fmt: skip
-        # nobody watches what the user's own model is sent
+        # requests to the user's own model are not observed
         requests = None if self.sandbox.account is not None else backend.exchanges()[before:]
         turn = Turn(
             name=f"{self.case}/{step}", argv=command, own_arguments=built.own_arguments, cwd=str(cwd),
@@ -139,7 +139,7 @@ class EngineDriver:
         return turn
 
     def _acted(self, ask: Ask, cwd: Path) -> bool | None:
-        """Return whether the tool that the model asked for has left its file, and take that away."""
+        """Return whether the tool that the model asked for has created its file, and remove the file."""
         tool = self.contract.hermetic.tool_call
         if ask.tool_call is None or tool is None:
             return None
@@ -151,16 +151,16 @@ class EngineDriver:
     def _run(
         self, command: tuple[str, ...], cwd: Path, stdin: bytes | Stdin = Stdin.CLOSED, ask: Ask | None = None
     ) -> ProcessOutcome:
-        """Run a command, that of a turn if something is asked, and take secrets out of what it printed.
+        """Run a command, that of a turn if `asked` is given, and remove secrets from its output.
 
-        Where a turn may well make no request its patience counts from the start; once it was seen to be over, only the
-        limit for the exit counts. CaseStoppedError if an interrupt cut it off, so that it proves nothing.
+        If a turn may make no request, its patience counts from the start; after its terminal event, only the limit for
+        the exit counts. CaseStoppedError if an interrupt cut it off, so that it proves nothing.
         """
         sandbox, patience = self.sandbox, ask.patience if ask else None
         quiet = ask is not None and (ask.stdin_open or sandbox.model_url != sandbox.backend.url)
         limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
         request = ProcessRequest(command, cwd, sandbox.env(self.contract.hermetic, cwd), stdin, limit)
-        # for the moment of the end alone: what is seen may be edited
+        # only for the time of the end: observations may be edited
         reader = TurnReader(self.contract, ask.mode) if ask else None
         with (
             self.slot(),

@@ -1,4 +1,4 @@
-"""Ends everything that a probe runs, at once, and says what kept something from being seen."""
+"""Ends everything that a probe runs, at once, and says why an observation is missing."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from turngate.process.signals import heard
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What stood in the way, in words: a `reason` in the environment, or the engine; neither means turngate itself."""
+    """Why something could not run: a `reason` in the environment, or the engine; neither means turngate itself."""
 
     text: str
     reason: Reason | None = None
@@ -23,7 +23,7 @@ class Obstacle:
 
 
 class ObstacleError(Exception):
-    """Something stands in the way; the fields are those of an `Obstacle`."""
+    """Something can't run; the fields are those of an `Obstacle`."""
 
     def __init__(self, text: str, reason: Reason | None = None, *, by_engine: bool = False) -> None:
         super().__init__(text)
@@ -31,18 +31,18 @@ class ObstacleError(Exception):
 
 
 class CaseStoppedError(ObstacleError):
-    """A case can't go on."""
+    """A case can't continue."""
 
 
 class InterruptedCaseError(CaseStoppedError):
-    """A case can't go on, since the probe was interrupted."""
+    """A case can't continue, since the probe was interrupted."""
 
     def __init__(self) -> None:
         super().__init__("interrupted", Reason.INTERRUPTED)
 
 
 class Interrupt:
-    """Ends whatever runs, and keeps anything more from starting."""
+    """Ends whatever runs, and starts nothing more."""
 
     def __init__(self) -> None:
         self._event, self._lock, self._stops = threading.Event(), threading.Lock(), set[Stop]()
@@ -59,7 +59,7 @@ class Interrupt:
         return self._event.is_set()
 
     def why(self, stopped: Exception) -> Obstacle:
-        """Return why a case ended early: after an interrupt that is the reason, whatever failed."""
+        """Return why a case ended early: if there was an interrupt, that, whatever failed."""
         if self.is_set():
             return InterruptedCaseError().obstacle
         if isinstance(stopped, ObstacleError):
@@ -69,7 +69,7 @@ class Interrupt:
         return Obstacle(str(stopped), Reason.CONTRACT if isinstance(stopped, ContractError | RefusedError) else None)
 
     def wait(self, seconds: float) -> None:
-        """Wait out a time; CaseStoppedError if the interrupt comes first."""
+        """Sleep; CaseStoppedError if the interrupt comes first."""
         if self._event.wait(max(0.0, seconds)):
             raise InterruptedCaseError
 
@@ -101,7 +101,7 @@ def interruptible() -> Iterator[Interrupt]:
             raise
 
 
-SIGNALLED = 128  # and the number of the signal: the exit code of what died of one
+SIGNALLED = 128  # plus the number of the signal: the exit code after a signal
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What happens in the middle of a turn, at the first request of its engine: a signal, and the start of a deadline."""
+"""Acts in the middle of a turn, at the first request of its engine: sends a signal, and starts a deadline."""
 
 import os
 import threading
@@ -7,7 +7,7 @@ from contextlib import suppress
 from signal import Signals
 from typing import Self
 
-_STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was noted
+_STARTED_WITHIN = 5.0  # seconds; an engine's first request comes long after its start was recorded
 
 
 class MidTurn:
@@ -18,7 +18,7 @@ class MidTurn:
     """
 
     def __init__(self, number: Signals | None, patience: float | None, give_up: Callable[[], None]) -> None:
-        """Send `number` (None: nothing), and wait `patience` seconds (None: for ever)."""
+        """Send signal `number` (None: none), and wait `patience` seconds (None: forever)."""
         self._number, self._pid = number, 0
         self._started, self._requested = threading.Event(), threading.Lock()
         self._timer = None if patience is None else threading.Timer(patience, give_up)

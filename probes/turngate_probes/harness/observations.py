@@ -1,4 +1,4 @@
-"""What a probe saw: turns, help pages, and what happened round them, in real runs or in recordings."""
+"""The observations of a probe: turns, help pages, and what happened around them, in real runs or recordings."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from turngate_probes.stub_model import Exchange
 
 
 class NotSeenError(ObstacleError):
-    """A check needs something that was not seen."""
+    """A check needs something that was not observed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +35,14 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class Turn(_Step):
-    """One turn of one case and all that is known of it.
+    """One turn of one case and all that is known about it.
 
     `argv` begins with the executable, `own_arguments` are those after it that are not
-    the prompt; `scripted` is the text that the model was to answer; `requests` None means that nobody watched.
+    the prompt; `scripted` is the model's scripted reply; `requests` None means that they were not observed.
     `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
-    the one that was sent in the middle of the turn; `acted` says whether the tool that the model asked for did its
-    work (None: it asked for none, or nobody looked); `dropped` counts the bytes of both streams that were too many;
-    `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: nobody measured it).
+    the one that was sent in the middle of the turn; `acted` says whether the tool that the model asked for did its work
+    (None: it asked for none, or nobody checked); `dropped` counts the bytes of both streams beyond the limit;
+    `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: not measured).
     """
 
     argv: tuple[str, ...]
@@ -73,17 +73,17 @@ class Turn(_Step):
 
     @property
     def hung(self) -> bool:
-        """Whether the turn did not end by its deadline; a process that stays after its terminal event has ended it."""
+        """Whether the turn missed its deadline; its terminal event ends a turn, even if the process stays."""
         return self.ended in HUNG
 
     @property
     def session(self) -> str | None:
-        """The session id that the turn reported, if it stood where it should."""
+        """The session id that the turn reported, if it was in the right place."""
         return self.reading.session.handle_value if self.reading.session else None
 
     @property
     def watched(self) -> tuple[Exchange, ...]:
-        """The requests that the model backend saw; NotSeenError where nobody watched."""
+        """The requests that the model backend saw; NotSeenError if they were not observed."""
         if self.requests is None:
             raise NotSeenError(f"the recording of {self.name} holds no requests", Reason.NO_RECORDING)
         return self.requests
@@ -100,7 +100,7 @@ class Turn(_Step):
 
 @dataclass(frozen=True, slots=True)
 class CommandOutput(_Step):
-    """What a plain command printed, such as a help page."""
+    """The output of a plain command, such as a help page."""
 
     argv: tuple[str, ...]
     exit_code: int | None
@@ -110,7 +110,7 @@ class CommandOutput(_Step):
     cpu_seconds: float = 0.0
 
     def text(self, stream: Stream) -> str:
-        """Return what stands on a stream."""
+        """Return the content of a stream."""
         return (self.stdout if stream == "stdout" else self.stderr).decode("utf-8", "replace")
 
 
@@ -145,14 +145,14 @@ _Item = TypeVar("_Item", Turn, CommandOutput, Call)
 
 
 def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
-    """Name what was asked of the model backend that it does not know, as `method path`."""
-    # a tunnel that is no host's is to this machine: to a backend that is away, asked for through the proxy
+    """Return the requests that the model backend does not know, as `method path`."""
+    # a tunnel to no host is to this machine: to an absent backend, requested through the proxy
     return {f"{r.method} {r.path}" for r in exchanges if r.protocol is None and r.method != "CONNECT"}
 
 
 @dataclass(frozen=True, slots=True)
 class CaseEnd:
-    """The end of a case: why it came early, if it did, the hosts that were tried, and unknown requests."""
+    """The end of a case: the reason if it ended early, the hosts that were tried, and unknown requests."""
 
     case: str
     why_early: Obstacle | None = None
@@ -162,12 +162,11 @@ class CaseEnd:
 
 @dataclass(slots=True)
 class Observations:
-    """Everything seen of one release so far; checks read it, the probe adds to it.
+    """All observations of one release so far; checks read them, the probe adds to them.
 
-    `finished` are the cases that came to their end, `stopped` says why one ended early, and `absent` why others are
-    not there (None: they should be); `hosts` are those that were tried beyond loopback, `unknown` are requests
-    that the model backend does not know, `changed` says how the executable changed during the probe (None: nobody
-    looked).
+    `finished` are the completed cases, `stopped` says why a case ended early, and `absent` why others are missing
+    (None: they should exist); `hosts` are those that were tried beyond loopback, `unknown` are requests that the model
+    backend does not know, `changed` says how the executable changed during the probe (None: not checked).
     """
 
     contract: EngineContract
@@ -182,7 +181,7 @@ class Observations:
     changed: str | None = None
 
     def turn(self, name: str) -> Turn:
-        """Return a turn by `case/step`; NotSeenError says why it is not there."""
+        """Return a turn by `case/step`; NotSeenError says why it is missing."""
         return self._named(self.turns, name)
 
     def page(self, name: str) -> CommandOutput:
@@ -194,7 +193,7 @@ class Observations:
         return self._named(self.calls, name)
 
     def saw(self, item: Observation, _box: object = None) -> None:
-        """Add what was seen; the place does not matter."""
+        """Add an observation."""
         match item:
             case Turn():
                 self.turns[item.name] = item
@@ -204,7 +203,7 @@ class Observations:
                 self.calls[item.name] = item
 
     def ended(self, end: CaseEnd) -> None:
-        """Note that a case has ended, and what was seen around it."""
+        """Add the end of a case, and what was observed around it."""
         self.hosts = (self.hosts or set()) | end.hosts
         self.unknown |= end.unknown
         if end.why_early is None:
@@ -213,7 +212,7 @@ class Observations:
             self.stopped[end.case] = end.why_early
 
     def unseen(self, what: str) -> NotSeenError:
-        """Return why something is not there that has nothing to do with what the engine did."""
+        """Return why an observation is missing for reasons other than the engine."""
         return _obstructed(what, self.absent or Obstacle("it did not run"))
 
     def _named(self, items: Mapping[str, _Item], name: str) -> _Item:
@@ -222,7 +221,7 @@ class Observations:
         return items[name]
 
     def _unseen(self, name: str) -> NotSeenError:
-        """Return why a step is not there: a case that came to its end lacks only what the engine did not do."""
+        """Return why a step is missing: a completed case lacks only what the engine did not do."""
         case = name.partition("/")[0]
         if case in self.stopped:
             return _obstructed(name, self.stopped[case])

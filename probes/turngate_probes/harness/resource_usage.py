@@ -1,4 +1,4 @@
-"""Describes the machine, and samples the memory and disk that long work takes at most."""
+"""Describes the machine, and samples the peak memory and disk usage of long work."""
 
 import os
 import platform
@@ -18,14 +18,14 @@ INTERVAL = 1.0  # seconds
 LEAST_MEMORY = 2**30  # bytes that must be available before another release begins
 ENGINE_MEMORY = 2**29  # bytes that one engine may take while it works
 WAITING_MEMORY = 2**28  # and while it waits
-WAITING_PER_CORE = 40  # their starts are all the work they make
+WAITING_PER_CORE = 40  # only their starts cause load
 
 
 class ResourceUsage:
-    """The most memory (sum of the resident sets of ours and of all that we started) and cache that a sample saw."""
+    """The peak of memory (sum of the resident sets of this process and its descendants) and of the cache."""
 
     def __init__(self, used: Callable[[], int]) -> None:
-        """Sample `used`, the bytes of the cache, and memory, from entering the context until its end."""
+        """Sample `used`, the bytes of the cache, and memory while the context is active."""
         self.memory_bytes = self.cache_bytes = 0
         self._used, self._over = used, threading.Event()
         self._thread = threading.Thread(target=self._sample, name="resource-usage", daemon=True)
@@ -51,7 +51,7 @@ class ResourceUsage:
 
 
 def resident_set_bytes() -> int:
-    """Sum the resident sets of this process and of all below it; memory that they share counts for each."""
+    """Return the sum of the resident sets of this process and its descendants; shared memory counts repeatedly."""
     me, total = psutil.Process(), 0
     for process in (me, *me.children(recursive=True)):
         try:
@@ -62,22 +62,22 @@ def resident_set_bytes() -> int:
 
 
 def enough_memory() -> bool:
-    """Return whether another release may begin."""
+    """Return whether another release may start."""
     return psutil.virtual_memory().available >= LEAST_MEMORY
 
 
 def jobs_for(cores: int) -> int:
-    """Return how many engines may run at once: one a core and one more, as far as memory goes."""
+    """Return how many engines may run at once: CPU count + 1, if memory allows."""
     return max(1, min(cores + 1, psutil.virtual_memory().available // ENGINE_MEMORY))
 
 
 def waiting_for(cores: int) -> int:
-    """Return how many engines that mostly sleep may run as well."""
+    """Return how many more engines may run that mostly sleep."""
     return max(1, min(WAITING_PER_CORE * cores, psutil.virtual_memory().available // WAITING_MEMORY))
 
 
 class Machine(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a probe ran on: `memory_gb` null: unknown; `node` null: there is none."""
+    """The machine of a probe; `memory_gb` null: unknown; `node` null: not installed."""
 
     system: str
     release: str

@@ -1,4 +1,4 @@
-"""Runs cases on a real engine, each in its own sandbox and thread, bounded in number."""
+"""Runs cases on a real engine, each in its own sandbox and thread, with a limit on their number."""
 
 import heapq
 import itertools
@@ -56,10 +56,10 @@ WAITING_PER_JOB = 4
 
 
 class Observer(Protocol):
-    """Hears what happens in cases, from many threads."""
+    """Gets the observations of cases, from many threads."""
 
     def saw(self, item: Observation, box: Sandbox) -> None:
-        """Take what has just ended."""
+        """Take an observation."""
 
     def ended(self, end: CaseEnd) -> None:
         """Take the end of a case."""
@@ -67,7 +67,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CaseRunner:
-    """What cases share: `busy` slots bound engines that work, `waiting` ones those that mostly sleep.
+    """What cases share: `busy` slots limit engines that work, `waiting` slots those that mostly sleep.
 
     With `account`, the user's own environment, engines run in that.
     """
@@ -84,9 +84,9 @@ class CaseRunner:
         cls, sandboxes: Path, jobs: int, interrupt: Interrupt, *, keep: bool = False, waiting: int | None = None,
         account: Mapping[str, str] | None = None,
     ) -> "CaseRunner":  # fmt: skip
-        """Make a runner on which `jobs` engines work at once, and `waiting` ones sleep (None: so many for each job).
+        """Make a runner on which `jobs` engines work at once, and `waiting` ones sleep (None: a multiple of `jobs`).
 
-        What killed runs left among the sandboxes is removed, unless they are kept.
+        Sandboxes that killed runs left behind are removed, unless sandboxes are kept.
         """
         if not keep:
             sweep(sandboxes)
@@ -94,7 +94,7 @@ class CaseRunner:
         return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB), account)
 
     def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], observer: Observer) -> None:
-        """Play all cases side by side, the first ones first where slots are short; returns when all have ended."""
+        """Run all cases in parallel, earlier ones first when slots are short; return when all have ended."""
 
         def play_one(priority: int, case: Case) -> None:
             self._play(contract, executable, case, priority, observer)

@@ -1,4 +1,4 @@
-"""A fresh place for the turns of one case: home, working directories, environment, model backend."""
+"""A sandbox for the turns of one case: home, working directories, environment, model backend."""
 
 import json
 import os
@@ -27,8 +27,8 @@ _XDG = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE":
 class Sandbox:
     """Directories below `root`, their backend, and `model_url`, where the engine looks for a model.
 
-    With `account`, the user's own environment, engines run in that instead, and meet the user's model and home: only
-    the working directories are ours.
+    With `account`, the user's own environment, engines run in that instead, with the user's model and home: only the
+    working directories are ours.
     """
 
     root: Path
@@ -43,7 +43,7 @@ class Sandbox:
 
     @property
     def work(self) -> Path:
-        """The project in which turns run unless said otherwise."""
+        """The project in which turns run by default."""
         return self.root / "work"
 
     @property
@@ -52,7 +52,7 @@ class Sandbox:
         return self.root / "other"
 
     def furnish(self, hermetic: Hermetic) -> None:
-        """Make what is missing of the directories, and write the files that the contract asks for."""
+        """Make missing directories, and write the files that the contract asks for."""
         for folder in (self.home, self.work, self.other, self.root / "tmp"):
             folder.mkdir(parents=True, exist_ok=True)
         for file in hermetic.files if self.account is None else ():
@@ -77,23 +77,23 @@ class Sandbox:
         env |= {"HOME": str(self.home), "PWD": str(cwd), "TMPDIR": str(self.root / "tmp"), "TZ": "UTC", "TERM": "dumb"}
         env |= {f"XDG_{name}_HOME": str(self.home / folder) for name, folder in _XDG.items()}
         env |= proxies | {name.lower(): value for name, value in proxies.items()}
-        # real engines ignore it; a simulated one has no other way to its backend
+        # real engines ignore it; a simulated one needs it to reach its backend
         env["TURNGATE_SIMULATE_URL"] = self.model_url
         return env | {name: self.fill(value) for name, value in hermetic.env.items()}
 
     def variables(self, hermetic: Hermetic, cwd: Path) -> tuple[str, ...]:
-        """Name the variables of a turn that are not taken over from us."""
+        """Return the names of a turn's variables that are not inherited from us."""
         return tuple(sorted(set(self.env(hermetic, cwd)) - {name for name in _INHERITED if name in os.environ}))
 
     def places(self) -> Mapping[str, str]:
-        """Map this sandbox's paths and ports to placeholders, for evidence that others read."""
+        """Return placeholders for this sandbox's paths and ports, for evidence that others read."""
         known = {str(self.root): "<sandbox>", self.backend.url: "<backend>", self.model_url: "<backend>"}
         if self.account is None:
             return known
         return {**known, **dict.fromkeys(secrets_of(self.account), _HIDDEN), str(Path.home()): "<home>"}
 
     def without_secrets(self, data: bytes) -> bytes:
-        """Take the user's secrets out of what an engine printed."""
+        """Remove the user's secrets from an engine's output."""
         for value in sorted(map(os.fsencode, secrets_of(self.account or {})), key=len, reverse=True):
             data = data.replace(value, _HIDDEN.encode())
         return data
@@ -132,7 +132,7 @@ def claimed(parent: Path, prefix: str) -> Iterator[Path]:
 
 
 def sweep(parent: Path) -> None:
-    """Remove what killed runs left below `parent`: every folder that nobody holds any more."""
+    """Remove the folders below `parent` that killed runs left behind."""
     if not parent.is_dir():
         return
     with locked(parent):

@@ -24,10 +24,10 @@ from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSet
 
 
 class Attempted(Struct, frozen=True):
-    """An attempt and the record as it stands after it.
+    """An attempt and the record after it.
 
-    `other_session` says that a resume ended in another session than the one asked for, or well but in none that can
-    be told; `news` says what a served run shows of it.
+    `other_session` says that a resume ended in another session than the one asked for, or succeeded without a session
+    id; `news` describes the served run after it.
     """
 
     record: HandleRecord
@@ -37,7 +37,7 @@ class Attempted(Struct, frozen=True):
 
 
 class Conversations(Struct, frozen=True):
-    """Everything that starting and continuing share: the data directory, who hears the agent, what ends it."""
+    """What starting and continuing share: the data directory, the listener for the agent's texts, and the stop."""
 
     data: DataDir
     on_text: Callable[[str], None]
@@ -95,10 +95,10 @@ class Conversations(Struct, frozen=True):
     def _attempt(
         self, record: HandleRecord, installed: InstalledEngine, built: Invocation, resumed: str | None
     ) -> Attempted:
-        """Run one attempt; its record stands as unfinished meanwhile, and then as what came of it."""
+        """Run one attempt; its record says `unfinished` meanwhile, then its result."""
         path, record = self.data.record(record.handle), record.updated(state="unfinished")
         handle_record.write(path, record)
-        # read as in mode auto: what a person is told does not depend on an envelope, and ids are compared below
+        # read as in mode auto: what a person reads does not depend on an envelope, and ids are compared below
         reader = TurnReader(
             installed.contract, Mode.AUTO, turn_index=record.turns, resumed=resumed, on_text=self.on_text
         )
@@ -120,7 +120,7 @@ class Conversations(Struct, frozen=True):
 
 @contextmanager
 def _naming(handle: str) -> Iterator[None]:
-    """Add to what fails from here on the handle, by which the new conversation can be found."""
+    """Add the handle of the new conversation to errors from here on."""
     try:
         yield
     except EnvironmentFailed as failed:

@@ -1,4 +1,4 @@
-"""Runs of `turngate serve` at a terminal: the store decides which reply continues one, as between HTTP replies."""
+"""Runs of `turngate serve` at a terminal: the store decides which reply continues a run, as among HTTP replies."""
 
 import os
 import sqlite3
@@ -50,9 +50,9 @@ class ServedRun:
         return record if record.turns > self.run.turn_index else record_of(self.run, self.run.state, self.run.session)
 
     def reply(self, message: str, on_text: Callable[[str], None], stop: Stop) -> tuple[HandleRecord, Attempt, str]:
-        """Reply to the open question and run the next turn; EnvironmentFailed before the claim: nothing has changed.
+        """Reply to the open question and run the next turn; EnvironmentFailed before the claim changes nothing.
 
-        Returns the record after it, the engine's attempt, and what became of the run, in words.
+        Return the record after it, the engine's attempt, and the new state of the run, in words.
         """
         if not message.strip():
             raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
@@ -112,7 +112,7 @@ def opened(data: DataDir, record: HandleRecord) -> Iterator[ServedRun]:
     """Open the run of a record; EnvironmentFailed says why it can't be continued. The caller holds its lock."""
     with opened_store(data) as store:
         records = Records(data)
-        # nobody else holds the lock, so a terminal that was at it is dead
+        # nobody else holds the lock, so a terminal that ran it is dead
         settle_terminal_turn(store, records, record.run_id)
         run = runs.find(store, record.run_id)
         if run is None:
@@ -138,7 +138,7 @@ def _reason_against(store: Store, run: Run) -> str:
 
 
 def _news(run: Run) -> str:
-    """Return what became of a run after a turn."""
+    """Return the state of a run after a turn, in words."""
     if run.state is State.WAITING_USER:
         return f"the run {run.run_id} waits for the next reply"
     ended = {State.SUCCEEDED: "has succeeded", State.FAILED: "has failed", State.CANCELED: "was canceled"}

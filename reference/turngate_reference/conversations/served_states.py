@@ -1,4 +1,4 @@
-"""What the server's database says of the runs behind handles."""
+"""The states of the runs behind handles, in the server's database."""
 
 import sqlite3
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from turngate_reference.server.store.rows import Summary
 
 @contextmanager
 def opened_store(data: DataDir) -> Iterator[Store]:
-    """Open the server's database; EnvironmentFailed if there is none, or whenever it can't be used."""
+    """Open the server's database; EnvironmentFailed if it is missing or can't be used."""
     if not data.database.exists():
         raise EnvironmentFailed(f"the server's database {data.database} is gone", "put it back")
     try:
@@ -29,23 +29,23 @@ def opened_store(data: DataDir) -> Iterator[Store]:
 
 
 class ServedStates(dict[str, Summary]):
-    """How every served run stands, by its handle."""
+    """The state of every served run, by its handle."""
 
     def updated(self, record: HandleRecord) -> HandleRecord:
         """Return the record of a conversation or run as the database has it."""
         run = self.get(record.handle)
-        # after its end a run goes on at a terminal alone, which the database does not hear of
+        # an ended run continues only at a terminal, which does not update the database
         if run is None or (run.state in ENDED and record.turns > run.turn_index):
             return record
         return replace(record, state=STATES[run.state], turns=run.turn_index, updated_at=run.updated_at)
 
     def is_unfinished(self, record: HandleRecord) -> bool:
-        """Whether the record is that of a run that has not ended."""
+        """Whether the record belongs to a run that has not ended."""
         run = self.get(record.handle)
         return run is not None and run.state not in ENDED
 
 
 def read(data: DataDir) -> ServedStates:
-    """Read how all served runs stand; EnvironmentFailed if the database can't be read."""
+    """Read the states of all served runs; EnvironmentFailed if the database can't be read."""
     with opened_store(data) as store:
         return ServedStates({run.handle: run for run in runs.summaries(store)})

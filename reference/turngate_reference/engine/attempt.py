@@ -27,7 +27,7 @@ class NoRoom(EnvironmentFailed):
 
 
 class Attempt(Struct, frozen=True):
-    """The result of an attempt: the engine's exit code (None: it has none of its own), what ended it, its turn.
+    """The result of an attempt: the engine's exit code (None: it has none), what ended it, its turn.
 
     An engine that does not exit within `EXIT_LIMIT` after its turn has ended is ended, and the turn counts.
     """
@@ -60,7 +60,7 @@ class Attempt(Struct, frozen=True):
 
 
 class RunOptions(Struct, frozen=True):
-    """How an engine runs: where, in which environment, for how long, and what ends it or hears of it.
+    """How an engine runs: where, in which environment, for how long, and its stop and listeners.
 
     `timeout` is in seconds; `tag` marks its processes (empty: nobody needs to find them later); `on_start` gets
     the process id.
@@ -113,12 +113,12 @@ def traces(run_directory: Path, number: int) -> Path:
 
 
 def append_trace(trace: FileIO, data: bytes, limit: int) -> None:
-    """Append what a trace of `limit` bytes still has room for."""
+    """Append as much as fits into a trace of `limit` bytes."""
     trace.write(data[: max(0, limit - trace.tell())])
 
 
 def write_command(folder: Path, argv: Sequence[str], version: str | None) -> None:
-    """Write among the traces what a process is started with."""
+    """Write the command of a process to the traces."""
     with open(folder / "command.json", "w", encoding="utf-8", opener=open_private) as file:
         file.write(json.dumps({"argv": argv, "version": version}, indent=2) + "\n")
 

@@ -18,9 +18,9 @@ from turngate_reference.data_dir import DataDir
 
 
 class InstalledEngine(Struct, frozen=True):
-    """An engine's executable and its contract; `version` None means that it did not say one.
+    """An engine's executable and its contract; `version` None: it did not print one.
 
-    `identity` is that of the file when it was looked at; empty where nobody looked.
+    `identity` is the file's when it was examined; empty if nobody did.
     """
 
     executable: Path
@@ -30,14 +30,14 @@ class InstalledEngine(Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What distinguishes it from other engines, and its file from earlier ones."""
+        """A key that distinguishes it from other engines, and its file from earlier ones."""
         return self.contract.engine, str(self.executable), self.identity
 
 
 def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
     """Find an engine on PATH; EnvironmentFailed if it is not installed, ContractError if it has no contract.
 
-    Asking an engine for its version may take seconds, so the answer is kept until the executable changes.
+    Asking an engine for its version may take seconds, so the answer is cached until the executable changes.
     """
     contract = load.contract(engine)
     newest = contract.at()
@@ -58,10 +58,10 @@ def locate(newest: EngineContract) -> Path:
 def version_of(
     newest: EngineContract, executable: Path, data: DataDir, env: Mapping[str, str], stop: Stop
 ) -> str | None:
-    """Return the version that an executable says, from the cache if the file has not changed; None: it says none."""
+    """Return an executable's version, from the cache if the file has not changed; None: it prints none."""
     now = identity(executable)
     known = _known_versions(data)
-    # by the name on PATH, since version managers lead the names of many engines to one program of theirs
+    # by the name on PATH, since version managers link the names of many engines to one program
     seen, version = known.get(str(executable), ("", ""))
     if seen != now:
         version = version_said(executable, newest.version_query, env, stop) or ""
@@ -82,7 +82,7 @@ def covering(contract: load.Contract, newest: EngineContract, version: str | Non
 
 
 def _known_versions(data: DataDir) -> dict[str, tuple[str, str]]:
-    """Read the identity and version of each executable that was asked; empty if that can't be read."""
+    """Return the cached identity and version of executables; empty if the cache can't be read."""
     with suppress(OSError, ValueError):
         return json.decode(data.versions.read_bytes(), type=dict[str, tuple[str, str]])
     return {}

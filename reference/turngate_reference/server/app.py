@@ -1,4 +1,4 @@
-"""Puts a server together over one data directory: store, engines, queue, and what callers may do."""
+"""Builds a server on one data directory: store, engines, queue, and commands."""
 
 import os
 import threading
@@ -30,9 +30,9 @@ SLOTS = 4
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """What a server is started with; `env` is what engines may get parts of, `pass_env` names more of it for them.
+    """The settings of a server; `env` is the environment that engines get parts of, `pass_env` names extra variables.
 
-    `observe` hears of each turn: engine, outcome, seconds. `verify` says when engines are verified on the wire.
+    `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified on the wire.
     """
 
     data: DataDir
@@ -44,7 +44,7 @@ class ServerSettings:
     verify: Verify = Verify.OFF
 
     def environment(self, contract: EngineContract) -> dict[str, str]:
-        """Return what a run that begins now would give its engine."""
+        """Return the engine's environment for a run that starts now."""
         return engine_environment(contract, self.env, locations_of(contract, self.env), self.pass_env)
 
 
@@ -52,7 +52,7 @@ class Server:
     """A running orchestrator; `close` ends it and every process that it started."""
 
     def __init__(self, settings: ServerSettings) -> None:
-        """Take the data directory and settle what an earlier server left; EnvironmentFailed if it can't be used."""
+        """Lock the data directory and recover what an earlier server left; EnvironmentFailed if it can't be used."""
         load.prepare()  # here, since turns and requests read contracts on many threads
         self._stop = Stop()
         self._started, self._verify = False, settings.verify
@@ -93,7 +93,7 @@ class Server:
         )  # fmt: skip
 
     def start(self) -> None:
-        """Begin to work on the queue, and look at what engines there are; with `Verify.WAIT` look at them first."""
+        """Start the queue, and look for engines; with `Verify.WAIT` examine them first."""
         if self._verify is Verify.WAIT:
             self.engines.collect()
             if self._stop.is_set():
@@ -105,7 +105,7 @@ class Server:
         self._started = True
 
     def stop(self) -> None:
-        """End what is run to learn of engines, and a start that waits for that; a signal handler may call it."""
+        """End what examines engines, and a start that waits for that; safe in signal handlers."""
         self._stop.set()
 
     @property
@@ -114,7 +114,7 @@ class Server:
         return self._started and self.dispatcher.works
 
     def close(self) -> None:
-        """End what runs, write what became of it, and give the data directory back."""
+        """End what runs, save how it ended, and unlock the data directory."""
         self._started = False
         self._stop.set()
         self._runner.closing.set()

@@ -121,7 +121,7 @@ def _started(core: Server, at: str, settings: ServerSettings) -> str:
 
 
 def _no_engines() -> str:
-    """Return what was looked for, and how to get an engine."""
+    """Return which engines were looked for, and how to install one."""
     contracts = [load.contract(engine).at() for engine in load.engines()]
     names = ", ".join(contract.executable for contract in contracts)
     packages = [

@@ -55,7 +55,7 @@ def show(data: DataDir, handle: str) -> None:
 @click.option("--older-than", required=True, metavar="AGE", help="Such as 30d, 12h or 4w.")
 @click.pass_obj
 def prune(data: DataDir, older_than: str) -> None:
-    """Remove records and run directories that nobody touched for so long, except of served runs that have not ended."""
+    """Remove records and run directories that were not touched for so long, except those of unfinished served runs."""
     before = datetime.now(UTC) - _age(older_than)
     records, _ = _records(data)
     states = _served_states(data, records)
@@ -76,7 +76,7 @@ def _records(data: DataDir) -> tuple[list[HandleRecord], bool]:
 
 
 def _served_states(data: DataDir, records: list[HandleRecord]) -> "ServedStates | None":
-    """Read how served runs stand in the server's database; None: no run is served, or it can't be read."""
+    """Read the states of served runs from the server's database; None: no run is served, or it can't be read."""
     if not any(record.served for record in records):
         return None
     from turngate_reference.conversations import served_states  # noqa: PLC0415 - it needs a database
@@ -93,8 +93,8 @@ def _remove(data: DataDir, record: HandleRecord) -> None:
     try:
         with locked(lock, record.handle):
             if handle_record.read(path) != record:
-                return  # it was used meanwhile
-            # a record may name any directory, by any path to it; only those that are ours are removed
+                return  # it has been used meanwhile
+            # a record may name any directory, by any path; only ours are removed
             ours = data.runs / record.run_id
             if ours.exists() and ours.resolve() == record.run_directory.resolve():
                 shutil.rmtree(ours)

@@ -13,16 +13,16 @@ from turngate_reference.conversations.conversation import Attempted
 from turngate_reference.engine.attempt import traces
 from turngate_reference.handle_record import HandleRecord
 
-# apart from newlines and tabs what joins emoji and letters: it has no shape of its own, but gives it to others
+# newlines, tabs, and the joiners of emoji and letters, which are invisible but shape their neighbours
 _KEPT = "\n\t\u200c\u200d"
 _STDERR_LINES = 10
 _note = partial(click.echo, err=True)
 
 
 class PrintedTurn:
-    """Prints the agent's texts as they come; once nobody reads them any more it sets `reader_gone` and the stop.
+    """Prints the agent's texts as they arrive; once their reader has gone it sets `reader_gone` and the stop.
 
-    An envelope that is a text of its own is held back, to be printed in words if the turn ends with it.
+    A text that is an envelope is held back, to be printed in words if the turn ends with it.
     """
 
     def __init__(self, stop: Stop) -> None:
@@ -40,7 +40,7 @@ class PrintedTurn:
             self._print(text)
 
     def end(self, envelope: Envelope | BadEnvelope | None) -> None:
-        """Print what the turn ended with: its question or its result in words."""
+        """Print how the turn ended: its question or its result, in words."""
         if isinstance(envelope, Envelope):
             result = json.dumps(envelope.final_data, indent=2, ensure_ascii=False)
             self._print(_question(envelope.interaction) if envelope.interaction else result)
@@ -87,7 +87,7 @@ def diagnostics(done: Attempted) -> None:
 
 
 def _ended(done: Attempted) -> str:
-    """Return how a process ended that did not exit with 0."""
+    """Return how a process ended, unless it exited with 0."""
     if done.attempt.lingered:
         return f"was ended: it was still running {EXIT_LIMIT:.0f} s after its turn"
     if (code := done.attempt.exit_code) is None:

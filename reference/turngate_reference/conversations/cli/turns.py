@@ -39,7 +39,7 @@ _as_json = click.option("--json", "as_json", is_flag=True, help="Print the handl
 
 
 def _text_file(option: str, what: str) -> Callable[[Any], Any]:
-    """Make the option that takes a text from a file, since Linux passes no argument of 128 KiB or more."""
+    """Return the option that reads a text from a file, since Linux passes no argument of 128 KiB or more."""
     help_text = f"Take {what} from a file, byte for byte; - is standard input."
     return click.option(option, "from_file", metavar="FILE", callback=_read, help=help_text)
 
@@ -118,7 +118,7 @@ def start(
 
 
 def _prompt_and_options(words: tuple[str, ...], from_file: str | None) -> tuple[str, tuple[str, ...]]:
-    """Tell the prompt from the engine's options; a `--` before the first word has been taken off by click."""
+    """Separate the prompt from the engine's options; click has removed a `--` before the first word."""
     if from_file is not None:
         if words and not words[0].startswith("-"):
             raise click.UsageError("give a prompt, or --prompt-file, but not both")
@@ -163,7 +163,7 @@ def _message(words: tuple[str, ...], from_file: str | None) -> str:
 
 
 def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversations], Attempted]) -> int:
-    """Run an attempt, print what came of it, and return the exit code."""
+    """Run an attempt, print its result, and return the exit code."""
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     data, stop = data_dir(asked_dir), Stop()

@@ -1,4 +1,4 @@
-"""What callers may do to runs: create one, reply to its question, cancel it. Each is one transaction."""
+"""The commands of callers: create a run, reply to its question, cancel it. Each is one transaction."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Commands:
     workspace_root: Path | None
 
     def create(self, request: dict[str, Any], key: str | None) -> dict[str, Any]:
-        """Queue a new run; ApiError says why it can't be one."""
+        """Queue a new run; ApiError says why it is refused."""
         once = IdempotentRequest("POST /v1/runs", key, request)
         with self.store.writing() as connection:
             if (before := once.answer(connection)) is not None:
@@ -90,7 +90,7 @@ class Commands:
         return answer
 
     def cancel(self, run_id: str) -> dict[str, Any]:
-        """Cancel a run, or say again that it is; a running one is `canceled` when its processes are gone."""
+        """Cancel a run, or confirm that it is canceled; a running one is `canceled` once its processes are gone."""
         seconds, turn_ended = self.sticky.seconds(run_id), False
         with self.store.writing() as connection:
             run = _existing(connection, run_id)
@@ -110,7 +110,7 @@ class Commands:
         return _accepted(run) | {"cancel_requested": run.cancel_requested}
 
     def _check(self, request: dict[str, Any]) -> None:
-        """Refuse what is known to go wrong before anything is made."""
+        """Refuse a run that is known to fail before anything is created."""
         if (schema := request.get("output_schema")) is not None and (flaw := schema_flaw(schema)):
             hint = "give a JSON Schema of draft 2020-12 whose references stay inside it"
             raise ApiError("INVALID_OUTPUT_SCHEMA", flaw, hint)
@@ -142,7 +142,7 @@ class Commands:
             raise ApiError("ENGINE_NOT_INSTALLED", str(uncovered), "install a release that it covers") from uncovered
 
     def _check_reply(self, run: Run, question: StoredQuestion, response: str) -> None:
-        """Refuse a reply that the engine can't take; one that is not there any more fails the turn, not the reply."""
+        """Refuse a reply that the engine can't take; a missing engine fails the turn, not the reply."""
         if question.request_id is not None and response not in question.question["options"]:
             hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
             raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is none of the options", hint)

@@ -1,4 +1,4 @@
-"""From what a turn came to, to what becomes of its run: the outcome and error precedence of the design."""
+"""Decides what happens to a run after a turn, with the precedence of outcomes and errors."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ _AFTER_REFUSAL = Interaction(
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The state that a run goes to after a turn, with what belongs to it (`error`: {code, detail})."""
+    """The state of a run after a turn, with its details (`error`: {code, detail})."""
 
     state: State
     error: dict[str, str] | None = None
@@ -26,7 +26,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class TurnResult:
-    """What a turn came to, apart from what becomes of its run (`exit_code` None: the engine has none of its own).
+    """The result of a turn, apart from the state of its run (`exit_code` None: the engine has none).
 
     `session_seen` says whether the engine's session store held the session right after the turn that made it.
     """
@@ -40,7 +40,7 @@ class TurnResult:
 
 
 def decide(result: AdapterTurnResult, mode: Mode, *, can_wait: bool, output_schema: dict[str, Any] | None) -> Decision:
-    """Decide; `can_wait` says whether the turn left something behind that a reply can reach."""
+    """Decide; `can_wait` says whether a reply can reach something that the turn left behind."""
     if result.outcome is Outcome.ERROR:
         code, _, detail = (result.failure_reason or "").partition(": ")
         return failed(RunErrorCode(code), detail)

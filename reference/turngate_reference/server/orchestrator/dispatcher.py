@@ -20,7 +20,7 @@ RETRY_SECONDS = 1.0
 
 
 class Dispatcher:
-    """Runs each turn in a slot and on a thread of its own."""
+    """Runs each turn in a slot and in a separate thread."""
 
     def __init__(self, store: Store, records: Records, slots: int) -> None:
         self.slots = slots
@@ -49,7 +49,7 @@ class Dispatcher:
         run_turn: Callable[[Run, Stop], bool],
         unsettled: Callable[[Collection[str]], Collection[str]] = lambda _engines: (),
     ) -> None:
-        """Begin to start what is queued.
+        """Start to work on the queue.
 
         `run_turn` runs a claimed turn to its end; False: it has a sticky process, which holds the slot until `release`.
         `unsettled` picks, from the names of engines, those whose interactive runs must not begin yet; `kick` when
@@ -61,11 +61,11 @@ class Dispatcher:
         self.kick()
 
     def kick(self) -> None:
-        """Look at the queue: something was added to it."""
+        """Check the queue, since something was added to it."""
         self._wake.set()
 
     def stop(self, run_id: str) -> None:
-        """End the process of a run, if one runs; its slot is free when the whole tree is gone."""
+        """End the process of a run, if any; its slot is free once the whole tree is gone."""
         with self._lock:
             stops = [stop for held, stop in self._held.values() if held == run_id]
         for stop in stops:
@@ -82,7 +82,7 @@ class Dispatcher:
         self._wake.set()
 
     def wait_until_free(self, timeout: float) -> bool:
-        """Block until no slot is held, for `timeout` seconds at most; False: one still is."""
+        """Wait until no slot is held, for `timeout` seconds at most; False: one still is."""
         with self._released:
             return self._released.wait_for(lambda: not self._held, timeout)
 
@@ -114,7 +114,7 @@ class Dispatcher:
                     self._begin(held_back)
             except Exception:
                 log.exception("the queue can't be worked on yet")
-                # what gave a slot back has woken us, and must not have us try again at once
+                # the freed slot has woken us, and must not make us try again at once
                 self._closing.wait(RETRY_SECONDS)
                 self._wake.set()
 
@@ -139,7 +139,7 @@ class Dispatcher:
             decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, why), TurnResult(0.0)
             transitions.end_turn_eventually(self._store, self._records, run, decision, result, self._closing.wait)
             raise
-        # a cancel that came between the claim and this found nothing to stop
+        # a cancel between the claim and this had nothing to stop
         current = runs.find(self._store, run.run_id)
         if current is not None and current.cancel_requested:
             stop.set()

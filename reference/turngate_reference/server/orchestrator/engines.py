@@ -1,4 +1,4 @@
-"""The engines of this machine, looked at in the background and held in memory."""
+"""The engines of this machine, examined in the background and held in memory."""
 
 import threading
 import time
@@ -27,7 +27,7 @@ from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.verification import Verify
 
 _CLOSING_GRACE = 15.0
-# an executable that is another file after each of so many looks never stays the same for long enough
+# an executable that has changed after each of so many looks never stays the same for long enough
 _LOOKS = 3
 _TIME = "%Y-%m-%dT%H:%M:%SZ"
 
@@ -35,8 +35,8 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 class Engines:
     """The catalogue; `profiles` learns of each engine, in the background and once for each executable.
 
-    `environment` returns what an engine's next run would get; `stop` ends what is run; `settled` hears of each end
-    of a look at an engine.
+    `environment` returns what an engine's next run would get; `stop` ends what runs; `settled` is called after each
+    examination of an engine.
     """
 
     def __init__(
@@ -74,18 +74,18 @@ class Engines:
         return self._installed.get(key, ask)
 
     def collect(self) -> None:
-        """Learn all that is shown of every installed engine, all at once; returns when that is done."""
+        """Examine all installed engines in parallel; return when that is done."""
         for engine in load.engines():
             self._begin(engine)
         self._wait(None)
 
     def unsettled(self, engines: Iterable[str]) -> set[str]:
-        """Return those of which it is not known yet whether they resume; begins to look at what is new. Never waits."""
+        """Return the engines not yet known to resume or not; start to examine new ones. Never blocks."""
         verifies = self._profiles.verifier.mode is not Verify.OFF
         return {engine for engine in engines if self._is_unsettled(engine)} if verifies else set()
 
     def close(self) -> None:
-        """Wait until nothing is run any more, for some seconds at most; `stop` must be set."""
+        """Wait until nothing runs, for some seconds at most; `stop` must be set."""
         self._wait(_CLOSING_GRACE)
 
     def every(self, patience: float = 2.0) -> list[dict[str, Any]]:
@@ -103,7 +103,7 @@ class Engines:
             self._news.wait_for(lambda: not self._looking, seconds)
 
     def _seen(self, engine: str) -> tuple[Path | None, InstalledEngine | None]:
-        """Return an engine's executable (None: it is not installed), and what is known of it (None: nothing yet)."""
+        """Return an engine's executable (None: not installed), and what is known about it (None: nothing yet)."""
         with suppress(EnvironmentFailed):
             key, path = _place(_contract(engine)[1])
             return path, self._installed.peek(key)
@@ -126,7 +126,7 @@ class Engines:
         return True
 
     def _begin(self, engine: str) -> None:
-        """Look at an engine in the background, unless that is under way."""
+        """Examine an engine in the background, unless that is under way."""
         with self._news:
             if engine in self._looking or self._stop.is_set():
                 return
@@ -179,7 +179,7 @@ class Engines:
 
 
 def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:
-    """Find the executable, and what tells it from what it was; EnvironmentFailed if there is none."""
+    """Find the executable and its identity; EnvironmentFailed if there is none."""
     path = locate(contract)
     try:
         return (contract.engine, str(path), identity(path)), path

@@ -44,7 +44,7 @@ class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a faul
 
 @dataclass(frozen=True, slots=True)
 class HeadlessTurn:
-    """What a turn needs; `env` is the engine's environment but for PWD, `on_text` gets the agent's texts."""
+    """What a turn needs; `env` is the engine's environment except PWD, `on_text` gets the agent's texts."""
 
     store: Store
     run: Run
@@ -115,7 +115,7 @@ class HeadlessTurn:
             raise TurnFailed(code, str(lacking)) from lacking
 
     def conclude(self, done: Attempt, interrupted: Decision) -> tuple[Decision, TurnResult]:
-        """Return what becomes of the run, which is `interrupted` if the turn was stopped from outside."""
+        """Return the next state of the run, which is `interrupted` if the turn was stopped from outside."""
         run, result = self.run, done.reading.result
         schema = run.request.get("output_schema")
         decision = decide(result, run.mode, can_wait=run.is_resumable, output_schema=schema)
@@ -137,9 +137,9 @@ def complete(
     turn: Callable[[], tuple[Decision, TurnResult] | None],
     wait: Callable[[float], bool],
 ) -> TurnResult | None:
-    """Run a turn that was claimed, and write what became of it, however it went; None: `turn` has handed it over.
+    """Run a claimed turn, and save its result, however it ended; None: `turn` has handed it over.
 
-    `wait` waits for seconds where the store can't be written, and returns whether to give up.
+    `wait` waits some seconds if the store can't be written, and returns whether to give up.
     """
     start = time.monotonic()
     try:
@@ -157,7 +157,7 @@ def complete(
 
 
 def text_events(store: Store, run: Run) -> Callable[[str], None]:
-    """Return what passes the agent's texts on as events, within bounds; what can't be written is left out."""
+    """Return a function that stores the agent's texts as events, within limits; what can't be written is left out."""
     left = MAX_TEXTS
 
     def add(text: str) -> None:

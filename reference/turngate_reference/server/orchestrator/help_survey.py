@@ -1,4 +1,4 @@
-"""What is slow to find out of an executable, and found out once: above all what its help pages lack."""
+"""Facts about executables that are slow to find out, found out once: above all what help pages lack."""
 
 import time
 from collections.abc import Callable, Hashable, Mapping
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Memo(Generic[T]):
-    """Values by key, each found out by the first who asks while all others wait; `clock` is in seconds."""
+    """Values by key, computed by the first caller while all others wait; `clock` is in seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._lock = clock, Lock()
@@ -25,7 +25,7 @@ class Memo(Generic[T]):
         self._values: dict[Hashable, tuple[T, float]] = {}
 
     def get(self, key: Hashable, find: Callable[[], tuple[T, float]]) -> T:
-        """Return the value of a key; `find` gives it and for how many seconds it holds. Errors are not kept."""
+        """Return the value of a key; `find` returns it and for how many seconds it holds. Errors are not kept."""
         with self._lock:
             lock = self._locks.setdefault(key, Lock())
         with lock:
@@ -35,13 +35,13 @@ class Memo(Generic[T]):
             return self._values[key][0]
 
     def peek(self, key: Hashable) -> T | None:
-        """Return the value that was last found, possibly stale, without waiting for anybody."""
+        """Return the last value, possibly stale, without blocking."""
         return self._values[key][0] if key in self._values else None
 
 
 @dataclass(frozen=True, slots=True)
 class HelpSurvey:
-    """The names that the help pages lack, and why a resume can't work for that (empty: nothing it needs is missing)."""
+    """The names that the help pages lack, and why that rules out a resume (empty: it doesn't)."""
 
     missing: tuple[str, ...]
     no_resume: str
@@ -70,7 +70,7 @@ def survey(engine: InstalledEngine, env: Mapping[str, str], stop: Stop) -> tuple
 
 
 def _printed(engine: InstalledEngine, page: HelpPage, env: Mapping[str, str], stop: Stop) -> tuple[str, str]:
-    """Return what a help page says, and what went wrong, as words that go on with "and" or are empty."""
+    """Return the text of a help page, and what went wrong as words that continue with "and", or are empty."""
     try:
         code, page_text = printed(engine.executable, page, env, stop)
     except (EnvironmentFailed, OSError) as failed:

@@ -1,4 +1,4 @@
-"""The output schema of a run: which ones are taken, and what of a result violates one.
+"""The output schema of a run: which ones are accepted, and what in a result violates one.
 
 The references inside a schema must each lead to a schema in it, and none back to itself. Nothing is ever fetched.
 """
@@ -43,7 +43,7 @@ def schema_flaw(schema: dict[str, Any]) -> str | None:
 
 
 def data_flaw(final_data: Any, schema: dict[str, Any] | None) -> str | None:
-    """Return why a result can't be taken, by its size or by the run's output schema; None: it can."""
+    """Return why a result is refused, by its size or by the run's output schema; None: it is accepted."""
     size = len(json.dumps(final_data))
     if size > MAX_FINAL_DATA:
         return f"final_data of {size} bytes; {MAX_FINAL_DATA} are kept at most"
@@ -71,7 +71,7 @@ def _reference_flaw(schema: dict[str, Any]) -> str | None:
     edges: dict[int, set[int]] = {}
     while parts or targets:
         if not parts:
-            # only what lies outside of every keyword is new by now, and has not been looked at as a schema
+            # only values outside of every keyword are new by now, and were not checked as schemas
             parts.append(targets.pop())
             if id(parts[0][0]) not in edges:
                 Draft202012Validator.check_schema(parts[0][0])

@@ -1,7 +1,7 @@
 """Chooses, before the first turn of an interactive run, how the run waits for its user.
 
 Four layers decide whether an engine's sessions can be resumed, in this order; the first that says no is the reason:
-its contract, its help pages, what is so right now (the executable and its session store), and what was on the wire.
+its contract, its help pages, its present state (the executable and its session store), and what was on the wire.
 """
 
 import os
@@ -24,7 +24,7 @@ STICKY = "sticky_process"
 class Profiles:
     """Knows which engines of this machine can resume; `environment` returns what an engine's next run would get.
 
-    Each executable is surveyed once; `stop` ends that, `clock` is in seconds.
+    Each executable is examined once; `stop` ends that, `clock` is in seconds.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class Profiles:
     def choose(
         self, engine: InstalledEngine, environment: Mapping[str, str], *, session_timeout_sec: int, asked: str | None
     ) -> tuple[EngineInteractiveProfile, EngineResumeCapability]:
-        """Choose a profile, and say what it rests on; `asked` is what the run would have. Never raises.
+        """Return a profile and the reason for it; `asked` is the one that the run asks for. Never raises.
 
         `environment` is what the engine will run in.
         """
@@ -54,12 +54,12 @@ class Profiles:
         return EngineInteractiveProfile(kind, reason, session_timeout_sec), able
 
     def learn(self, engine: InstalledEngine) -> None:
-        """Find out all that takes time: ask for the help pages, and verify the resume on the wire."""
+        """Find out all that takes time: read the help pages, and verify the resume on the wire."""
         self._survey(engine)
         self.verifier.verify(engine)
 
     def known(self, engine: InstalledEngine) -> EngineResumeCapability | None:
-        """Return what is known of an engine without running anything; None while that decides nothing."""
+        """Return what is known about an engine without running anything; None while that decides nothing."""
         surveyed = self._surveys.peek(engine.key)
         if surveyed is None and engine.contract.resume_probe.unsupported is None:
             return None
@@ -78,7 +78,7 @@ class Profiles:
     def _decide(
         self, engine: InstalledEngine, environment: Mapping[str, str], no_resume: str
     ) -> EngineResumeCapability:
-        """Ask the layers in their order."""
+        """Return the answer of the first layer that decides."""
         probe, directory = engine.contract.resume_probe, _directory(engine, environment)
         on_wire = self.verifier.status(engine)
         dated = f"{on_wire.detail} ({on_wire.at:%Y-%m-%d})" if on_wire.at else on_wire.detail
@@ -103,7 +103,7 @@ class Profiles:
 
 
 def _directory(engine: InstalledEngine, environment: Mapping[str, str]) -> Path | None:
-    """Return the directory that the contract wants to be writable; None: there is none, or nothing says where."""
+    """Return the directory that must be writable by the contract; None: there is none, or its place is unknown."""
     store, directory = engine.contract.store, engine.contract.resume_probe.directory
     try:
         return Path(filled(directory, slots(store.locations if store else {}, environment))) if directory else None

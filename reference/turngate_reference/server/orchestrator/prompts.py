@@ -1,4 +1,4 @@
-"""Adds two texts to every prompt: where artifacts go, then how a turn ends and whether the agent may ask."""
+"""Adds two texts to every prompt: where artifacts go, then how to end a turn and whether the agent may ask."""
 
 import json
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def artifact_patch(artifacts: Path) -> str:
 
 
 def mode_patch(mode: Mode, output_schema: dict[str, Any] | None) -> str:
-    """Return how the agent ends its turn and whether it may ask its user.
+    """Return how the agent must end its turn and whether it may ask its user.
 
     The rule on asking comes last, after the caller's schema, so that it overrides all text that is not ours.
     """

@@ -1,4 +1,4 @@
-"""Ends what a server or a terminal that died has left running, and settles the runs that it left open."""
+"""Ends what a dead server or terminal has left running, and settles the runs that it left open."""
 
 import logging
 import re
@@ -25,7 +25,7 @@ WATCH_SECONDS = 1.0
 
 
 def recover(store: Store, records: Records) -> None:
-    """Settle what an earlier server left `running` or `waiting_user`; what is `queued` is started in its turn.
+    """Settle what an earlier server left `running` or `waiting_user`; `queued` runs start in their turn.
 
     A turn that a living terminal runs is left alone.
     """
@@ -49,26 +49,26 @@ def recover(store: Store, records: Records) -> None:
 
 
 def settle_terminal_turns(store: Store, records: Records) -> None:
-    """Settle the runs whose turn a terminal ran that is dead by now: it no longer holds the lock of the handle."""
+    """Settle the runs whose turn was run by a terminal that has died: it no longer holds the lock of the handle."""
     for run_id, handle in runs.at_terminals(store).items():
         with suppress(EnvironmentFailed), locked(records.data.lock(handle), handle):
             settle_terminal_turn(store, records, run_id)
 
 
 def settle_terminal_turn(store: Store, records: Records, run_id: str) -> None:
-    """End what is left of a turn that a dead terminal ran, and fail its run; the caller holds the handle's lock."""
+    """End what is left of a dead terminal's turn, and fail its run; the caller holds the handle's lock."""
     run = runs.find(store, run_id)
     if run is None or run_id not in runs.at_terminals(store):
         return
     if left := end_orphans([_noted(run.process or {})]):
-        # the note of them stays, so that the next server tries again
+        # the note about them stays, so that the next server tries again
         log.error("these processes of a dead terminal could not be ended: %s", ", ".join(map(str, left)))
     killed = failed(RunErrorCode.TERMINAL_INTERRUPTED, "turngate resume was killed while the turn ran")
     _end(store, records, run, killed, process=run.process if left else None)
 
 
 def watch_terminals(store: Store, records: Records, closing: threading.Event) -> None:
-    """Settle the turns of dead terminals every now and then, until `closing` is set."""
+    """Settle the turns of dead terminals periodically, until `closing` is set."""
     while not closing.wait(WATCH_SECONDS):
         try:
             settle_terminal_turns(store, records)
@@ -77,7 +77,7 @@ def watch_terminals(store: Store, records: Records, closing: threading.Event) ->
 
 
 def _lost(run: Summary) -> Decision | None:
-    """Return why a waiting run can't be answered any more; None: it can, as far as presence and shape tell."""
+    """Return why a waiting run can't be answered any more; None: it can, judging by presence and shape."""
     if not run.is_resumable:
         detail = "the server ended, and with it the process that waited"
         return failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)
@@ -92,7 +92,7 @@ def _shape(engine: str, version: str | None) -> str:
     try:
         return load.contract(engine).at(version).handle.shape
     except (TurngateError, ValueError):
-        return "(?s).*"  # the contract says nothing of that release; the resume will tell
+        return "(?s).*"  # the contract does not cover that release; the resume will show
 
 
 def _end(store: Store, records: Records, run: Run, decision: Decision, **columns: Any) -> None:

@@ -1,6 +1,6 @@
-"""What a run has on disk: where its engine works, and its handle record.
+"""The files of a run: where its engine works, and its handle record.
 
-An engine works in a directory of the run's own, or in one that the caller named below the configured root.
+An engine works in the run's own directory, or in one below the configured root that the caller named.
 """
 
 import logging
@@ -40,7 +40,7 @@ class Records:
 
     @contextmanager
     def created(self, request: dict[str, Any], workspace: Path | None) -> Iterator[tuple[str, Path]]:
-        """Make the directory and the record of a run, and return its handle and directory; none is left on an error.
+        """Make the directory and the record of a run; return its handle and directory. An error leaves neither.
 
         EnvironmentFailed if they can't be made.
         """
@@ -88,7 +88,7 @@ def _new(directory: Path, request: dict[str, Any], cwd: Path) -> HandleRecord:
 
 
 def resolved_workspace(asked: str, root: Path | None) -> Path:
-    """Return the real path of the directory that a caller named, symbolic links followed.
+    """Return the real path of a caller's directory, with symbolic links followed.
 
     A relative path counts from the root. Raises ApiError for a directory that this server does not offer.
     """
@@ -118,7 +118,7 @@ def _refused(detail: str, hint: str) -> ApiError:
 def lost_workspace(run: Run) -> str | None:
     """Return why the directory in which a run works can't be used any more; None: it can."""
     try:
-        # only what a caller named can have been somebody else's to swap
+        # only a directory that a caller named can have been replaced
         if run.workspace is not None and run.cwd.resolve(strict=True) != run.cwd:
             return f"{run.cwd} is not the directory any more that it was"
     except (OSError, RuntimeError):
@@ -127,9 +127,9 @@ def lost_workspace(run: Run) -> str | None:
 
 
 def prepare_workspace(run: Run) -> str | None:
-    """Make the directories that a first turn needs; returns why the caller's workspace has no room for them, or None.
+    """Make the directories for a first turn; return why the caller's workspace can't hold them, or None.
 
-    In a directory of the run's own an OSError is raised as it is.
+    In the run's own directory an OSError is raised unchanged.
     """
     if run.workspace is None:
         make_private(run.artifacts)

@@ -1,7 +1,7 @@
 """Runs with a sticky process: one thread takes every event and every deadline of all of them.
 
 What may happen at once (a reply, a deadline, a cancel, the death of the process) is decided by the compare-and-set
-of the run's state in the store: what comes second finds another state, and does nothing.
+of the run's state in the store: whatever comes second sees another state, and does nothing.
 """
 
 import logging
@@ -43,9 +43,9 @@ _LATE = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its d
 
 @dataclass(slots=True)
 class StickyRun:
-    """A run with a process: `run` is as of its turn, which began at `turn_began`, in seconds of the clock.
+    """A run with a process: `run` is as at the start of its turn, at `turn_began` in seconds of the clock.
 
-    `lost` None: the process is there, or was ended by turngate.
+    `lost` None: the process is alive, or was ended by turngate.
     """
 
     run: Run
@@ -57,7 +57,7 @@ class StickyRun:
     lost: events.Lost | None = None
 
     def session(self, session_id: str) -> dict[str, Any] | None:
-        """Return the session's handle if it is news and a headless resume would take the transport's id too."""
+        """Return the session id if it is new and a headless resume would accept it too."""
         shape, kind = self.contract.handle.shape, self.contract.handle.handle_type
         if self.run.session is not None or not self.contract.sticky.same_id or not re.fullmatch(shape, session_id):
             return None
@@ -65,9 +65,9 @@ class StickyRun:
 
 
 class StickyRuns:
-    """Holds the runs with a sticky process; `release` frees a run's slot, `observe` hears of each turn.
+    """Holds the runs with a sticky process; `release` frees a run's slot, `observe` is told about each turn.
 
-    `clock` gives seconds that no change of the wall clock touches.
+    `clock` returns seconds, independent of changes of the wall clock.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class StickyRuns:
         self._thread.start()
 
     def begin(self, run: Run, engine: InstalledEngine, env: Mapping[str, str]) -> None:
-        """Start the process of a run that was claimed, and run its first turn in it; `env` is the engine's."""
+        """Start the process of a claimed run, and run its first turn in it; `env` is the engine's."""
         sticky = StickyRun(run, engine.contract, text_events(self._store, run), self._clock(), dict(run.process or {}))
         request = events.StickyRequest(
             engine.executable, engine.contract, run.cwd, {**env, "PWD": str(run.cwd)}, run.mode,
@@ -109,27 +109,27 @@ class StickyRuns:
             try:
                 self._host.open(run.run_id, request, listener)
             except ValueError:
-                # the server ends, and starts nothing any more
+                # the server is closing, and starts nothing more
                 self._on(sticky, events.Gone(None))
 
         self._inbox.put(start)
 
     def replied(self, run_id: str, question: StoredQuestion, response: str) -> None:
-        """Deliver a reply that was taken: the run is `running` again."""
+        """Deliver an accepted reply: the run is `running` again."""
         self._inbox.put(lambda: self._deliver(run_id, question, response))
 
     def end(self, run_id: str) -> None:
-        """End the process of a run, if it has one; its slot is free when the whole tree is gone."""
+        """End the process of a run, if any; its slot is free once the whole tree is gone."""
         # in turn, so that a process that is yet to be started is not missed
         self._inbox.put(lambda: self._host.end(run_id))
 
     def seconds(self, run_id: str) -> float:
-        """Return for how long the turn of a run has lasted; 0 where it has no process."""
+        """Return how long the turn of a run has lasted; 0 without a process."""
         sticky = self._runs.get(run_id)
         return self._clock() - sticky.turn_began if sticky else 0.0
 
     def close(self) -> None:
-        """End every process, write what became of their runs, and return."""
+        """End every process, save the state of their runs, and return."""
         self._host.close()
         self._inbox.put(None)
         self._thread.join()
@@ -144,7 +144,7 @@ class StickyRuns:
                 self._do(todo)
 
     def _do(self, action: Callable[[], None], late: StickyRun | None = None) -> None:
-        """Do one thing; what the store can't take now is done again later, a deadline of `late` unless it is lifted."""
+        """Do one thing; repeat it later if the store fails, a deadline of `late` unless it is lifted."""
         try:
             action()
         except sqlite3.Error:
@@ -197,7 +197,7 @@ class StickyRuns:
         session = sticky.session(event.session_id or "")
         result = replace(result, seconds=self._clock() - sticky.turn_began, session=session)
         until = self._limit_wait(sticky) if decision.state is State.WAITING_USER else None
-        # what is noted of the process stays until it is gone, so that a restart finds it
+        # the note about the process stays until it is gone, so that a restart can end it
         state = self._end_turn(sticky, decision, result, process=sticky.process, wait_deadline_at=until)
         if state is not State.WAITING_USER:
             self._host.end(sticky.run.run_id)
@@ -222,7 +222,7 @@ class StickyRuns:
         self._host.prompt(run_id, reply_prompt(response, run.request, run.artifacts))
 
     def _limit_turn(self, sticky: StickyRun) -> None:
-        """Bound the turn afresh: from its start, or from the user's answer to an action."""
+        """Set the deadline of the turn: from its start, or from the user's answer to an action."""
 
         def too_late() -> None:
             if self._is(sticky, State.RUNNING):
@@ -232,11 +232,11 @@ class StickyRuns:
         self._set_deadline(sticky, sticky.run.timeout, too_late)
 
     def _limit_wait(self, sticky: StickyRun) -> str:
-        """Bound the wait for the user; returns when it ends, by the wall clock."""
+        """Set the deadline for the user; return when it ends, by the wall clock."""
 
         def too_late() -> None:
             detail = f"no reply came within {sticky.run.timeout} seconds"
-            # a reply may come at this very moment: what changes the state first counts
+            # a reply may arrive at this moment: whichever changes the state first wins
             if self._fail_waiting(sticky, failed(RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail)):
                 self._host.end(sticky.run.run_id)
 
@@ -271,7 +271,7 @@ class StickyRuns:
             self._fail_running(sticky, no_process if waited else failed(RunErrorCode.ENGINE_FAILED, detail))
 
     def _fail_running(self, sticky: StickyRun, decision: Decision) -> None:
-        """Fail a run that is `running`; nothing but this thread takes it out of that state."""
+        """Fail a run that is `running`; only this thread takes it out of that state."""
         self._end_turn(sticky, decision, TurnResult(self._clock() - sticky.turn_began), process=sticky.process)
 
     def _end_turn(self, sticky: StickyRun, decision: Decision, result: TurnResult, **columns: Any) -> State:
@@ -289,7 +289,7 @@ class StickyRuns:
             turn_ended = transitions.end_run(connection, run, decision, seconds)
         if turn_ended:
             self.observe(run.engine, Outcome.ERROR, seconds)
-        # after the deadlines that are due by now: many may fall together
+        # after the deadlines that are due by now: many may coincide
         self._inbox.put(lambda: self._records.keep(run, decision.state, run.session))
         return True
 

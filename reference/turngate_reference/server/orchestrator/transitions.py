@@ -1,6 +1,6 @@
 """The transactions that move runs and their turns: claims, replies, questions, and how turns and runs end.
 
-Each is one compare-and-set of the run's state in the store: what comes second finds another state.
+Each is one compare-and-set of the run's state in the store: whatever comes second sees another state.
 """
 
 import json
@@ -35,7 +35,7 @@ _MAY_BEGIN = """
 
 
 def first_turns(store: Store) -> list[str]:
-    """Return the engines that have an interactive run in the queue which has not begun."""
+    """Return the engines with an interactive run in the queue that has not started."""
     rows = store.read(
         "SELECT DISTINCT engine FROM runs WHERE state = ? AND execution_mode = ? AND turn_index = 0",
         State.QUEUED, Mode.INTERACTIVE,
@@ -44,15 +44,15 @@ def first_turns(store: Store) -> list[str]:
 
 
 def is_queued(store: Store, held_back: Collection[str] = ()) -> bool:
-    """Whether any run waits for a slot that may begin, as in `claim`."""
+    """Whether a run that may start, as in `claim`, waits for a slot."""
     return bool(store.read(_MAY_BEGIN, *_queue_conditions(held_back)))
 
 
 def claim(store: Store, tag: str, held_back: Collection[str] = ()) -> Run | None:
-    """Take the first run of the queue that may begin, and begin its next turn; None: there is none.
+    """Claim the first run in the queue that may start, and start its next turn; None: there is none.
 
-    The tag that its processes will carry is written with it, so that they are found even if we die at once.
-    Of engines that are held back interactive runs do not begin; those that have begun go on.
+    The tag for its processes is stored with it, so that they can be found even if we die at once. Interactive runs of
+    engines that are held back do not start; those that have started go on.
     """
     with store.writing() as connection:
         row = connection.execute(_MAY_BEGIN, _queue_conditions(held_back)).fetchone()
@@ -101,7 +101,7 @@ def take_reply(connection: sqlite3.Connection, run: Run, response: str, *, permi
 
 
 def note_argv(connection: sqlite3.Connection, run: Run, argv: Sequence[str]) -> None:
-    """Note what the turn's process was started with."""
+    """Note how the turn's process was started."""
     connection.execute(
         "UPDATE turns SET argv_json = ? WHERE run_id = ? AND turn_index = ?",
         (runs.as_json(argv), run.run_id, run.turn_index),
@@ -151,7 +151,7 @@ def end_turn_eventually(
 
 
 def ask_permission(store: Store, run: Run, interaction: Interaction, request_id: str, **columns: Any) -> bool:
-    """Make a running turn wait for the user's permission; False: it is to be canceled instead."""
+    """Make a running turn wait for the user's permission; False: it must be canceled instead."""
     with store.writing() as connection:
         if runs.get(connection, run.run_id).cancel_requested:
             return False
@@ -179,7 +179,7 @@ def drop_permission(store: Store, run_id: str) -> None:
 def end_run(
     connection: sqlite3.Connection, run: Run, decision: Decision, seconds: float | None = None, **columns: Any
 ) -> bool:
-    """End a run outside of a turn's own end; True: its turn had not ended, since it asked for permission amid it."""
+    """End a run other than by its turn; True: its turn had not ended, since it was asking for permission."""
     in_turn = connection.execute(
         "SELECT 1 FROM turns WHERE run_id = ? AND turn_index = ? AND ended_at IS NULL", (run.run_id, run.turn_index)
     ).fetchone()
@@ -193,7 +193,7 @@ def end_run(
 
 
 def end_process(connection: sqlite3.Connection, run_id: str, exit_code: int | None) -> None:
-    """Note that nothing is left of the process of a sticky run, and with which exit code it ended its last turn."""
+    """Note that the process of a sticky run is gone, and the exit code of its last turn."""
     runs.change(connection, run_id, process=None)
     last = "SELECT MAX(turn_index) FROM turns WHERE run_id = ?"
     change = f"UPDATE turns SET exit_code = ? WHERE run_id = ? AND turn_index = ({last})"  # noqa: S608 - no value is in it

@@ -1,4 +1,4 @@
-"""Runs the turns that the server has claimed: each in a process of its own, or handed over to a sticky one."""
+"""Runs the turns that the server has claimed, in a separate process each or in a sticky one."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -26,9 +26,9 @@ from turngate_reference.server.store.rows import Run
 
 @dataclass(frozen=True, slots=True)
 class TurnRunner:
-    """Runs turns that were claimed; `server_env` is the server's environment, `pass_env` further names of it.
+    """Runs claimed turns; `server_env` is the server's environment, `pass_env` names extra variables in it.
 
-    `observe` hears of each turn: engine, outcome, seconds.
+    `observe` gets engine, outcome and seconds of each turn.
     """
 
     store: Store
@@ -42,7 +42,7 @@ class TurnRunner:
     closing: threading.Event = field(default_factory=threading.Event)
 
     def run(self, run: Run, stop: Stop) -> bool:
-        """Run a turn, and write what became of it, however it went; False: a sticky process holds the slot."""
+        """Run a turn, and save its result, however it ended; False: a sticky process holds the slot."""
         result = complete(self.store, self.records, run, lambda: self._turn(run, stop), self.closing.wait)
         if result is None:
             return False
@@ -68,7 +68,7 @@ class TurnRunner:
         return turn.conclude(turn.play(*turn.command(reply), stop), INTERRUPTED)
 
     def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
-        """Settle on turn 1 what every later turn reuses: locations, version, profile."""
+        """Decide on turn 1 what every later turn reuses: locations, version, profile."""
         if why := prepare_workspace(run):
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, f"the workspace can't be used: {why}")
         locations = locations_of(engine.contract, self.server_env)

@@ -1,6 +1,6 @@
-"""Verifies on the wire that installed engines resume: `turngate verify` in a process of its own, one engine at a time.
+"""Verifies on the wire that installed engines resume: runs `turngate verify` for one engine at a time.
 
-An engine that was probed, or verified before, is not run again: what is saved of this very executable counts.
+An engine that was probed or verified before is not run again: the saved result of this executable counts.
 """
 
 import os
@@ -22,7 +22,7 @@ from turngate.sanitize import bounded, visible
 from turngate_reference.engine.lookup import InstalledEngine
 
 NICENESS = 10
-# the command gives up earlier, by itself
+# the command itself gives up earlier
 DEADLINE = 240.0
 _LONGEST_OUTPUT = 64 * 2**10
 _LONGEST_REASON = 500
@@ -40,7 +40,7 @@ class Verify(StrEnum):
 
 
 class Status(StrEnum):
-    """What is known of an engine's resume on the wire."""
+    """The result of verifying an engine's resume on the wire."""
 
     PENDING = "pending"
     PROVEN = "proven"
@@ -49,7 +49,7 @@ class Status(StrEnum):
 
 
 class Verified(msgspec.Struct, frozen=True):
-    """What is known on the wire, why, and since when (None: nothing was run)."""
+    """The status, its reason, and since when it is known (None: nothing was run)."""
 
     status: Status
     detail: str
@@ -63,7 +63,7 @@ class _Printed(msgspec.Struct, frozen=True):
     detail: Annotated[str, msgspec.Meta(max_length=4000)]
 
 
-# made by the import, since msgspec 0.22 crashes where two threads are the first to decode to a class
+# created on import, since msgspec 0.22 crashes if two threads are the first to decode to a class
 _PRINTED = msgspec.json.Decoder(_Printed)
 _OFF = Verified(Status.UNPROVEN, "verification is off")
 _PENDING = Verified(Status.PENDING, "its resume is yet to be verified")
@@ -79,7 +79,7 @@ class Verifier:
         self._here: dict[tuple[str, str, str], Verified] = {}
 
     def status(self, engine: InstalledEngine | None) -> Verified:
-        """Return what is known of this very executable, without running anything; None: it was not looked at yet."""
+        """Return what is known about this executable, without running anything; None: it was not examined yet."""
         return (engine and self._known(engine)) or (_OFF if self.mode is Verify.OFF else _PENDING)
 
     def is_pending(self, engine: InstalledEngine) -> bool:
@@ -87,7 +87,7 @@ class Verifier:
         return self.status(engine).status is Status.PENDING
 
     def verify(self, engine: InstalledEngine) -> None:
-        """Verify an engine unless that was done; returns when it is known, or the server ends."""
+        """Verify an engine unless that was done; return when the result is known, or the server ends."""
         if self.mode is Verify.OFF or self._known(engine):
             return
         with self._one:
@@ -127,7 +127,7 @@ class Verifier:
 
 
 def _saved(engine: InstalledEngine) -> Verified | None:
-    """Return what a probe or a verification left about this very executable, if there was one."""
+    """Return the saved result of a probe or a verification of this executable, if there is one."""
     name, cache = engine.contract.engine, default_cache()
     # one program may stand for several releases, and be the same file for all of them
     if (probed := last_result(ProbeResult, name, engine.executable, cache)) and probed.version == engine.version:
@@ -141,7 +141,7 @@ def _saved(engine: InstalledEngine) -> Verified | None:
 
 
 def replaced(engine: InstalledEngine) -> str:
-    """Return why the executable is not the file that was looked at; empty if it is."""
+    """Return why the executable is not the file that was examined; empty if it is."""
     try:
         same = identity(engine.executable) == engine.identity
     except OSError as gone:

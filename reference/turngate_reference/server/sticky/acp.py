@@ -12,7 +12,7 @@ PROTOCOL_VERSION = 1
 _NOTHING_OFFERED = {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False}
 _CANCELLED: Message = {"outcome": {"outcome": "cancelled"}}
 _WELL = "end_turn"
-_SET_MODEL = "session/set_model"  # not of version 1, and known to agents that offer no option for a model
+_SET_MODEL = "session/set_model"  # not part of version 1, but known to agents that offer no option for a model
 _SHOWN = ("kind", "title", "rawInput", "content", "locations")
 CONFIRM_SECONDS = 2.0
 
@@ -25,7 +25,7 @@ class Texts:
         self._message: object = None
 
     def add(self, text: str, message: object = None) -> None:
-        """Take a piece of a message (None: of the only one there is)."""
+        """Take a piece of a message (None: of the only message)."""
         if message != self._message:
             self._pieces, self._message = [], message
         self._pieces.append(text)
@@ -43,7 +43,7 @@ class AcpTransport(RpcTransport):
         super().__init__(process, ask, say)
         self._texts: Texts | None = None
         self._other_session = ""
-        # the mode that must hold from now on, and the one that the agent told of last
+        # the mode that must hold from now on, and the one that the agent reported last
         self._mode: str | None = None
         self._told_mode: object = None
         self._mode_told = asyncio.Event()
@@ -79,7 +79,7 @@ class AcpTransport(RpcTransport):
         return texts.final, None if reason == _WELL else f"the turn stopped: {reason}"
 
     def on_notification(self, method: str, params: Message) -> None:
-        """Hear the agent's words, a change of the mode, and a session that is not ours."""
+        """Handle the agent's texts, a change of the mode, and a session that is not ours."""
         update = mapping(params.get("update"))
         if method != "session/update":
             return
@@ -112,7 +112,7 @@ class AcpTransport(RpcTransport):
         return await self.permission(str(call.get("title") or ""), answers, grants, call, _SHOWN) or _CANCELLED
 
     async def _choose(self, session: Message, category: str, value: str) -> bool:
-        """Choose by one of the options that the session offers; the answer must confirm it. False: there is none."""
+        """Set an option that the session offers; the answer must confirm it. False: it offers none."""
         option = _option(session, category)
         if option is None:
             return False
@@ -122,7 +122,7 @@ class AcpTransport(RpcTransport):
         return True
 
     async def _set_model(self, model: str) -> None:
-        """Set a model for which there is no option: an agent may know a request of its own, which must confirm it."""
+        """Set a model without an option: an agent may have a separate request for it, which must confirm it."""
         try:
             answer = await self.call(_SET_MODEL, {"sessionId": self.session_id, "modelId": model})
         except TransportError:
@@ -130,7 +130,7 @@ class AcpTransport(RpcTransport):
         confirm("model", model, answer.get("currentModelId"))
 
     async def _set_mode(self, session: Message, mode: str) -> None:
-        """Set the mode unless it is in force, since one engine tells of a change in the agent's own voice."""
+        """Set the mode unless it is in force, since one engine reports a change as a text of the agent."""
         modes = session.get("modes") or {}
         if modes.get("currentModeId") != mode:
             self._told_mode = None
@@ -142,7 +142,7 @@ class AcpTransport(RpcTransport):
         self._mode = mode
 
     async def _set_told_mode(self, modes: Message, mode: str) -> None:
-        """Set a mode for which there is no option: the agent must tell of the change, in its answer or after it."""
+        """Set a mode without an option: the agent must report the change, in its answer or after it."""
         if mode not in [offered.get("id") for offered in modes.get("availableModes", ())]:
             raise TransportError(f"it offers no mode {mode}")
         answer = await self.call("session/set_mode", {"sessionId": self.session_id, "modeId": mode})

@@ -22,12 +22,12 @@ class AppServerTransport(RpcTransport):
         self._text: str | None = None
         self._items: dict[object, Message] = {}
         self._turn_id: str | None = None
-        # turns that were told of under other threads: those of the agent's helpers, unless one of them is ours
+        # turns that were reported under other threads: those of the agent's helpers, unless one of them is ours
         self._other_threads: dict[str, str] = {}
         self._ended: asyncio.Future[Message] | None = None
 
     async def open(self) -> None:
-        """Start a thread under the approval policy of the mode, and see that it is in force."""
+        """Start a thread with the approval policy of the mode, and check that it is in force."""
         await self.call("initialize", _CLIENT)
         self.send({"jsonrpc": "2.0", "method": "initialized", "params": {}})
         asked = {"cwd": str(self.request.cwd), **self.permission_mode.session}
@@ -61,10 +61,10 @@ class AppServerTransport(RpcTransport):
         return self._text, str(reason or f"the turn ended as {turn.get('status')}")
 
     def on_notification(self, method: str, params: Message) -> None:
-        """Hear the agent's words, the items that it asks about, and the end of the turn."""
+        """Handle the agent's texts, the items that it asks about, and the end of the turn."""
         if params.get("threadId") != self.session_id:
             thread, turn_id = params.get("threadId"), params.get("turnId") or value_at(params, "turn.id")
-            # what names no thread or no turn, such as news of the account, says nothing of where a turn goes on
+            # messages without a thread or a turn, such as account updates, don't say where a turn continues
             if isinstance(thread, str) and isinstance(turn_id, str) and len(self._other_threads) < MAX_OTHER_THREADS:
                 self._other_threads[turn_id] = thread
                 self._end_in_other_thread()
@@ -79,7 +79,7 @@ class AppServerTransport(RpcTransport):
             self._end(mapping(params.get("turn")))
 
     async def on_permission(self, params: Message, once: OneTime) -> Message | None:
-        """Ask for one of the one-time decisions; what is shown stands in the request, or in the item it is about."""
+        """Ask for one of the one-time decisions; the user sees the request, or the item that it is about."""
         action = {**self._items.get(params.get("itemId"), {}), **params}
         answers = {decision: {"decision": decision} for decision in (once.allow, once.deny)}
         return await self.permission(_subject(action), answers, [once.allow], action, _SHOWN)
@@ -89,7 +89,7 @@ class AppServerTransport(RpcTransport):
             self._ended.set_result(turn)
 
     def _end_in_other_thread(self) -> None:
-        """End the turn badly if it goes on in another thread, where what was said before is not known."""
+        """Fail the turn if it continues in another thread, which lacks what was said before."""
         if self._turn_id in self._other_threads:
             self._end({"error": {"message": self.left_for(self._other_threads[self._turn_id])}})
 

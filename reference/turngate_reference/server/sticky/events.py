@@ -1,4 +1,4 @@
-"""What is asked of a sticky process, and what is told of it."""
+"""Requests to a sticky process, and the events that it reports."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ class StickyRequest:
     """A sticky process to start: `env` is complete, `tag` marks its whole tree, `traces` is the folder of its traces.
 
     No two processes may have the same `tag`, since all that carry it are ended together. `options` are the caller's,
-    as for a headless turn; those that the contract does not name for a sticky process are refused. `traces`
-    gets `stderr`, and as `protocol` all lines in both directions, both bounded.
+    as for a headless turn; those that the contract does not name for a sticky process are refused. `traces` gets
+    `stderr`, and in `protocol` all lines in both directions, both within limits.
     """
 
     executable: Path
@@ -33,7 +33,7 @@ class StickyRequest:
 class Opened:
     """The process is ready for a prompt; in mode interactive, asking is on. `session_id` None: not known yet.
 
-    `started_at` is the start time of the process in seconds since the epoch, as psutil tells it; `argv` are the
+    `started_at` is the start time of the process in seconds since the epoch, as reported by psutil; `argv` are the
     arguments after the executable.
     """
 
@@ -52,7 +52,7 @@ class AgentText:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnded:
-    """A turn ended: with the agent's last text as it is (None: it gave none), or with a `failure` that it reported.
+    """A turn ended: with the agent's last text (None: there was none), or with a `failure` that it reported.
 
     `declined` says that the user refused an action in this turn: some engines then end it without a text.
     """
@@ -67,8 +67,8 @@ class TurnEnded:
 class PermissionAsked:
     """The engine asks before it acts; `options` are its one-time choices, `context` is the action.
 
-    One request at a time: the next one is told once this one is decided. It is void when the turn ends, and one
-    that comes while no turn runs is refused without being told.
+    One request at a time: the next one is reported once this one is decided. It is void when the turn ends. One that
+    arrives while no turn runs is refused without being reported.
     """
 
     request_id: str
@@ -79,9 +79,9 @@ class PermissionAsked:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The process can't go on, and why; nothing more comes but `Gone`, since its whole tree is being ended.
+    """The process can't continue, and why; only `Gone` follows, since its whole tree is being ended.
 
-    `ours` says that the engine is not to blame: turngate would not pass what was asked for, or failed itself.
+    `ours` says that the engine is not to blame: turngate refused to pass something, or failed itself.
     """
 
     detail: str

@@ -9,7 +9,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from turngate_reference.server.sticky.events import Gone, StickyEvent, StickyRequest
 from turngate_reference.server.sticky.session import StickySession
 
-# threads that start and end processes, however many of these there are; more would hinder the others
+# threads that start and end processes, however many processes there are; more would hinder the others
 WORKERS = 2
 
 Listener = Callable[[StickyEvent], None]
@@ -19,9 +19,9 @@ _logger = logging.getLogger(__name__)
 class StickyHost:
     """Holds sticky processes by the id of their run. Every method may be called from any thread; only `close` blocks.
 
-    What comes of a call is told to the listener of the run, on the thread of the loop: it must not block. The events
+    The events after a call go to the run's listener, on the thread of the loop: it must not block. The events
     of a run are in order: `Opened`, then for each prompt texts, permission requests and `TurnEnded`; `Lost` at any
-    time; `Gone` last, always. A call for a run that has no process (any more) is passed over.
+    time; `Gone` last, always. A call for a run without a process is ignored.
     """
 
     def __init__(self) -> None:
@@ -50,11 +50,11 @@ class StickyHost:
         self._call(run_id, lambda session: session.prompt(text))
 
     def decide(self, run_id: str, request_id: str, option: str) -> None:
-        """Answer the open permission request by one of its options; one that is no longer open is passed over."""
+        """Answer the open permission request with one of its options; one that is no longer open is ignored."""
         self._call(run_id, lambda session: session.decide(request_id, option))
 
     def end(self, run_id: str) -> None:
-        """End the whole tree of a run's process; `Gone` tells when it is."""
+        """End the whole tree of a run's process; `Gone` reports that it has ended."""
         self._call(run_id, StickySession.end)
 
     def close(self) -> None:

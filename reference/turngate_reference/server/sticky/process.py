@@ -1,4 +1,4 @@
-"""One sticky process: its start, the lines to and from it with their traces, the watch for its end, and its end."""
+"""One sticky process: its start, the lines to and from it with their traces, watching for its exit, and ending it."""
 
 import asyncio
 import logging
@@ -31,21 +31,21 @@ _QUERY_TIMEOUT = 60.0
 _EXITED = "it has exited"
 _DEAF = "it can't be written to"
 _MUTE = "its output has ended"
-_LOOK = 0.3  # seconds between two looks whether the process is there
-_DRAIN = 0.1  # seconds in which the last output may still be read once the process has ended
-# what moves the cursor, colours or names the window: CSI, OSC and other strings, two-character escapes
+_LOOK = 0.3  # seconds between two checks whether the process is alive
+_DRAIN = 0.1  # seconds in which the last output may still be read after the process has ended
+# sequences that move the cursor, colour or name the window: CSI, OSC and other strings, two-character escapes
 _SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[ -/]*[0-~]")
 _logger = logging.getLogger(__name__)
 
 
 class TransportError(Exception):
-    """The engine did not do what its contract says; the text says what."""
+    """The engine did not do what its contract says; the text says how."""
 
 
 class StickyProcess:
-    """A process, made on the loop; `start` and `end` block, and belong on a thread of their own.
+    """A process, created on the loop; `start` and `end` block, and belong on separate threads.
 
-    `lost` is done, with the reason, once it can't be talked to any more: when the started process exits, even if
+    `lost` is done, with the reason, once communication has ended: when the started process exits, even if
     others hold its pipes, when a pipe ends, and when it can't be written to. `on_line` gets what it prints; a line
     of more than 8 MiB is dropped. `started_at` is in seconds since the epoch.
     """
@@ -59,7 +59,7 @@ class StickyProcess:
     _stderr: FileIO
 
     def __init__(self, request: StickyRequest) -> None:
-        """Take the request; TransportError if nobody knows how asking is switched on."""
+        """Take the request; TransportError if the contract does not say how asking is switched on."""
         self.request, self.permission_mode = request, _permission_mode(request)
         self.lost: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.on_line: Callable[[bytes], None] = lambda _line: None
@@ -69,9 +69,9 @@ class StickyProcess:
         self._stdin: asyncio.WriteTransport | None = None
 
     def start(self) -> None:
-        """Start the process, once its configuration has been seen to ask where the contract says how.
+        """Start the process, after checking that its configuration makes it ask, if the contract says how to check.
 
-        The command is written among the traces.
+        The command is written to the traces.
 
         Raises:
             RefusedError: an option can't be passed.
@@ -94,7 +94,7 @@ class StickyProcess:
         self.started_at = start_time(self.pid)
 
     async def connect(self) -> None:
-        """Begin to read, and to watch for the end."""
+        """Start to read, and to watch for the exit."""
         loop, traces = asyncio.get_running_loop(), self.request.traces
         self._protocol = self._files.enter_context(FileIO(traces / "protocol", "ab", opener=open_private))
         self._stderr = self._files.enter_context(FileIO(traces / "stderr", "ab", opener=open_private))
@@ -110,7 +110,7 @@ class StickyProcess:
         self._watch()
 
     def send(self, line: bytes) -> None:
-        """Write a line; one that can't be written makes the process lost."""
+        """Write a line; if that fails, the process is lost."""
         self._trace_line(">", line)
         if self._stdin is None or self._stdin.is_closing():
             self.lose(_DEAF)
@@ -118,7 +118,7 @@ class StickyProcess:
             self._stdin.write(line + b"\n")
 
     def lose(self, why: str) -> None:
-        """Give the process up, once what it printed last has been read."""
+        """Declare the process lost, once its last output has been read."""
         if not self._reason:
             self._reason = why
             asyncio.get_running_loop().call_later(_DRAIN, self._settle)
@@ -131,7 +131,7 @@ class StickyProcess:
         self.lost.cancel()
 
     def hurry(self) -> None:
-        """Ask the group of the process to end, at once: many that end together are then found gone by `end`."""
+        """Ask the process group to end, without waiting, so that many can end in parallel before `end`."""
         with suppress(OSError):
             os.killpg(self.pid, signal.SIGTERM)
 
@@ -153,7 +153,7 @@ class StickyProcess:
         _trace(self._protocol, b"%.3f %s %s\n" % (time.time(), direction.encode(), line))
 
     def _watch(self) -> None:
-        """Notice the exit of the started process, without reaping it and without a thread."""
+        """Wait for the exit of the started process, without reaping it and without a thread."""
         if self.lost.done():
             return
         if _has_exited(self.pid):
@@ -162,7 +162,7 @@ class StickyProcess:
             asyncio.get_running_loop().call_later(_LOOK, self._watch)
 
     def _settle(self) -> None:
-        """Set the reason with the last line on standard error; an exit is the reason before all others."""
+        """Set the reason with the last line on standard error; an exit takes precedence over other reasons."""
         if self.lost.done():
             return
         why = _EXITED if _has_exited(self.pid) else self._reason
@@ -173,7 +173,7 @@ class StickyProcess:
 
 
 class _Pipe(asyncio.Protocol):
-    """Hands on what a pipe holds, and its end."""
+    """Passes on the content of a pipe, and its end."""
 
     def __init__(self, ended: Callable[[], None], read: Callable[[bytes], None] = lambda _data: None) -> None:
         self._ended, self._read = ended, read
@@ -186,14 +186,14 @@ class _Pipe(asyncio.Protocol):
 
 
 def _has_exited(pid: int) -> bool:
-    """Whether a child that is not reaped yet has exited; cheap, since many are looked at."""
+    """Whether a child that is not reaped yet has exited; cheap, since many are checked."""
     if not hasattr(os, "waitid"):  # macOS before Python 3.13
         return not is_alive(pid)
     return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
 def _trace(trace: FileIO, data: bytes) -> None:
-    # a full disk must not end what the engine does; ValueError: the process was closed
+    # a full disk must not stop the engine; ValueError: the process was closed
     with suppress(OSError, ValueError):
         append_trace(trace, data, MAX_TRACE)
 
@@ -208,7 +208,7 @@ def _permission_mode(request: StickyRequest) -> PermissionMode:
 
 
 def _query(request: StickyRequest, query: ModeQuery, env: dict[str, str]) -> None:
-    """Have the engine print its configuration, and check that every value below the key is an allowed one."""
+    """Run the engine's configuration command, and check that every value below the key is allowed."""
     command = (str(request.executable), *query.argv)
     printed = run(ProcessRequest(command, request.cwd, env, timeout=_QUERY_TIMEOUT, tag=request.tag)).stdout
     try:

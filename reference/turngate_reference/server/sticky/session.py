@@ -41,7 +41,7 @@ class StickySession:
         self._request, self._tell, self._executor = request, tell, executor
         self._prompts: asyncio.Queue[str] = asyncio.Queue()
         self._ended = asyncio.Event()
-        # the request that the user decides now, while others wait for the lock; None decides one that is void
+        # the request that the user is deciding, while others wait for the lock; None decides a void one
         self._open: PermissionAsked | None = None
         self._decided: asyncio.Future[str | None] | None = None
         self._asking = asyncio.Lock()
@@ -55,7 +55,7 @@ class StickySession:
         self._prompts.put_nowait(text)
 
     def decide(self, request_id: str, option: str) -> None:
-        """Answer the permission request that is open; anything else is passed over."""
+        """Answer the open permission request; anything else is ignored."""
         if self._open and self._open.request_id == request_id and option in self._open.options:
             self._decide(option)
 
@@ -84,7 +84,7 @@ class StickySession:
         self._tell(Gone(exit_code))
 
     async def _talk_to(self, process: StickyProcess) -> None:
-        """Talk until the process is lost, or is to end; whatever is still being said is dropped then."""
+        """Talk until the process is lost, or must end; unfinished exchanges are dropped then."""
         with closing(process):
             await process.connect()
             talk = asyncio.create_task(self._talk(process))
@@ -94,7 +94,7 @@ class StickySession:
                 if process.lost.done() and not ended.done():
                     self._tell(Lost(process.lost.result()))
                 elif not ended.done() and (failed := talk.exception()):
-                    # also where a message of another shape than the contract's made us fail
+                    # also if a message that does not fit the contract made us fail
                     is_stated = isinstance(failed, TransportError)
                     self._tell(Lost(str(failed) if is_stated else f"{type(failed).__name__}: {failed}"))
             finally:
@@ -144,7 +144,7 @@ class StickySession:
         return answers[chosen]
 
     async def _decision(self, asked: PermissionAsked, turn: object) -> str | None:
-        """Ask the user, after those requests that came before; None: it is void, since its turn has ended."""
+        """Ask the user, after earlier requests; None: the request is void, since its turn has ended."""
         async with self._asking:
             if turn is not self._turn:
                 return None
@@ -156,6 +156,6 @@ class StickySession:
                 self._open = None
 
     async def _off_loop(self, work: Callable[[], Any]) -> Any:
-        """Run what blocks on a thread, to its end even if this task is cancelled."""
+        """Run a blocking call on a thread, to its end even if this task is cancelled."""
         future = asyncio.get_running_loop().run_in_executor(self._executor, work)
         return await asyncio.shield(future)

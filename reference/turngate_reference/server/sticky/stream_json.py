@@ -64,7 +64,7 @@ class StreamJsonTransport(Transport):
                 self._ended.set_result(None)
 
     async def on_permission(self, params: Message, once: OneTime) -> Message | None:
-        """Ask for one of the two decisions; what is refused without a choice is denied."""
+        """Ask for one of the two decisions; a request that is refused without a choice is denied."""
         answers: dict[str, Message] = {
             once.allow: {"behavior": once.allow, "updatedInput": params.get("input") or {}},
             once.deny: {"behavior": once.deny, "message": "the user refused"},
@@ -98,6 +98,6 @@ class StreamJsonTransport(Transport):
 
 
 def _as_events(contract: EngineContract) -> EngineContract:
-    """Read the records of the headless document as events, of which each has a line; they name the session."""
+    """Read the records of the headless document as events, one per line; they name the session."""
     streams = replace(contract.streams, stdout=Framed("ndjson"))
     return replace(contract, streams=streams, handle=replace(contract.handle, record="first", match=None))

@@ -1,4 +1,4 @@
-"""What transports share, whatever protocol they speak, and what those over JSON-RPC do."""
+"""What all transports share, and what those over JSON-RPC share."""
 
 import asyncio
 import itertools
@@ -21,9 +21,9 @@ Ask: TypeAlias = Callable[[str, Mapping[str, Message], Collection[str], Mapping[
 
 
 class Transport(ABC):
-    """Speaks one protocol; `ask` decides permissions (None: refuse without a choice), `say` hears the agent.
+    """Speaks one protocol; `ask` decides permissions (None: refuse without a choice), `say` gets the agent's texts.
 
-    All coroutines run on the loop of the process and end with it. They raise TransportError if the engine leaves its
+    All coroutines run on the loop of the process and end with it. They raise TransportError if the engine violates its
     contract, and never return once the process is lost.
     """
 
@@ -31,7 +31,7 @@ class Transport(ABC):
         self.session_id: str | None = None
         self.process, self.request, self.permission_mode = process, process.request, process.permission_mode
         self.sticky, self._ask, self.say = process.request.contract.sticky, ask, say
-        # where it is asked for of the session
+        # if the session is asked for it
         self.model = self.request.model if self.sticky.model == "session" else None
         self.numbers = itertools.count(1)
         self._waiting: dict[object, asyncio.Future[Message]] = {}
@@ -40,11 +40,11 @@ class Transport(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """Open a session; in mode interactive, switch asking on and see that it is."""
+        """Open a session; in mode interactive, switch asking on and check that it is on."""
 
     @abstractmethod
     async def turn(self, text: str) -> tuple[str | None, str | None]:
-        """Run one turn; return the agent's last text (None: none), and what the engine says went wrong."""
+        """Run one turn; return the agent's last text (None: none), and the failure that the engine reports."""
 
     @abstractmethod
     def on_message(self, message: Message, line: bytes) -> None:
@@ -55,7 +55,7 @@ class Transport(ABC):
         """Answer a request for permission."""
 
     def close(self) -> None:
-        """Drop what is being asked."""
+        """Drop the open requests."""
         for task in self._asking:
             task.cancel()
 
@@ -71,13 +71,13 @@ class Transport(ABC):
         return await answered
 
     def answered(self, request_id: object, message: Message) -> None:
-        """Take the answer to a request; one that nobody waits for is passed over."""
+        """Take the answer to a request; one that nobody waits for is ignored."""
         waiting = self._waiting.pop(request_id, None)
         if waiting and not waiting.done():
             waiting.set_result(message)
 
     def answer(self, kind: object, params: Message, reply: Callable[[Message | None], None]) -> None:
-        """Answer a request for permission as the user decides; any other gets None, and so is never granted."""
+        """Answer a request for permission as the user decides; any other gets None, so it is never granted."""
         task = asyncio.get_running_loop().create_task(self._answer(kind, params, reply))
         self._asking.add(task)
         task.add_done_callback(self._asking.discard)
@@ -90,12 +90,12 @@ class Transport(ABC):
         action: Message,
         shown: Iterable[str],
     ) -> Message | None:
-        """Ask whether an action may be done, and show these members of it; None: it is refused without a choice."""
+        """Ask whether an action is allowed, and show these members of it; None: refuse it without a choice."""
         context = {key: action[key] for key in shown if action.get(key)}
         return await self._ask(f"Allow this action? {subject}".strip(), answers, grants, context)
 
     def left_for(self, session_id: object) -> str:
-        """Return what is wrong with a turn that went on in another session, which lacks what was said before."""
+        """Return the failure of a turn that continued in another session, which lacks what was said before."""
         return f"it left session {self.session_id} for {session_id}"
 
     def _on_line(self, line: bytes) -> None:
@@ -119,11 +119,11 @@ class Transport(ABC):
 
 
 class RpcTransport(Transport):
-    """Speaks JSON-RPC: calls an engine, answers its requests for permission and hears its notifications, in order."""
+    """Speaks JSON-RPC: calls an engine, answers its requests for permission and handles its notifications, in order."""
 
     @abstractmethod
     def on_notification(self, method: str, params: Message) -> None:
-        """Hear what the engine says."""
+        """Handle a notification of the engine."""
 
     async def call(self, method: str, params: Mapping[str, Any]) -> Message:
         """Return the result; TransportError with the engine's words if it answers with an error."""
@@ -149,7 +149,7 @@ class RpcTransport(Transport):
         elif "id" in message:
             self.answer(method, params, reply)
         else:
-            # in turn, since the user is asked in a task: the end of a turn must not overtake a request before it
+            # in order, since the user is asked in a task: the end of a turn must not overtake an earlier request
             asyncio.get_running_loop().call_soon(self.on_notification, method, params)
 
 
@@ -159,7 +159,7 @@ def mapping(value: object) -> Message:
 
 
 def confirm(what: str, wanted: str, in_force: object) -> None:
-    """Check that what was asked for is in force; None: nothing says so."""
+    """Check that a requested setting is in force; None: nothing confirms it."""
     if in_force is None:
         raise TransportError(f"asked for {what} {wanted}, it can't be confirmed that it is in force")
     if in_force != wanted:

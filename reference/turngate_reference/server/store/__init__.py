@@ -1,1 +1,1 @@
-"""What is kept of runs: one SQLite file."""
+"""Stores runs in one SQLite file."""

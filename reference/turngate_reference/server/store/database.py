@@ -18,14 +18,14 @@ BUSY_SECONDS = 5.0
 
 
 class Store:
-    """One connection that writes, in one transaction at a time, and one that reads; both for any thread.
+    """One connection that writes, one transaction at a time, and one that reads; both usable in any thread.
 
-    What sqlite3 raises when a statement can't be done (a full disk, a lock that another process holds) is passed
-    on as it is, with nothing of the transaction written.
+    Errors of sqlite3 (a full disk, a lock that another process holds) are passed on unchanged, and nothing of the
+    transaction is written.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open the file, or make it; EnvironmentFailed if it can't be used, or has another version's schema."""
+        """Open or create the file; EnvironmentFailed if it can't be used, or has another version's schema."""
         self._changed = threading.Condition()
         self._write_lock, self._read_lock = threading.Lock(), threading.Lock()
         try:
@@ -41,9 +41,9 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Return the connection inside a transaction, which is committed if the block ends well.
+        """Return the connection inside a transaction, which is committed unless the block raises.
 
-        Who waits for other threads and other processes waits `BUSY_SECONDS` for both together, no longer.
+        Waiting for other threads and other processes takes at most `BUSY_SECONDS` in total.
         """
         with self._turn_to_write():
             self._writer.execute("BEGIN IMMEDIATE")
@@ -75,12 +75,12 @@ class Store:
             return self._reader.execute(sql, values).fetchall()
 
     def stream(self, sql: str, *values: Any) -> Iterator[sqlite3.Row]:
-        """Run one query whose rows are too many to hold; nobody else reads until the last one is taken."""
+        """Run one query with too many rows to hold; nobody else reads until the last one is taken."""
         with self._read_lock:
             yield from self._reader.execute(sql, values)
 
     def wait_for_event(self, run_id: str, after: int, timeout: float) -> bool:
-        """Block until the run has an event later than `after`, for `timeout` seconds at most; False: it has none."""
+        """Wait until the run has an event later than `after`, for `timeout` seconds at most; False: it has none."""
 
         def is_there() -> bool:
             return bool(self.read("SELECT 1 FROM events WHERE run_id = ? AND id > ? LIMIT 1", run_id, after))

@@ -1,4 +1,4 @@
-"""Requests that were done before: the same key, path and body give the same answer, and nothing is done twice."""
+"""Idempotent requests: the same key, path and body get the same answer, and nothing is done twice."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ class IdempotentRequest:
         self._digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
     def answer(self, connection: sqlite3.Connection) -> dict[str, Any] | None:
-        """Return the answer that the request got before; Refusal if the key came with another body."""
+        """Return the earlier answer to the request; Refusal if the key came with another body."""
         if self._key is None:
             return None
         row = connection.execute(
@@ -31,7 +31,7 @@ class IdempotentRequest:
         return answer
 
     def keep(self, connection: sqlite3.Connection, run_id: str, answer: dict[str, Any]) -> None:
-        """Keep the answer for the next time, with the run that it is about."""
+        """Save the answer for the next time, with the run that it is about."""
         if self._key is not None:
             connection.execute(
                 "INSERT INTO idempotency (scope, key, run_id, body_digest, answer_json) VALUES (?, ?, ?, ?, ?)",

@@ -10,9 +10,9 @@ from turngate_reference.server.states import State
 
 
 class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": "session_timeout_sec"}):
-    """What lists show of a run, under the names of its columns; JSON in the store is data here (`None`: not known yet).
+    """The columns of a run that lists show; JSON in the store is data here (`None`: not known yet).
 
-    `timeout` is in seconds: it bounds each turn, and each wait of a sticky process.
+    `timeout` is in seconds: the limit of each turn, and of each wait of a sticky process.
     """
 
     seq: int
@@ -40,14 +40,14 @@ class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": 
 
     @property
     def links(self) -> dict[str, str]:
-        """The paths of all that belongs to it."""
+        """The paths of the run's files."""
         base = f"/v1/runs/{self.run_id}"
         below = {name: f"{base}/{name}" for name in ("interaction", "cancel", "turns", "events")}
         return {"self": base, "reply": f"{base}/interaction/reply", **below}
 
     @property
     def is_sticky(self) -> bool:
-        """Whether its process is kept while it waits."""
+        """Whether its process stays alive while it waits."""
         return self.profile is not None and self.profile["kind"] == "sticky_process"
 
     @property
@@ -57,7 +57,7 @@ class Summary(Struct, frozen=True, rename={"mode": "execution_mode", "timeout": 
 
 
 class Run(Summary, frozen=True):
-    """A run, with all that is known of it."""
+    """A run with all its columns."""
 
     run_directory: Path
     request: dict[str, Any]
@@ -77,13 +77,13 @@ class Run(Summary, frozen=True):
 
     @property
     def locations(self) -> dict[str, str | None]:
-        """The variables that decide where the engine keeps its sessions, as they were on turn 1 (None: unset)."""
+        """The variables that decide where the engine stores its sessions, as they were on turn 1 (None: unset)."""
         locations: dict[str, str | None] = (self.recovery or {}).get("locations", {})
         return locations
 
 
 class StoredQuestion(Struct, frozen=True):
-    """What a run asks its user: `question` holds kind, prompt, options, required_fields and context.
+    """A question of a run to its user: `question` holds kind, prompt, options, required_fields and context.
 
     `request_id` is the engine's own id of a request for approval; `response` None means not answered yet.
     """
@@ -122,5 +122,5 @@ class StoredEvent(Struct, frozen=True):
 
 
 def own_cwd(run_directory: Path) -> Path:
-    """Return where the engine works if the caller named no workspace."""
+    """Return where the engine works if the caller did not name a workspace."""
     return run_directory / "work"

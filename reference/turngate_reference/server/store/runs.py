@@ -1,4 +1,4 @@
-"""Runs, turns, questions and events as the store keeps them, and the one way in which a run changes its state."""
+"""Runs, turns, questions and events in the store, and the only way to change the state of a run."""
 
 import json
 import sqlite3
@@ -33,7 +33,7 @@ def insert(
 
 
 def transition(connection: sqlite3.Connection, run_id: str, source: State, to: State, **columns: Any) -> bool:
-    """Move a run from one state to another, with other columns; False if it is not in that state (any more).
+    """Move a run from one state to another, with other columns; False if it is not in that state.
 
     A run that returns to the queue goes to its end.
     """
@@ -50,12 +50,12 @@ def transition(connection: sqlite3.Connection, run_id: str, source: State, to: S
 
 
 def change(connection: sqlite3.Connection, run_id: str, **columns: Any) -> None:
-    """Set columns of a run that have nothing to do with its state."""
+    """Set columns of a run that don't depend on its state."""
     _update(connection, run_id, columns)
 
 
 def _update(connection: sqlite3.Connection, run_id: str, columns: dict[str, Any], state: State | None = None) -> bool:
-    """Set columns of a run; False if it is not in the state (None: in whichever)."""
+    """Set columns of a run; False if it is not in the state (None: any state)."""
     values = _columns({**columns, "updated_at": now()})
     assigned = ", ".join(f"{name} = ?" for name in values)
     sql = f"UPDATE runs SET {assigned} WHERE run_id = ? AND state = coalesce(?, state)"  # noqa: S608 - our own names
@@ -80,7 +80,7 @@ def find(store: Store, run_id: str) -> Run | None:
 def summaries(
     store: Store, *, state: State | None = None, engine: str | None = None, limit: int = -1, before: int | None = None
 ) -> list[Summary]:
-    """Read what lists show of runs, the newest first; `before` is the `seq` of the last one of the page before."""
+    """Read the runs of a list page, newest first; `before` is the `seq` of the last run on the previous page."""
     wanted: dict[str, Any] = {"state = ?": state, "engine = ?": engine, "seq < ?": before}
     given = {condition: value for condition, value in wanted.items() if value is not None}
     where = f"WHERE {' AND '.join(given)}" if given else ""
@@ -93,12 +93,12 @@ def in_state(store: Store, state: State) -> list[Run]:
 
 
 def waiting(store: Store) -> Iterator[Summary]:
-    """Read the runs that wait, one after the other: they may be many."""
+    """Read the waiting runs, one by one, since there may be many."""
     return _read(store.stream(f"{_SUMMARIES} WHERE state = ?", State.WAITING_USER), Summary)
 
 
 def processes(store: Store) -> dict[str, dict[str, Any]]:
-    """Read, by run, what was noted of every process that was not seen to be gone."""
+    """Read, by run, the notes of all processes that may still exist."""
     rows = store.read("SELECT run_id, process_json FROM runs WHERE process_json IS NOT NULL")
     return {row["run_id"]: json.loads(row["process_json"]) for row in rows}
 
@@ -110,7 +110,7 @@ def at_terminals(store: Store) -> dict[str, str]:
 
 
 def is_wanted(store: Store, run_id: str) -> bool:
-    """Whether a run is running and nobody has asked that it be canceled."""
+    """Whether a run is running and was not asked to cancel."""
     sql = "SELECT 1 FROM runs WHERE run_id = ? AND state = ? AND NOT cancel_requested"
     return bool(store.read(sql, run_id, State.RUNNING))
 
@@ -149,7 +149,7 @@ def last_answer(store: Store, run_id: str, before_turn: int) -> str | None:
 
 
 def turns(store: Store, run_id: str) -> list[StoredTurn]:
-    """Read the turns of a run, the first one first."""
+    """Read the turns of a run in order."""
     return [*_read(store.read("SELECT * FROM turns WHERE run_id = ? ORDER BY turn_index", run_id), StoredTurn)]
 
 
@@ -160,7 +160,7 @@ def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[
 
 
 def as_json(value: Any) -> str | None:
-    """Bring a value to JSON; None stays None, which is SQL's null."""
+    """Convert a value to JSON; None stays None, which is SQL's null."""
     return None if value is None else json.dumps(value)
 
 
@@ -183,7 +183,7 @@ _QUESTION = "SELECT * FROM interactions WHERE interaction_id = ?"
 
 
 def _columns(values: dict[str, Any]) -> dict[str, Any]:
-    """Bring values to what the store holds: JSON as text, paths as text."""
+    """Convert values to their form in the store: JSON as text, paths as text."""
     return {
         _COLUMNS.get(name, name): as_json(value) if name in _JSON else str(value) if isinstance(value, Path) else value
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""The Flask app: what guards requests, what answers them, and how errors look."""
+"""The Flask app: guards, views and error handlers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -17,11 +17,11 @@ from turngate_reference.server.web.views import Views
 
 
 def create_app(core: Server, guard: Guard, streams: EventStreams, metrics: Metrics) -> Flask:
-    """Make the app that answers for `core`, with a route for each operation of `openapi.yaml`."""
+    """Make the app for `core`, with a route for each operation of `openapi.yaml`."""
     app = Flask("turngate_reference", static_folder=None, template_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
-    app.url_map.merge_slashes = False  # a path is one of the document's or none; nothing is redirected
+    app.url_map.merge_slashes = False  # only paths of the document exist; nothing is redirected
     problems.register(app)
     app.before_request(lambda: guard.check(request))
     app.before_request(_bounded)
@@ -43,7 +43,7 @@ def _answer(operation: Operation, view: Callable[..., Any], **path: str) -> Resp
 
 
 def _bounded() -> None:
-    """Refuse a body that is too large also where nobody reads it."""
+    """Refuse a body that is too large even if no view reads it."""
     if (request.content_length or 0) > MAX_BODY:
         abort(413)
 

@@ -1,4 +1,4 @@
-"""The socket and the WSGI server: waitress with a thread for each stream, and problems for what is no HTTP."""
+"""The socket and the WSGI server: waitress with a thread for each stream, and problem documents for invalid HTTP."""
 
 import json
 import socket
@@ -15,16 +15,16 @@ from turngate_reference.server.web.problems import MEDIA_TYPE, document
 from turngate_reference.server.web.streams import EventStreams
 
 MAX_HEADERS = 64 * 2**10
-MAX_TAKEN = 16 * 2**20  # what is larger is cut off; up to here a client can finish, and read that it sent too much
+MAX_TAKEN = 16 * 2**20  # larger bodies are cut off; up to here a client can finish, and read that it sent too much
 SPARE_THREADS = 16
-CONNECTIONS = 4000  # no more are accepted: more than clients that dawdle over their headers are likely to hold
+CONNECTIONS = 4000  # the limit of connections: more than slow clients are likely to hold
 TICK = 1.0
 GRACE = 5.0
 _CODES = {413: "BODY_TOO_LARGE", 431: "HEADERS_TOO_LARGE", 500: "INTERNAL_ERROR"}
 
 
 class _ProblemTask(ErrorTask):  # type: ignore[misc]
-    """Answers what waitress can't read, in the form of all our errors."""
+    """Answers what waitress can't parse, in the form of all our errors."""
 
     def execute(self) -> None:
         error = self.request.error
@@ -42,7 +42,7 @@ class _Channel(HTTPChannel):  # type: ignore[misc]
 
 
 def address_of(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
-    """Return the family and the address of a host to bind; EnvironmentFailed if there is none."""
+    """Return the family and the address of a host to bind; EnvironmentFailed if it has none."""
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except (OSError, UnicodeError) as error:
@@ -51,7 +51,7 @@ def address_of(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
 
 
 def bound(family: socket.AddressFamily, address: Any) -> socket.socket:
-    """Bind an address, so that nobody else can; EnvironmentFailed if somebody has."""
+    """Bind an address exclusively; EnvironmentFailed if it is taken."""
     try:
         return socket.create_server(address, family=family)
     except OSError as error:
@@ -60,7 +60,7 @@ def bound(family: socket.AddressFamily, address: Any) -> socket.socket:
 
 
 def url(listening: socket.socket) -> str:
-    """Return the URL under which a bound socket is reached from this machine."""
+    """Return the URL at which this machine reaches a bound socket."""
     host, port = listening.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -81,11 +81,11 @@ class WebListener:
         self._server.channel_class = _Channel
 
     def run(self) -> None:
-        """Serve until `stop`; then finish what was asked, for a few seconds at most, and end all streams."""
+        """Serve until `stop`; then finish open requests, for a few seconds at most, and end all streams."""
         while not self._stopping:
             self._turn(TICK)
         self._streams.close()
-        wasyncore.dispatcher.close(self._server)  # the listening socket alone
+        wasyncore.dispatcher.close(self._server)  # only the listening socket
         last = time.monotonic() + GRACE
         while time.monotonic() < last and any(channel.requests for channel in self._server.active_channels.values()):
             self._turn(TICK / 10)
@@ -94,7 +94,7 @@ class WebListener:
         wasyncore.close_all(self._map)
 
     def stop(self) -> None:
-        """Have `run` return; once is enough, and more does nothing."""
+        """Make `run` return; repeated calls do nothing."""
         if not self._stopping:
             self._stopping = True
             self._server.pull_trigger()

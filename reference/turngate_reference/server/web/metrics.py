@@ -1,4 +1,4 @@
-"""Figures for Prometheus, in a registry of their own; labels take their values from small closed sets."""
+"""Metrics for Prometheus, in a separate registry; labels take their values from small closed sets."""
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_1_0_0 as CONTENT_TYPE
@@ -13,7 +13,7 @@ _BUCKETS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1200, 3600)
 
 
 class Metrics:
-    """What is counted while the server runs, and what is looked up when it is asked for."""
+    """The counters of a running server, and the gauges that are read on request."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -33,7 +33,7 @@ class Metrics:
         self._seconds.labels(engine).observe(seconds)
 
     def text(self, core: Server, streams: EventStreams) -> bytes:
-        """Return all figures as they are now, in Prometheus' text format."""
+        """Return all current metrics in Prometheus' text format."""
         for state, count in runs.counts(core.store).items():
             self._runs.labels(state).set(count)
         self._slots.set(core.dispatcher.slots)

@@ -1,4 +1,4 @@
-"""Reads `openapi.yaml`, the source of what the HTTP side accepts and answers."""
+"""Reads `openapi.yaml`, which defines what the HTTP interface accepts and answers."""
 
 import json
 import re
@@ -22,13 +22,13 @@ class Operation(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its id in the style of Python: `createRun` is `create_run`."""
+        """Its id in Python style: `createRun` is `create_run`."""
         return re.sub("([A-Z])", r"_\1", self.definition["operationId"]).lower()
 
 
 @cache
 def document() -> dict[str, Any]:
-    """Return the document; nobody may change it."""
+    """Return the document, which must not be changed."""
     text = files("turngate").joinpath("openapi.yaml").read_text("utf-8")
     data: dict[str, Any] = load.parse(text, "openapi.yaml", ours=True).data
     return data
@@ -64,7 +64,7 @@ def operations() -> tuple[Operation, ...]:
 
 
 def resolved(value: dict[str, Any]) -> dict[str, Any]:
-    """Follow a reference inside the document; a value without one is given back."""
+    """Follow a reference inside the document; a value without one is returned as it is."""
     if "$ref" not in value:
         return value
     target: Any = document()

@@ -1,4 +1,4 @@
-"""Every error as an RFC 9457 problem document, by the table `problems` of `openapi.yaml`."""
+"""Errors as RFC 9457 problem documents, by the table `problems` in `openapi.yaml`."""
 
 import json
 import logging
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def register(app: Flask) -> None:
-    """Make the app answer whatever its views raise."""
+    """Register handlers for whatever the views raise."""
     app.register_error_handler(ApiError, answer)
     app.register_error_handler(HTTPException, _http)
     app.register_error_handler(Exception, _failed)
@@ -41,7 +41,7 @@ def document(code: str, detail: str, hint: str = "", *, path: str = "", **member
 
 
 def as_bytes(value: Any) -> bytes:
-    """Write JSON as it is answered; text that is no Unicode becomes question marks rather than an error."""
+    """Return JSON for an answer; invalid Unicode becomes question marks rather than an error."""
     return json.dumps(msgspec.to_builtins(value), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
@@ -66,7 +66,7 @@ def _http(error: HTTPException) -> Response:
 
 
 def _failed(error: Exception) -> Response:
-    """Answer what nobody refused: the machine may do it later, or the fault is ours."""
+    """Answer an unexpected error: the machine may recover, or the fault is ours."""
     _log.error("a request could not be done: %s", error, exc_info=error)
     hint = "try again later"
     match error:

@@ -18,10 +18,10 @@ _WITHOUT_TOKEN = frozenset({"/healthz"})
 
 
 class Guard(Struct, frozen=True):
-    """Lets requests pass: those that carry `token`, or, without one, those that are sent to a name in `hosts`.
+    """Lets requests pass that carry `token` or, if there is no token, that are sent to a name in `hosts`.
 
-    Without a token a web page could have its own name lead to this machine and read what the server says; it can't
-    have the browser send another Host. With a token it lacks that.
+    Without a token a web page could point its own name at this machine and read the server's answers, but can't make
+    the browser send another Host. With a token it lacks the token.
     """
 
     token: str | None = None
@@ -48,7 +48,7 @@ class Guard(Struct, frozen=True):
 
 
 def read_token(file: Path) -> tuple[str, str | None]:
-    """Read the token, with a warning if others can read it too; EnvironmentFailed if it is none."""
+    """Read the token, and warn if others can read it too; EnvironmentFailed if it is invalid."""
     try:
         token = file.read_text("ascii").strip()
         mode = file.stat().st_mode
@@ -62,7 +62,7 @@ def read_token(file: Path) -> tuple[str, str | None]:
 
 
 def guard(address: str, asked: str, token: str | None) -> Guard:
-    """Make the guard of a server at `address`, which was asked for as `asked`; EnvironmentFailed if that is unsafe."""
+    """Make the guard of a server at `address`, requested as `asked`; EnvironmentFailed if that is unsafe."""
     if token is not None:
         return Guard(token)
     if not ipaddress.ip_address(address.partition("%")[0]).is_loopback:

@@ -18,9 +18,9 @@ _log = logging.getLogger(__name__)
 
 
 class EventStreams:
-    """The places of open streams: `limit` at once, since each holds a thread; `close` ends them all.
+    """The open streams: at most `limit`, since each holds a thread; `close` ends them all.
 
-    A stream looks every `tick` seconds whether its client is still there, and says something every `heartbeat`.
+    A stream checks every `tick` seconds whether its client is still there, and sends a heartbeat every `heartbeat`.
     """
 
     def __init__(self, limit: int = 500, *, heartbeat: float = 15.0, tick: float = 0.5) -> None:
@@ -35,7 +35,7 @@ class EventStreams:
         return len(self._places)
 
     def enter(self) -> object:
-        """Take a place; ApiError if there is none."""
+        """Take a place; ApiError if none is free."""
         with self._lock:
             if self.open >= self.limit or self.closing.is_set():
                 raise ApiError("TOO_MANY_STREAMS", f"{self.open} streams are open", "close one, or try again later")
@@ -43,18 +43,18 @@ class EventStreams:
         return place
 
     def leave(self, place: object) -> None:
-        """Give a place back, unless that was done before."""
+        """Free a place, unless that was done before."""
         with self._lock:
             self._places.discard(place)
 
     def close(self) -> None:
-        """Let every stream end, and take no more."""
+        """End every stream, and accept no more."""
         self.closing.set()
 
     def follow(
         self, store: Store, run_id: str, after: int, *, ended: bool, gone: Callable[[], bool]
     ) -> Iterator[bytes]:
-        """Return what one client is sent of a run; `ended` says that the run had ended before."""
+        """Return the events of a run for one client; `ended` says that the run had ended before."""
         yield b"retry: 1000\n\n"  # also sends the headers
         silent = 0.0
         try:
@@ -72,10 +72,10 @@ class EventStreams:
                     silent = 0.0
                     yield b": heartbeat\n\n"
         except sqlite3.Error as error:
-            _log.warning("a stream of %s ends: %s", run_id, error)  # its client asks again, and gets the problem
+            _log.warning("a stream of %s ends: %s", run_id, error)  # its client reconnects, and gets the problem
 
 
 def as_lines(event: StoredEvent) -> bytes:
-    """Write an event; JSON escapes what could end its line."""
+    """Format an event; JSON escapes line breaks."""
     data = json.dumps(event.data | {"at": event.at})
     return f"id: {event.id}\nevent: {event.type}\ndata: {data}\n\n".encode()

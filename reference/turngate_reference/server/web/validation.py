@@ -1,4 +1,4 @@
-"""What requests may say, by the schemas of `openapi.yaml`: bodies, parameters, the idempotency key."""
+"""Validates requests by the schemas in `openapi.yaml`: bodies, parameters, the idempotency key."""
 
 import re
 from functools import cache
@@ -32,7 +32,7 @@ _PATTERNS = {r"\S": "must hold more than white space"}
 
 
 def arguments(operation: Operation) -> dict[str, Any]:
-    """Return what the request says to an operation: its parameters, and its body as `body`; ApiError: it is wrong."""
+    """Return the request's parameters, and its body as `body`; ApiError if they are invalid."""
     given = _parameters(operation)
     if "requestBody" in operation.definition:
         given["body"] = _body(operation.definition["requestBody"]["content"]["application/json"]["schema"]["$ref"])
@@ -40,7 +40,7 @@ def arguments(operation: Operation) -> dict[str, Any]:
 
 
 def _parameters(operation: Operation) -> dict[str, Any]:
-    """Return the parameters by their names in Python; of two with the same name the header counts."""
+    """Return the parameters by their Python names; of two with the same name the header counts."""
     known = {parameter["name"] for parameter in operation.parameters if parameter["in"] == "query"}
     errors = [(f"query.{name}", "is not known") for name in request.args if known and name not in known]
     given: dict[str, Any] = {}
@@ -86,7 +86,7 @@ def _errors(validator: Draft202012Validator, value: Any, root: str) -> list[tupl
 
 
 def _worded(error: ValidationError) -> str:
-    """Return what is wrong without repeating a value that may be long."""
+    """Return what is wrong, without repeating a value that may be long."""
     template = _WORDS.get(str(error.validator))
     if template is None:
         return error.message[:300]

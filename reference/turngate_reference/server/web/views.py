@@ -1,4 +1,4 @@
-"""What answers each operation of `openapi.yaml`: a method by the name of the operation, given what the request says."""
+"""The views: one method for each operation of `openapi.yaml`, which gets the request's parameters."""
 
 from functools import partial
 from typing import Any
@@ -40,7 +40,7 @@ class Views(Struct, frozen=True):
     def list_runs(self, limit: int, before: int | None = None, **filters: str) -> dict[str, Any]:
         """List runs."""
         state = State(filters["state"]) if "state" in filters else None
-        # one more than asked for tells whether there is a next page
+        # one more than requested shows whether there is a next page
         page = runs.summaries(
             self.core.store, state=state, engine=filters.get("engine"), limit=limit + 1, before=before
         )
@@ -95,7 +95,7 @@ class Views(Struct, frozen=True):
         return {"engines": self.core.engines.every()}
 
     def get_health(self) -> dict[str, Any]:
-        """Return that the server runs."""
+        """Return that the server is alive."""
         return {"status": "ok"}
 
     def get_readiness(self) -> dict[str, Any]:
