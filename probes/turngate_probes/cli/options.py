@@ -75,11 +75,26 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
             output = Output(as_json=as_json, reports=reports, detail=Detail(detail or Detail.NORMAL))
             return command(*arguments, output=output, **more)
 
-        return with_output
+        return anchor_option(with_output) if ".sarif" in suffixes else with_output
 
     return with_options
 
 
+def _anchored(_ctx: click.Context, _option: click.Parameter, path: Path | None) -> None:
+    if path:
+        from turngate_probes.report.source_locations import use_anchor
+
+        try:
+            use_anchor(path)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from error
+
+
+anchor_option = click.option(
+    "--anchor", expose_value=False, callback=_anchored, metavar="FILE", type=file(exists=True),
+    help="File of your repository that SARIF results and annotations point at.  [default: the file that pins the "
+    "engine's package, else the workflow that runs]",
+)  # fmt: skip
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; text goes to standard error.")
 clause_option = click.option(
     "--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites."

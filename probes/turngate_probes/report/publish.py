@@ -6,12 +6,14 @@ returns the exit code.
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
+from rich.text import Text
 
 from turngate.contract.load import first_error
 from turngate.errors import EnvironmentFailed
@@ -19,14 +21,17 @@ from turngate.files import write_atomically
 from turngate_probes.report import github
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.output import Output
+from turngate_probes.report.source_locations import fallback_of, unplaced
 from turngate_probes.report.structs import ProbeReport
 from turngate_probes.report.text import print_line, report_lines
+from turngate_probes.report.view import view
 
+SARIF = ".sarif"
 # by module and function, since a run without --report needs none of them
 FORMATS = {
     ".json": "turngate_probes.report.publish:json_text",
     ".xml": "turngate_probes.report.junit:junit",
-    ".sarif": "turngate_probes.report.sarif:sarif",
+    SARIF: "turngate_probes.report.sarif:sarif",
     ".md": "turngate_probes.report.markdown:markdown",
     ".html": "turngate_probes.report.page:page",
 }
@@ -41,6 +46,8 @@ def publish(report: ProbeReport | GateReport, output: Output, journal: Path | No
     with github.commands_off(output.console):
         for depth, line in report_lines(report, journal, output.detail):
             print_line(output.console, depth, line)
+        for note in _unplaced(report, output.reports):
+            print_line(output.console, 0, Text(note))
     github.announce(report, output.console)
     return report.exit_code
 
@@ -78,8 +85,16 @@ def renderer(path: Path) -> Callable[[ProbeReport | GateReport], str]:
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"{str(path)!r} ends in no known format; there are {', '.join(FORMATS)}")
     module, _, name = FORMATS[path.suffix.lower()].partition(":")
-    render: Callable[[ProbeReport | GateReport], str] = getattr(import_module(module), name)
-    return render
+    render: Callable[..., str] = getattr(import_module(module), name)
+    return partial(render, fallback=fallback_of(path)) if path.suffix.lower() == SARIF else render
+
+
+def _unplaced(report: ProbeReport | GateReport, paths: Iterable[Path]) -> list[str]:
+    """Say of each SARIF report whose results have no place in the user's repository where they point instead."""
+    written = [path for path in paths if path.suffix.lower() == SARIF]
+    if not written or not any(remark.rule and not remark.place for remark in view(report).remarks):
+        return []
+    return [unplaced(fallback_of(path)) for path in written]
 
 
 def _write(path: Path, text: str) -> None:

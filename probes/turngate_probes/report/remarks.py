@@ -9,15 +9,15 @@ from turngate.contract.clauses import Severity
 from turngate.contract.verdict import ClauseResult, FailOn
 from turngate_probes.report.gate_structs import Ruling
 from turngate_probes.report.judgement import JudgedCase, gate_cases, probe_cases
-from turngate_probes.report.source_locations import Place, below, place_of
+from turngate_probes.report.source_locations import Place, place_of
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.wording import known, name_of
+from turngate_probes.report.wording import name_of
 
 RemarkLevel: TypeAlias = Literal["error", "warning", "note"]
 
 # the severest first
 REMARK_LEVELS: Final[dict[Severity, RemarkLevel]] = {
-    Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "note",
+    Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "warning",
 }  # fmt: skip
 
 
@@ -30,8 +30,8 @@ KINDS = (*Severity, "stale", "caveat")
 class Remark(Struct, frozen=True):
     """One remark on a release; `about` tells it apart from all others of that release.
 
-    `rule` is the clause that fails, or the kind of reason (None: nothing that the engine did); `result` is that of a
-    clause that failed; `clause` or `at`, an entry of a baseline, say where it has its place.
+    `rule` is the clause that fails, or the kind of reason (None: nothing that the engine did); `at` is the entry of the
+    baseline that it is about; `result` is that of a clause that failed.
     """
 
     release: ReleaseReport
@@ -39,7 +39,6 @@ class Remark(Struct, frozen=True):
     about: str
     text: str
     rule: str | None = None
-    clause: str | None = None
     at: str = ""
     result: ClauseResult | None = None
 
@@ -51,26 +50,21 @@ class Remark(Struct, frozen=True):
 
     @property
     def place(self) -> Place | None:
-        """The place of the claim that the remark is about, or of the entry of the baseline."""
-        if not self.at:
-            named = self.clause and (self.result or known(self.clause))
-            return place_of(self.release, self.clause) if self.clause and named else None
-        file, _, line = self.at.rpartition(":")
-        path = below(file)
-        return (path, int(line)) if path and line.isdecimal() else None
+        """The place in the user's repository that the remark belongs to."""
+        return place_of(self.release, self.at)
 
 
 def gate_remarks(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Iterator[Remark]:
     """Remark on each reason of a ruling, then on what failed besides, then on what is excused."""
     for reason in ruling.reasons:
         rule = reason.about if reason.about == reason.clause else f"gate.{reason.kind}"
-        yield Remark(release, "error", reason.about, reason.text, rule, reason.clause, reason.at)
+        yield Remark(release, "error", reason.about, reason.text, rule, reason.at)
     for case in gate_cases(release, ruling, fail_on):
         if case.judgement == "warned":
             yield _on(release, case)
     for excuse in ruling.excused:
         reason = excuse.reason
-        yield Remark(release, "note", reason.about, excuse.text, None, reason.clause, reason.at)
+        yield Remark(release, "note", reason.about, excuse.text, None, reason.at)
 
 
 def probe_remarks(report: ProbeReport) -> Iterator[Remark]:
@@ -90,7 +84,7 @@ def probe_remarks(report: ProbeReport) -> Iterator[Remark]:
 def _on(release: ReleaseReport, case: JudgedCase) -> Remark:
     # a note is about the contract, not about what the engine did
     rule = None if case.judgement == "noted" else case.name
-    return Remark(release, LEVELS_OF[case.judgement], case.name, case.text, rule, case.name, result=case.clause)
+    return Remark(release, LEVELS_OF[case.judgement], case.name, case.text, rule, result=case.clause)
 
 
 def _unanswered(release: ReleaseReport, left_open: Sequence[JudgedCase]) -> str:

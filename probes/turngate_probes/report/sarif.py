@@ -1,38 +1,67 @@
-"""Reports as SARIF 2.1.0, for code scanning: what failed, placed at the claim of the contract."""
+"""Reports as SARIF 2.1.0, for code scanning: what failed, placed in the user's repository."""
 
 import hashlib
 import json
 from collections.abc import Iterable
 from typing import Any
+from urllib.parse import quote
 
+from turngate.contract.clauses import Severity
 from turngate.contract.load import catalogue
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.remarks import REMARK_LEVELS, Remark
+from turngate_probes.report.source_locations import Place, unplaced
 from turngate_probes.report.structs import ProbeReport
 from turngate_probes.report.view import view
 from turngate_probes.report.wording import known, name_of
 
 MOST_RESULTS = 5000  # more are not shown by GitHub
 LONGEST_MESSAGE = 1000
+INFORMATION = "https://github.com/turngate/turngate"
+UNPLACED = "turngate.sarif"
+EFFECTS = {
+    Severity.BREAKING: "If it fails, the release is broken: do not upgrade.",
+    Severity.DEGRADED: "If it fails, the release is degraded: check whether your orchestrator depends on it.",
+    Severity.INFORMATIVE: "If it fails, the release is degraded, but no orchestrator should depend on it.",
+}
+EVIDENCE = "The HTML and JSON reports of the same run show what was run and what came back."
+GATE_RULES = {
+    "option": "An option that callers may pass is gone.",
+    "event": "A kind of record that turns are read by is gone.",
+    "key": "A key of a record that turns are read by is gone.",
+    "tool": "A tool that the model was offered is gone.",
+    "call": "A tool call that the model makes ends differently.",
+    "claim": "The contract requires something else of the new release.",
+    "deviation": "The new release has another known caveat.",
+    "baseline": "A failure that the baseline expects no longer occurs.",
+    "unanswered": "A question about one of the two releases was not answered.",
+    "crashed": "turngate itself failed, so the new release was not judged.",
+    "interrupted": "The gate was interrupted before it had an answer.",
+}
 
 Json = dict[str, Any]
 
 
-def sarif(report: ProbeReport | GateReport) -> str:
-    """Render a report; what says nothing of an engine is a notification: releases not asked, what is excused."""
+def sarif(report: ProbeReport | GateReport, fallback: str = UNPLACED) -> str:
+    """Render a report; what says nothing of an engine is a notification: releases not asked, what is excused.
+
+    Results whose place in the user's repository is not known point at the file `fallback`, and a notification says so.
+    """
     shown = view(report)
     probe, what = shown.probe, "gate" if shown.gate else shown.probe.level
     results = [remark for remark in shown.remarks if remark.rule]
     notes = [_notification(remark) for remark in shown.remarks if not remark.rule]
     if left_out := len(results[MOST_RESULTS:]):
-        notes.append({"level": "error", "message": {"text": f"{left_out} more failures are left out"}})
+        notes.append(_note("error", f"{left_out} more failures are left out"))
     results = results[:MOST_RESULTS]
+    if any(remark.place is None for remark in results):
+        notes.append(_note("warning", unplaced(fallback)))
     run = {
         "tool": {"driver": _driver(probe, [remark.rule for remark in results if remark.rule])},
         "automationDetails": {"id": f"turngate/{what}/"},  # tells alerts apart from those of other runs
         "invocations": [{"executionSuccessful": not probe.interrupted, "toolExecutionNotifications": notes}],
-        "results": [_result(remark) for remark in results],
+        "results": [_result(remark, remark.place or (fallback, 1)) for remark in results],
     }
     log = {"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0", "runs": [run]}
     return json.dumps(log, indent=2, allow_nan=False) + "\n"
@@ -40,23 +69,31 @@ def sarif(report: ProbeReport | GateReport) -> str:
 
 def _driver(report: ProbeReport, rules: Iterable[str]) -> Json:
     ids = dict.fromkeys([*catalogue(), *rules])
-    return {"name": "turngate", "semanticVersion": visible(report.turngate), "rules": [_rule(name) for name in ids]}
+    return {
+        "name": "turngate", "semanticVersion": visible(report.turngate), "informationUri": INFORMATION,
+        "rules": [_rule(name) for name in ids],
+    }  # fmt: skip
 
 
 def _rule(clause_id: str) -> Json:
-    entry = known(clause_id)
-    if entry is None:
-        return {"id": visible(clause_id)}
+    if entry := known(clause_id):
+        level: str = REMARK_LEVELS[entry.severity]
+        sentence, why = entry.sentence, f"{entry.why} {EFFECTS[entry.severity]}"
+    else:
+        level, why = "error", "The gate fails because of it."
+        sentence = GATE_RULES.get(
+            clause_id.removeprefix("gate."), "A clause that this version of turngate does not know."
+        )
     return {
-        "id": clause_id,
-        "shortDescription": {"text": entry.sentence},
-        "fullDescription": {"text": f"{entry.sentence} {entry.why}"},
-        "help": {"text": entry.why},
-        "defaultConfiguration": {"level": REMARK_LEVELS[entry.severity]},
+        "id": visible(clause_id),
+        "shortDescription": {"text": sentence},
+        "fullDescription": {"text": f"{sentence} {why}"},
+        "help": {"text": f"{sentence} {why} {EVIDENCE}", "markdown": f"**{sentence}**\n\n{why}\n\n{EVIDENCE}"},
+        "defaultConfiguration": {"level": level},
     }
 
 
-def _result(remark: Remark) -> Json:
+def _result(remark: Remark, place: Place) -> Json:
     release, name = remark.release, name_of(remark.release)
     identity = hashlib.sha256(f"{name}\n{remark.about}".encode()).hexdigest()[:16]
     severity = {"severity": remark.result.severity} if remark.result else {}
@@ -64,7 +101,7 @@ def _result(remark: Remark) -> Json:
         "ruleId": visible(remark.rule or ""),
         "level": remark.level,
         "message": {"text": f"{name}: {visible(bounded(remark.text, LONGEST_MESSAGE))}"},
-        "locations": [] if remark.place is None else [_location(*remark.place)],
+        "locations": [_location(*place)],
         # the first is what GitHub knows an alert by
         "partialFingerprints": {"primaryLocationLineHash": f"{identity}:1", "turngateReleaseClause/v1": identity},
         "properties": {"release": name, "verdict": release.verdict, "source": release.source, **severity},
@@ -72,10 +109,14 @@ def _result(remark: Remark) -> Json:
 
 
 def _location(file: str, line: int) -> Json:
-    return {"physicalLocation": {"artifactLocation": {"uri": file}, "region": {"startLine": line}}}
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(file)}, "region": {"startLine": line}}}
 
 
 def _notification(remark: Remark) -> Json:
     text = visible(bounded(remark.text, LONGEST_MESSAGE))
     whole = text if remark.level == "note" else f"{name_of(remark.release)} {text}"
-    return {"level": remark.level, "message": {"text": whole}}
+    return _note(remark.level, whole)
+
+
+def _note(level: str, text: str) -> Json:
+    return {"level": level, "message": {"text": text}}

@@ -1,56 +1,115 @@
-"""Where something stands in the checkout that reports are shown for: file and line, by a path below its root."""
+"""Where in the user's repository a finding belongs: a file, by its path below the root of the repository, and a line.
+
+That is the file that `--anchor` names, else the one that pins the engine's package, else the workflow that runs.
+"""
 
 import os
+import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 from turngate.contract import load
-from turngate.contract.claims import about
-from turngate.contract.load import Document
-from turngate.files import contract_files, overlay
+from turngate.sanitize import visible
 from turngate_probes.report.structs import ReleaseReport
 
-FOLDER = "contracts/turngate/engines"
+PINS = re.compile(r"package\.json|requirements.*\.(txt|in)|pyproject\.toml|(.*\.)?Dockerfile(\..*)?")
+INSTALLED = {"node_modules", "site-packages"}
+MOST_DEPTH = 6
+MOST_BYTES = 1_000_000
 
 Place = tuple[str, int]
+_anchors: list[str] = []
 
 
-def place_of(release: ReleaseReport, clause_id: str) -> Place | None:
-    """Return file and line of the first claim that names the clause as evidence (else line 1).
+def use_anchor(file: Path | None) -> None:
+    """Place every finding at this file from now on; None: no longer. ValueError: it is not in the repository."""
+    path = below(file) if file else None
+    if file and not path:
+        raise ValueError(f"{str(file)!r} is not a file of the repository {root()}")
+    _anchors[:] = [path] if path else []
 
-    None if there is no contract for the engine, since reports are read from files too, or if it is not in the
-    checkout.
-    """
-    file = contract_files().get(release.engine)
-    if file is None:
-        return None
-    own = overlay()
-    # a packaged contract is that of the checkout, if that is one of ours
-    shown = file if own and own in file.parents else _root() / FOLDER / file.name
-    named = below(shown)
-    return (named, min(_lines(file, clause_id, release.version), default=1)) if named else None
+
+def place_of(release: ReleaseReport, entry: str = "") -> Place | None:
+    """Return where a finding about a release belongs, of a baseline the `entry` itself; None: nowhere is known."""
+    if _anchors:
+        return _anchors[0], 1
+    file, _, line = entry.rpartition(":")
+    named = below(file) if line.isdecimal() else None
+    return (named, int(line)) if named else _pin(root(), release.engine, release.version) or _workflow()
 
 
 def below(file: Path | str) -> str | None:
-    """Name a file relative to the root of the checkout; None if it is not there, or lies elsewhere."""
-    root = _root()
+    """Name a file relative to the root of the repository; None if it is not there, or lies elsewhere."""
     try:
-        path = Path(file).resolve()
-        return path.relative_to(root).as_posix() if path.is_file() and root in path.parents else None
+        return relative(file) if Path(file).resolve().is_file() else None
     except (OSError, RuntimeError, ValueError):  # a name out of a report may be none at all, or lead in a circle
         return None
 
 
-def _root() -> Path:
-    return Path(os.environ.get("GITHUB_WORKSPACE") or Path.cwd()).resolve()
+def relative(file: Path | str) -> str | None:
+    """Name a file that need not exist relative to the root of the repository; None if it is outside."""
+    path = Path(file).resolve()
+    return path.relative_to(root()).as_posix() if root() in path.parents else None
+
+
+def fallback_of(report: Path) -> str:
+    """Return what findings point at whose place is not known: the report that holds them."""
+    return relative(report) or report.name
+
+
+def unplaced(fallback: str) -> str:
+    """Say where results point whose place in the user's repository is not known, and what to do."""
+    return (
+        "No file here names the engine's package, and this is no GitHub workflow: "
+        f"results point at {visible(fallback)}. Name a file of your repository with --anchor FILE."
+    )
+
+
+def root() -> Path:
+    """Return the repository that this runs in: the checkout around the working directory, else that of the workflow."""
+    here = Path.cwd().resolve()
+    checkouts = (folder for folder in (here, *here.parents) if (folder / ".git").exists())
+    return next(checkouts, None) or Path(os.environ.get("GITHUB_WORKSPACE") or here).resolve()
+
+
+def _workflow() -> Place | None:
+    """Return the workflow, unless it is of another repository."""
+    repository = os.environ.get("GITHUB_REPOSITORY", "") + "/"
+    path, _, ref = os.environ.get("GITHUB_WORKFLOW_REF", "").partition("@")
+    return (path.removeprefix(repository), 1) if ref and path.startswith(repository) else None
 
 
 @cache
-def _lines(file: Path, clause_id: str, version: str | None) -> tuple[int, ...]:
-    document = _document(file)
-    return tuple(document.marks[path][0] for path in about(document, clause_id, version))
+def _pin(repository: Path, engine: str, version: str | None) -> Place | None:
+    """Return the first line that names a package of the engine, with this version if there is one."""
+    if engine not in load.engines():  # reports are read from files too
+        return None
+    published = load.contract(engine).at().published
+    names = "|".join(re.escape(source.package) for source in (published.npm, published.pypi) if source)
+    lines = _lines(repository, re.compile(rf"(?<![\w@/.-])({names})(?![\w/.-])")) if names else iter(())
+    places = [(not (version and version in line), place) for place, line in lines]
+    return min(places, key=lambda ranked: ranked[0])[1] if places else None
+
+
+def _lines(repository: Path, wanted: re.Pattern[str]) -> Iterator[tuple[Place, str]]:
+    for file in _pin_files(repository):
+        try:
+            text = file.read_text("utf-8", errors="replace") if file.stat().st_size <= MOST_BYTES else ""
+        except OSError:
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if wanted.search(line):
+                yield (file.relative_to(repository).as_posix(), number), line
 
 
 @cache
-def _document(file: Path) -> Document:
-    return load.parse(file.read_text("utf-8"), file.name, ours=True)
+def _pin_files(repository: Path) -> tuple[Path, ...]:
+    """List the files that may pin a package, those at the top first, and none of what is installed."""
+    files: list[Path] = []
+    for name, folders, names in os.walk(repository):
+        folder = Path(name)
+        deepest = len(folder.relative_to(repository).parts) >= MOST_DEPTH
+        folders[:] = [] if deepest else [sub for sub in folders if sub not in INSTALLED and not sub.startswith(".")]
+        files += [folder / name for name in names if PINS.fullmatch(name)]
+    return tuple(sorted(files, key=lambda file: (len(file.parts), file)))
