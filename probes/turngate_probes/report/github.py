@@ -13,7 +13,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.markdown import MOST_BYTES, markdown
-from turngate_probes.report.remarks import Remark
+from turngate_probes.report.source_locations import Place, place_of
 from turngate_probes.report.structs import ProbeReport
 from turngate_probes.report.view import view
 
@@ -54,22 +54,29 @@ def announce(report: ProbeReport | GateReport, console: Console) -> None:
 
 
 def annotations(report: ProbeReport | GateReport) -> list[str]:
-    """Write a command for each remark, at most so many of a kind."""
-    lines, remarks = [], view(report).remarks
-    for level, kind in KINDS.items():
-        commands = [_annotation(kind, remark) for remark in remarks if remark.level == level]
-        if len(commands) > MOST_OF_A_KIND:
-            left_out = len(commands) - MOST_OF_A_KIND + 1
-            commands[MOST_OF_A_KIND - 1 :] = [
-                _command(kind, {"title": "turngate"}, f"{left_out} more: see the summary")
-            ]
-        lines += commands
-    return lines
+    """Write a command for each remark, and a notice for each known caveat; at most so many of a kind."""
+    shown = view(report)
+    releases = {release.release: release for release in shown.probe.releases}
+    commands: dict[str, list[str]] = {kind: [] for kind in KINDS.values()}
+    for remark in shown.remarks:
+        kind = KINDS[remark.level]
+        commands[kind].append(_annotation(kind, remark.place, remark.title, remark.text))
+    for action in shown.actions:
+        place, text = place_of(releases[action.releases[0]]), f"{action.text} ({', '.join(action.releases)})"
+        commands["notice"].append(_annotation("notice", place, f"known caveat: {action.clause}", text))
+    return [line for kind, lines in commands.items() for line in _shown(kind, lines)]
 
 
-def _annotation(kind: str, remark: Remark) -> str:
-    place = {"file": remark.place[0], "line": str(remark.place[1])} if remark.place else {}
-    return _command(kind, place | {"title": remark.title}, remark.text)
+def _shown(kind: str, lines: list[str]) -> list[str]:
+    left_out = len(lines) - MOST_OF_A_KIND + 1
+    if left_out <= 1:
+        return lines
+    return [*lines[: MOST_OF_A_KIND - 1], _command(kind, {"title": "turngate"}, f"{left_out} more: see the summary")]
+
+
+def _annotation(kind: str, place: Place | None, title: str, text: str) -> str:
+    at = {"file": place[0], "line": str(place[1])} if place else {}
+    return _command(kind, at | {"title": title}, text)
 
 
 def _command(kind: str, properties: Mapping[str, str], message: str) -> str:

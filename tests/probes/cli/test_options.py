@@ -1,12 +1,18 @@
 """Options that several commands share."""
 
+import json
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
 
+from tests.probes.report import samples
 from turngate import cli
 from turngate_probes.cli import options
 from turngate_probes.report.output import Output
+from turngate_probes.report.publish import json_text
+from turngate_probes.report.source_locations import use_anchor
 
 
 @pytest.mark.parametrize("name", ["report.pdf", "report", "-"])
@@ -32,3 +38,19 @@ def test_the_option_may_be_repeated() -> None:
 
     said = CliRunner().invoke(command, ["--report", "a.xml", "--report", "b.md"])
     assert said.output == "a.xml b.md\n"
+
+
+def test_an_anchor_is_a_file_of_the_repository(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong one is a mistake of usage before anything runs; a good one is where SARIF results point."""
+    report = tmp_path / "report.json"
+    report.write_text(json_text(samples.mixed()))
+    words = ["report", str(report), "--report", str(tmp_path / "report.sarif"), "--anchor"]
+    assert cli.run([*words, str(report)]) == 2
+    assert "is not a file of the repository" in capsys.readouterr().err
+    try:
+        assert cli.run([*words, "pyproject.toml"]) == 1
+    finally:
+        use_anchor(None)
+    (run,) = json.loads((tmp_path / "report.sarif").read_text())["runs"]
+    places = [result["locations"][0]["physicalLocation"] for result in run["results"]]
+    assert [place["artifactLocation"]["uri"] for place in places] == ["pyproject.toml"] * 2

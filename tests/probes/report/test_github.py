@@ -33,18 +33,23 @@ def published(report: ProbeReport) -> list[str]:
     return printed.getvalue().splitlines()
 
 
-def test_what_failed_is_annotated_where_the_contract_says_it() -> None:
-    """By severity: an error for what is breaking or could not be asked, a warning for what is degraded."""
-    lines = annotations(samples.mixed())
-    kinds = [line.partition(" ")[0] for line in lines]
-    assert kinds == ["::error", "::error", "::warning", "::notice"]
-    assert lines[0] == "::error title=opencode@1.0.0::could not be asked: npm is absent"
-    match = COMMAND.fullmatch(lines[1])
-    assert match
-    assert re.fullmatch(
-        r"file=contracts/turngate/engines/codex\.yaml,line=\d+,title=codex@0\.169\.0 resume\.accepted", match[2]
+def test_what_failed_is_annotated_at_the_pin_of_its_engine() -> None:
+    """An error for what breaks or could not be asked, a warning for what degrades, a notice for each known caveat."""
+    unasked, broken, degraded, stale, caveat = annotations(samples.mixed())
+    assert unasked == (
+        "::error file=probes/turngate_probes/releases/pins/opencode/package.json,line=5,"
+        "title=opencode@1.0.0::could not be asked: npm is absent"
     )
-    assert match[3] == "the resume was refused"
+    assert broken == (
+        "::error file=probes/turngate_probes/releases/pins/codex/package.json,line=5,"
+        "title=codex@0.169.0 resume.accepted::the resume was refused"
+    )
+    assert degraded.startswith("::warning file=")
+    assert "title=gemini@0.61.0 prompt.large::stale" in stale
+    assert caveat == (
+        "::notice file=probes/turngate_probes/releases/pins/gemini/package.json,line=5,"
+        "title=known caveat%3A resume.other-cwd::stay in the directory of the first turn (gemini@0.61.0)"
+    )
 
 
 def test_at_most_ten_of_a_kind_and_the_rest_is_counted() -> None:

@@ -1,47 +1,63 @@
-"""SARIF: held by hand against what the schema of 2.1.0 and GitHub's code scanning ask for."""
+"""SARIF: held against the official schema of 2.1.0, and by hand against what GitHub's code scanning asks for."""
 
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
+from sarif_kit import validation_errors
 
+from tests.probes.gate import views
 from tests.probes.report import samples
-from turngate.contract import load
 from turngate_probes.report import sarif as subject
-from turngate_probes.report.sarif import sarif
+from turngate_probes.report.gate_structs import Difference, GateReport
+from turngate_probes.report.sarif import GATE_RULES, UNPLACED, sarif
 from turngate_probes.report.structs import ProbeReport
 
 ROOT = Path(__file__).parents[3]
+PIN = "probes/turngate_probes/releases/pins/codex/package.json"
 
 
-def run_of(report: ProbeReport) -> Any:
-    """The only run of the log."""
+def run_of(report: ProbeReport | GateReport) -> Any:
+    """The only run of the log, which is valid, and of which every result has a place in this repository."""
     log = json.loads(sarif(report))
-    assert set(log) == {"$schema", "version", "runs"}
-    assert log["version"] == "2.1.0"
+    assert validation_errors(log) == []
     (run,) = log["runs"]
-    assert set(run) == {"tool", "automationDetails", "invocations", "results"}
+    rules = [rule["id"] for rule in run["tool"]["driver"]["rules"]]
+    assert len({*rules}) == len(rules)
+    for result in run["results"]:
+        assert result["ruleId"] in rules
+        (location,) = result["locations"]
+        place = location["physicalLocation"]
+        uri = place["artifactLocation"]["uri"]
+        assert uri == UNPLACED or (ROOT / uri).is_file()
+        assert not uri.startswith("/")
+        assert place["region"]["startLine"] >= 1
     return run
 
 
-@pytest.mark.parametrize("make", [samples.mixed, samples.hostile, samples.of])
-def test_the_log_has_what_the_format_requires(make: Callable[[], ProbeReport]) -> None:
-    """Each result names a rule that there is, has a message, a level, and a place by a relative path."""
-    run = run_of(make())
-    rules = {rule["id"] for rule in run["tool"]["driver"]["rules"]}
-    assert len(rules) == len(run["tool"]["driver"]["rules"])
-    for result in run["results"]:
-        assert result["ruleId"] in rules
-        assert result["message"]["text"]
-        assert result["level"] in ("error", "warning", "note")
-        for location in result["locations"]:
-            place = location["physicalLocation"]
-            assert not place["artifactLocation"]["uri"].startswith("/")
-            assert place["region"]["startLine"] >= 1
-    for note in run["invocations"][0]["toolExecutionNotifications"]:
-        assert note["message"]["text"]
+REPORTS = [
+    samples.mixed, samples.hostile, samples.of,
+    views.green_by_baseline, views.red_by_a_tool, views.red_by_all, views.unanswered, views.hostile,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("make", REPORTS)
+def test_every_log_is_valid_and_every_result_has_a_place(make: Callable[[], ProbeReport | GateReport]) -> None:
+    """By the official schema, and by what code scanning asks for besides: descriptions and help for each rule."""
+    driver = run_of(make())["tool"]["driver"]
+    assert driver["informationUri"].startswith("https://")
+    for rule in driver["rules"]:
+        assert rule["shortDescription"]["text"]
+        assert rule["fullDescription"]["text"].startswith(rule["shortDescription"]["text"])
+        assert {*rule["help"]} == {"text", "markdown"}
+
+
+def test_every_kind_of_reason_of_a_gate_has_a_rule() -> None:
+    """No result has a rule that says nothing."""
+    kinds = {*get_args(get_type_hints(Difference)["kind"]), "baseline", "unanswered", "crashed", "interrupted"}
+    assert {*GATE_RULES} == kinds - {"clause"}
 
 
 def test_only_what_failed_is_a_result() -> None:
@@ -54,15 +70,27 @@ def test_only_what_failed_is_a_result() -> None:
     assert {result["properties"]["source"] for result in results} == {"path"}
 
 
-def test_a_result_stands_at_the_claim_of_the_contract() -> None:
-    """The line is that of a claim which names the clause as its evidence."""
+def test_a_result_points_at_the_pin_of_its_engine() -> None:
+    """The line is that of the package."""
     place = run_of(samples.mixed())["results"][0]["locations"][0]["physicalLocation"]
-    lines = (ROOT / place["artifactLocation"]["uri"]).read_text().splitlines()
-    document = load.contract("codex").document
-    line = place["region"]["startLine"]
-    (claim,) = (claim for claim in document.claims() if document.marks[claim.path][0] == line)
-    assert {"clause": "resume.accepted"} in claim.evidence
-    assert lines[line - 1].startswith("  start: ")
+    assert place["artifactLocation"]["uri"] == PIN
+    assert "@openai/codex" in (ROOT / PIN).read_text().splitlines()[place["region"]["startLine"] - 1]
+
+
+def test_a_result_whose_place_is_not_known_points_at_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an empty folder, where no workflow runs; a notification says so."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_WORKFLOW_REF", raising=False)
+    monkeypatch.delenv("GITHUB_WORKSPACE", raising=False)
+    (run,) = json.loads(sarif(samples.mixed(), "reports/a b.sarif"))["runs"]
+    uris = {result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] for result in run["results"]}
+    assert uris == {"reports/a%20b.sarif"}
+    note = run["invocations"][0]["toolExecutionNotifications"][-1]
+    assert note["level"] == "warning"
+    assert "results point at reports/a b.sarif" in note["message"]["text"]
+    assert "--anchor FILE" in note["message"]["text"]
 
 
 def test_the_same_failure_has_the_same_fingerprint_and_another_has_another() -> None:

@@ -1,6 +1,5 @@
-"""Where reports say that something stands: only in files that the checkout has for which they are shown."""
+"""Where findings belong: in a file of the user's repository, and never in one of the package."""
 
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,58 +7,116 @@ import pytest
 from msgspec import structs
 
 from tests.probes.report import samples
-from turngate.files import contract_files, use_overlay
-from turngate_probes.report.source_locations import FOLDER, below, place_of
+from turngate_probes.report.source_locations import below, fallback_of, place_of, root, use_anchor
 
-OURS = contract_files()["codex"]
 RELEASE = samples.mixed().releases[0]
+PIN = '{\n  "dependencies": {\n    "@openai/codex": "0.169.0"\n  }\n}\n'
 
 
-@pytest.fixture(name="root")
-def _root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Play a workflow in the checkout of somebody, and take any overlay away afterwards."""
-    (tmp_path / "checkout").mkdir()
-    monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path / "checkout"))
-    yield tmp_path / "checkout"
-    use_overlay(None)
+@pytest.fixture(name="repository", autouse=True)
+def _repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Work in the repository of somebody, and take any anchor away afterwards."""
+    folder = tmp_path / "repository"
+    (folder / ".git").mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    for name in ("GITHUB_WORKSPACE", "GITHUB_WORKFLOW_REF", "GITHUB_REPOSITORY"):
+        monkeypatch.delenv(name, raising=False)
+    yield folder
+    use_anchor(None)
 
 
-def test_our_own_contract_is_named_in_our_checkout_alone(root: Path) -> None:
-    """Elsewhere there is no such file, and an annotation would be lost."""
-    assert place_of(RELEASE, "resume.accepted") is None
-    (root / FOLDER).mkdir(parents=True)
-    shutil.copy(OURS, root / FOLDER)
-    place = place_of(RELEASE, "resume.accepted")
-    assert place is not None
-    assert place[0] == "contracts/turngate/engines/codex.yaml"
-    assert place[1] > 1
+def write(file: Path, text: str) -> Path:
+    """Write a file, and the folders that it needs."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
 
 
-def test_a_contract_of_ones_own_is_named_where_it_lies(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """By its path below the checkout, however the folder was given, with the line in that file."""
-    own = root / "turngate/engines"
-    own.mkdir(parents=True)
-    (own / "codex.yaml").write_text("# ours\n" * 10 + OURS.read_text("utf-8"), "utf-8")
-    usual = place_of(RELEASE, "resume.accepted")
-    use_overlay(root / "turngate")
-    place = place_of(RELEASE, "resume.accepted")
-    assert usual is None
-    assert place is not None
-    assert place[0] == "turngate/engines/codex.yaml"
-    line = (own / "codex.yaml").read_text("utf-8").splitlines()[place[1] - 1]
-    assert line.startswith("  start: ")
-    monkeypatch.chdir(root)
-    use_overlay(Path("turngate"))
-    assert place_of(RELEASE, "resume.accepted") == place
+def test_an_empty_repository_has_no_place(repository: Path) -> None:
+    """Whoever reports decides what to point at instead."""
+    assert place_of(RELEASE) is None
 
 
-def test_what_lies_outside_the_checkout_is_not_named(root: Path) -> None:
-    """Neither a contract nor any other file; the engines of another turngate are none of ours."""
-    own = root.parent / "elsewhere/engines"
-    own.mkdir(parents=True)
-    shutil.copy(OURS, own)
-    use_overlay(own.parent)
-    assert place_of(RELEASE, "resume.accepted") is None
-    assert below(own / "codex.yaml") is None
-    assert below(root / "missing.yaml") is None
-    assert place_of(structs.replace(RELEASE, engine="another", version=None), "resume.accepted") is None
+def test_a_finding_belongs_to_the_pin_of_the_engine(repository: Path) -> None:
+    """At the line that names the package, and not where it is installed."""
+    write(repository / "node_modules/x/package.json", PIN)
+    write(repository / ".venv/lib/site-packages/package.json", PIN)
+    write(repository / "venv/lib/site-packages/package.json", PIN)
+    write(repository / "package.json", '{"dependencies": {"@openai/codex-sdk": "1.0.0", "my/@openai/codex": "1"}}')
+    write(repository / "engines/codex/package.json", PIN)
+    assert place_of(RELEASE) == ("engines/codex/package.json", 3)
+
+
+@pytest.mark.parametrize(
+    "name, line",
+    [
+        ("Dockerfile", "RUN npm install -g @openai/codex@0.169.0"),
+        ("ci/agent.Dockerfile", "RUN npm install --global '@openai/codex@0.169.0'"),
+        ("requirements-dev.txt", "openai-codex-cli-bin==0.169.0"),
+        ("pyproject.toml", 'dependencies = ["openai-codex-cli-bin>=0.169"]'),
+    ],
+)
+def test_a_pin_is_known_in_several_kinds_of_files(repository: Path, name: str, line: str) -> None:
+    """Of npm and of PyPI."""
+    write(repository / name, f"# first\n{line}\n")
+    assert place_of(RELEASE) == (name, 2)
+
+
+def test_the_pin_of_the_very_release_comes_first(repository: Path) -> None:
+    """Of several, else the one nearest to the top."""
+    write(repository / "package.json", PIN.replace("0.169.0", "0.147.0"))
+    write(repository / "new/package.json", PIN)
+    assert place_of(structs.replace(RELEASE, version="0.100.0")) == ("package.json", 3)
+    assert place_of(RELEASE) == ("new/package.json", 3)
+
+
+def test_without_a_pin_a_finding_belongs_to_the_workflow(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless that one is of another repository."""
+    monkeypatch.setenv("GITHUB_REPOSITORY", "me/mine")
+    monkeypatch.setenv("GITHUB_WORKFLOW_REF", "me/mine/.github/workflows/engines.yml@refs/heads/a@b")
+    assert place_of(RELEASE) == (".github/workflows/engines.yml", 1)
+    assert place_of(structs.replace(RELEASE, engine="another", version=None)) == (".github/workflows/engines.yml", 1)
+    monkeypatch.setenv("GITHUB_WORKFLOW_REF", "me/shared/.github/workflows/engines.yml@refs/heads/main")
+    assert place_of(RELEASE) is None
+
+
+def test_an_anchor_goes_before_everything_else(repository: Path) -> None:
+    """By its path in the repository, however it was given; a file of another place is refused."""
+    write(repository / "package.json", PIN)
+    anchor = write(repository / "docs/engines.md", "")
+    for given in (anchor, Path("docs/engines.md"), Path("docs/../docs/engines.md")):
+        use_anchor(given)
+        assert place_of(RELEASE, "package.json:2") == ("docs/engines.md", 1)
+    for wrong in (repository / "missing", write(repository.parent / "outside", ""), repository / "docs"):
+        with pytest.raises(ValueError, match="is not a file of the repository"):
+            use_anchor(wrong)
+
+
+def test_an_entry_of_a_baseline_is_a_place_of_its_own(repository: Path) -> None:
+    """As long as the baseline lies in the repository."""
+    write(repository / "baseline.yaml", "")
+    outside = write(repository.parent / "baseline.yaml", "")
+    assert place_of(RELEASE, "baseline.yaml:7") == ("baseline.yaml", 7)
+    assert place_of(RELEASE, f"{outside}:7") is None
+    assert place_of(RELEASE, "\0:7") is None
+
+
+def test_the_repository_is_the_checkout_around_the_working_directory(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code scanning reads paths from its root; without one it is the workspace of the workflow, else this folder."""
+    write(repository / "sub/file", "")
+    monkeypatch.chdir(repository / "sub")
+    assert (root(), below("file")) == (repository, "sub/file")
+    bare = repository.parent / "bare"
+    bare.mkdir()
+    monkeypatch.chdir(bare)
+    assert root() == bare
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(repository))
+    assert root() == repository
+
+
+def test_a_report_is_named_by_its_place_in_the_repository(repository: Path) -> None:
+    """It need not exist yet, and one that lies elsewhere is named alone."""
+    assert fallback_of(Path("reports/turngate.sarif")) == "reports/turngate.sarif"
+    assert fallback_of(repository.parent / "turngate.sarif") == "turngate.sarif"
