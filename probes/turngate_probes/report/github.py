@@ -20,6 +20,7 @@ from turngate_probes.report.view import view
 MOST_OF_A_KIND = 10  # more are not shown
 LONGEST = 2000
 KINDS = {"error": "error", "warning": "warning", "note": "notice"}
+ACTION_TITLES = {"caveat": "known caveat", "change": "change"}
 IN_MESSAGE = "%\r\n"
 IN_PROPERTY = IN_MESSAGE + ":,"
 
@@ -54,7 +55,7 @@ def announce(report: ProbeReport | GateReport, console: Console) -> None:
 
 
 def annotations(report: ProbeReport | GateReport) -> list[str]:
-    """Write a command for each remark, and a notice for each known caveat; at most so many of a kind."""
+    """Write a command for each remark and for what an orchestrator must do, at most ten of a kind."""
     shown = view(report)
     releases = {release.release: release for release in shown.probe.releases}
     commands: dict[str, list[str]] = {kind: [] for kind in KINDS.values()}
@@ -62,8 +63,9 @@ def annotations(report: ProbeReport | GateReport) -> list[str]:
         kind = KINDS[remark.level]
         commands[kind].append(_annotation(kind, remark.place, remark.title, remark.text))
     for action in shown.actions:
-        place, text = place_of(releases[action.releases[0]]), f"{action.text} ({', '.join(action.releases)})"
-        commands["notice"].append(_annotation("notice", place, f"known caveat: {action.clause}", text))
+        place = next((place_of(releases[name]) for name in action.releases if name in releases), None)
+        title, text = f"{ACTION_TITLES[action.kind]}: {action.about}", f"{action.text} ({', '.join(action.releases)})"
+        commands["notice"].append(_annotation("notice", place, title, text))
     return [line for kind, lines in commands.items() for line in _shown(kind, lines)]
 
 
