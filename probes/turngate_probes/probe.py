@@ -39,9 +39,9 @@ KEPT_JOURNALS = 20
 
 @dataclass(frozen=True, slots=True)
 class ProbeSettings:
-    """How to probe: the level, how many engines at once, where sandboxes lie and whether they stay.
+    """The settings of a probe: its level, the number of parallel engines, and the folder of sandboxes.
 
-    `clauses` are the only ones to ask, with what they need; none of them means all. `more` are additional cases.
+    `clauses` are the only ones to test, with their prerequisites; none of them means all. `more` are additional cases.
     """
 
     level: Level
@@ -59,7 +59,7 @@ class ProbeSettings:
     def cases(self) -> list[Case]:
         """List the cases to run."""
         if self.level == "live":
-            return list(self.more)  # judged as in a hermetic probe, but with a real model
+            return list(self.more)  # judged as in a hermetic probe, though with a real model
         cases = [case for case in (*CASES, *SERVER_CASES, *self.more) if case.level in LEVELS[self.level]]
         asked = self.asked()
         if asked is None:
@@ -79,7 +79,7 @@ class Probe:
         self.runner, self.interrupt = runner, runner.interrupt
 
     def run(self, targets: Sequence[Target | Release]) -> None:
-        """Probe all targets side by side; what goes wrong with one leaves the others alone.
+        """Probe all targets in parallel; an error with one leaves the others alone.
 
         A release is one that the caller holds already.
         """
@@ -119,7 +119,7 @@ class Probe:
         return 0.0
 
     def _unanswered(self, target: Target, reason: Reason, what: str, hint: str) -> None:
-        """Journal a release that can't be asked anything."""
+        """Journal a release that can't be probed."""
         self.journal.add(
             events.ReleasePlanned(
                 release=str(target), engine=target.engine, version=target.version,
@@ -144,7 +144,7 @@ class ReleaseProbe:
     _cpu: float = 0.0
 
     def __post_init__(self) -> None:
-        """Begin with nothing seen."""
+        """Start without observations."""
         self.seen = Observations(self.release.contract)
 
     def run(self) -> float:
@@ -175,7 +175,7 @@ class ReleaseProbe:
         return self._cpu
 
     def saw(self, item: Observation, box: Sandbox) -> None:
-        """Note and journal what was seen."""
+        """Save and journal an observation."""
         with self._lock:
             self._cpu += 0.0 if isinstance(item, Call) else item.cpu_seconds
             self.seen.saw(item)
@@ -194,7 +194,8 @@ class ReleaseProbe:
     def _save(self, finished: events.ReleaseFinished, known: str) -> None:
         """Save the verdict on an executable of this identity for the reference server.
 
-        Without an executable or an answer, or where not all that decides about resuming was asked, nothing is saved.
+        Nothing is saved without an executable or a verdict, or if not everything that decides about resuming was
+        tested.
         """
         release, settings = self.release, self.probe.settings
         verdict, profile, able = finished.verdict, finished.profile, finished.capability
@@ -225,7 +226,7 @@ class ReleaseProbe:
             self.probe.journal.add(events.ClauseEvent.about(self.release.name, result))
 
     def _finished(self, seconds: float) -> events.ReleaseFinished:
-        """Weigh the results, once: the verdict is read from this event from here on."""
+        """Weigh the results, once: from here on the verdict is read from this event."""
         results, able = self.results.values(), capability(self.results.values())
         weighed = verdict(results, recordings_only=self.release.executable is None)
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
@@ -238,17 +239,17 @@ class ReleaseProbe:
 
 
 def default_jobs() -> int:
-    """Return the number of cores, and one more to fill the gaps in which engines wait."""
+    """Return CPU count + 1, to use the time in which engines wait."""
     return (os.cpu_count() or 1) + 1
 
 
 def sandboxes_path(keep: Path | None) -> Path:
-    """Return where sandboxes lie: not under the system's temporary directory, which some engines distrust."""
+    """Return the folder of sandboxes: not under the system's temporary directory, which some engines distrust."""
     return keep.absolute() if keep else default_cache() / "sandboxes"
 
 
 def journal_path(keep: Path | None) -> Path:
-    """Return where the journal of a probe that starts now lies; of those in the cache the newest are kept."""
+    """Return the path of a new journal; only the newest ones in the cache are kept."""
     if keep:
         return keep.absolute() / "probe.ndjson"
     folder = default_cache() / "probes"

@@ -29,7 +29,7 @@ DEADLINE = 180.0
 DECIDING = frozenset({
     "handle.present", "handle.place", "handle.shape", "resume.accepted", "resume.same-handle", "resume.context-carried",
 })  # fmt: skip
-# the cases whose turns these clauses read, of which one is run
+# the cases whose turns these clauses read; one of them is run
 _CASE = "main"
 _READ = {_CASE, "bad-handles", "auto"}
 _LONGEST = 1000
@@ -44,7 +44,7 @@ class VerificationOutcome:
 
 
 def verify(release: Release, interrupt: Interrupt) -> VerificationOutcome:
-    """Run both turns of a release; what they decide is saved for this very file. CaseStoppedError if interrupted."""
+    """Run both turns of a release, and save the result for this executable. CaseStoppedError if interrupted."""
     executable = release.executable
     if executable is None:
         return VerificationOutcome("unproven", "there is no executable to run")
@@ -105,7 +105,7 @@ def _two_turns(driver: EngineDriver) -> None:
 def _ruling(seen: Observations) -> VerificationOutcome:
     first = seen.turns.get(f"{_CASE}/first")
     why_early = seen.stopped[_CASE].text if _CASE in seen.stopped else ""
-    # an engine that does not work in a sandbox shows nothing of its resume
+    # an engine that does not work in a sandbox shows nothing about resuming
     if first is None or not went_well(first) or not first.sent():
         return VerificationOutcome("unproven", bounded(why_early or "there was no first turn", _LONGEST))
     results: dict[str, ClauseResult] = {}

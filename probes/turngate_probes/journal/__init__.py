@@ -1,1 +1,1 @@
-"""What a probe saw and judged, as events on disk."""
+"""The observations and results of a probe, as events on disk."""

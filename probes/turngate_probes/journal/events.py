@@ -1,4 +1,4 @@
-"""The events of a probe, one struct per kind: what was planned, seen and judged.
+"""The events of a probe, one struct per kind: what was planned, observed and judged.
 
 `event` names the kind on disk. `at` (ISO 8601, UTC, milliseconds) is set by the journal.
 """
@@ -25,7 +25,7 @@ class _Event(Struct, frozen=True, kw_only=True, tag_field="event"):
 
 
 class ProbeStarted(_Event, frozen=True, tag="probe.started"):
-    """A probe begins; `clauses` are those that are asked (none: all of the level)."""
+    """A probe begins; `clauses` are the selected ones (none: all of the level)."""
 
     turngate: str
     machine: Machine
@@ -37,7 +37,7 @@ class ProbeStarted(_Event, frozen=True, tag="probe.started"):
 
 
 class ProbeFinished(_Event, frozen=True, tag="probe.finished"):
-    """A probe came to its end."""
+    """A probe has ended."""
 
     seconds: float
     engine_seconds: float
@@ -45,7 +45,7 @@ class ProbeFinished(_Event, frozen=True, tag="probe.finished"):
 
 
 class MatrixPlanned(_Event, frozen=True, tag="matrix.planned"):
-    """How much many probes together will do: for listeners, never in a journal."""
+    """The size of many probes together: for listeners, never in a journal."""
 
     releases: int
     kept: int
@@ -57,7 +57,7 @@ class _ReleaseEvent(_Event, frozen=True):
 
 
 class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
-    """A release is to be asked; `release` is the key that later events name, `turns` are those that are expected.
+    """A release will be probed; `release` is its key in later events, `turns` the number of expected turns.
 
     `integrity` is the checksum of the engine's own package, as its registry writes it.
     """
@@ -73,13 +73,13 @@ class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
 
 
 class InstallProgress(_ReleaseEvent, frozen=True, tag="install.progress"):
-    """How far the installation is."""
+    """The progress of an installation."""
 
     text: str
 
 
 class ReleaseFailed(_ReleaseEvent, frozen=True, tag="release.failed"):
-    """The question could not be asked."""
+    """The release could not be probed."""
 
     reason: Reason
     what: str
@@ -87,9 +87,9 @@ class ReleaseFailed(_ReleaseEvent, frozen=True, tag="release.failed"):
 
 
 class ReleaseFinished(_ReleaseEvent, frozen=True, tag="release.finished"):
-    """A release was asked to the end.
+    """The probe of a release is complete.
 
-    `verdict` is None if only selected clauses were asked, `profile` and `capability` if resuming was not tested.
+    `verdict` is None if only selected clauses were tested, `profile` and `capability` if resuming was not.
     """
 
     verdict: Verdict | None
@@ -122,16 +122,16 @@ class _CommandEvent(_StepEvent, frozen=True):
 
 
 class PageEvent(_CommandEvent, frozen=True, tag="page"):
-    """What a plain command printed; `names` are those that a help page names."""
+    """The output of a plain command; `names` are those on a help page."""
 
     names: tuple[str, ...] | None = None
 
 
 class TurnEvent(_CommandEvent, frozen=True, tag="turn"):
-    """A turn that was seen.
+    """An observed turn.
 
-    `kinds` are those of its records, `paths` the key paths in them (None: nobody looked). `acted` says whether the
-    tool that the model asked for did its work, `told` what the model was told of it.
+    `kinds` are those of its records, `paths` the key paths in them (None: not examined). `acted` says whether the tool
+    that the model asked for did its work, `told` what the engine reported to the model about it.
     """
 
     cwd: str

@@ -1,4 +1,4 @@
-"""The probe's journal: one line of JSON per event, on disk as soon as it happened.
+"""The probe's journal: one line of JSON per event, on disk as soon as it happens.
 
 Every report is rendered from it.
 """
@@ -17,14 +17,14 @@ from turngate.sanitize import bounded, redact
 from turngate_probes.journal.events import Event
 
 LONGEST_TEXT = 8000
-# made by the import, since msgspec 0.22 crashes where two threads are the first to decode to a class
+# created on import, since msgspec 0.22 crashes if two threads are the first to decode to a class
 _EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, dec_hook=decode_hook)
 
 
 class Journal:
-    """Writes events to a file and tells them to listeners, in the same order to all. Safe for threads.
+    """Writes events to a file and passes them to listeners, in the same order to all. Safe for threads.
 
-    A file that is there already is replaced; its folder is made. Raises EnvironmentFailed if it can't be
+    An existing file is replaced; its folder is made. Raises EnvironmentFailed if it can't be
     written.
     """
 
@@ -39,7 +39,7 @@ class Journal:
             raise _unwritable(path, error) from error
 
     def add(self, event: Event) -> None:
-        """Write an event, its texts bounded and without secrets; dropped once the journal is closed.
+        """Write an event, with its texts shortened and secrets removed; dropped once the journal is closed.
 
         Listeners get it as it is written; they must not add events.
         """
@@ -84,7 +84,7 @@ def read(path: Path) -> Iterator[Event]:
 
 def _cleaned(value: Any) -> Any:
     if isinstance(value, str):
-        # an undecodable byte of an argv is a lone surrogate, which no UTF-8 output takes
+        # an undecodable byte of an argv is a lone surrogate, which can't be encoded as UTF-8
         return redact(bounded(value, LONGEST_TEXT)).encode("utf-8", "backslashreplace").decode()
     if isinstance(value, dict):
         return {key: _cleaned(item) for key, item in value.items()}

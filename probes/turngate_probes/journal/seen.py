@@ -1,6 +1,6 @@
-"""From what was seen to events: bounded, and without paths of this machine.
+"""Converts observations to events: shortened, and without paths of this machine.
 
-Turns and help pages come with what can be compared between releases: kinds of records, their key paths, option names.
+Turns and help pages include what can be compared between releases: kinds of records, key paths, option names.
 """
 
 import json
@@ -34,7 +34,7 @@ _SHORT = re.compile(
 def seen_event(
     release: str, item: Observation, places: Mapping[str, str], contract: EngineContract | None = None
 ) -> SeenEvent:
-    """Describe what was seen; with a contract also what can be compared between releases."""
+    """Return the event of an observation; with a contract also what can be compared between releases."""
     match item:
         case Turn():
             return _turn(release, item, places, contract)
@@ -92,7 +92,7 @@ def _request(exchange: Exchange, places: Mapping[str, str]) -> RequestExcerpt:
 def keys_of(turn: Turn, contract: EngineContract) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """List the kinds of a turn's records, and the key paths in them."""
     kinds = tuple(turn.reading.census)
-    # a sticky process prints a protocol, of which the contract's framing knows nothing
+    # a sticky process prints a protocol, to which the contract's framing does not apply
     records = _records(turn, contract) if kinds else []
     return kinds[:MOST], tuple(sorted(set(_paths(records, contract.events.field)))[:MOST])
 
@@ -116,7 +116,7 @@ def _records(turn: Turn, contract: EngineContract) -> list[Record]:
 
 
 def _paths(records: list[Record], field: str | None) -> Iterator[str]:
-    """Name every key as `kind: path`; where records have no kind the path stands alone."""
+    """Return every key as `kind: path`, or just the path if records have no kind."""
     for record in records:
         kind = f"{value_at(record, field)}: " if field else ""
         for path in _below(record, "", 1):

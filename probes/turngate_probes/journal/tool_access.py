@@ -1,4 +1,4 @@
-"""Tool access: the tools that the model is offered in each mode, and what becomes of a call."""
+"""Tool access: the tools that the model is offered in each mode, and the outcome of a call."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ CallOutcome: TypeAlias = Literal["executed", "denied", "hangs", "failed", "dropp
 
 
 class ToolCallResult(Struct, frozen=True, forbid_unknown_fields=True):
-    """What became of a tool call: `denied`: the model was told no, `dropped`: nothing, and the turn ended well."""
+    """The outcome of a tool call: `denied`: the model got a refusal, `dropped`: nothing, and the turn ended well."""
 
     tool: str
     outcome: CallOutcome
@@ -36,25 +36,25 @@ class ToolCallResult(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModeToolAccess(Struct, frozen=True, forbid_unknown_fields=True):
-    """The names of the tools that the model is offered in a mode, and what became of a call of one."""
+    """The names of the tools that the model is offered in a mode, and the outcome of a call of one."""
 
     tools: tuple[str, ...] | None
     call: ToolCallResult | None
 
 
 class ToolAccess(Struct, frozen=True, forbid_unknown_fields=True):
-    """The tools of each mode (None: nobody looked)."""
+    """The tools of each mode (None: not tested)."""
 
     interactive: ModeToolAccess | None
     auto: ModeToolAccess | None
 
     def modes(self) -> Iterator[tuple[str, ModeToolAccess]]:
-        """Return the modes that were seen, by name."""
+        """Return the observed modes by name."""
         return ((mode, access) for mode in TURNS if (access := getattr(self, mode)))
 
 
 def told(requests: Iterable[Exchange]) -> str | None:
-    """Return what the model was told of the tool that it had asked for; None if it was told nothing."""
+    """Return the engine's report to the model about the tool that it had asked for; None if there was none."""
     called = False
     for request in requests:
         if called and (said := _last_words(request.body)):
@@ -64,14 +64,14 @@ def told(requests: Iterable[Exchange]) -> str | None:
 
 
 def tool_access(turns: Iterable[TurnEvent]) -> ToolAccess | None:
-    """Read from a release's turns how tools can be used; None if none of them shows it."""
+    """Return from a release's turns how tools can be used; None if none of them shows it."""
     by_step = {(turn.case, turn.step): turn for turn in turns}
     seen = {mode: _mode(*(by_step.get(step) for step in steps)) for mode, steps in TURNS.items()}
     return ToolAccess(**seen) if any(seen.values()) else None
 
 
 class ToolAccessRow(NamedTuple):
-    """A line of a table: how many tools a mode offers, which of them it `alone` does, and what becomes of a call."""
+    """A row of a table: how many tools a mode offers, which of them it `alone` offers, and the outcome of a call."""
 
     mode: str
     offered: str
@@ -81,7 +81,7 @@ class ToolAccessRow(NamedTuple):
 
 
 def rows(access: ToolAccess | None) -> Iterator[ToolAccessRow]:
-    """Return the lines of a table; there are none where no call was seen."""
+    """Return the rows of a table; none if no call was observed."""
     if access is None or not any(mode.call for _, mode in access.modes()):
         return
     acting, waiting = difference(access)
@@ -96,7 +96,7 @@ def rows(access: ToolAccess | None) -> Iterator[ToolAccessRow]:
 def difference(access: ToolAccess | None) -> tuple[list[str], list[str]]:
     """Return the tools offered only in mode auto, and those offered only in mode interactive.
 
-    There are none where the tools of one mode were not seen.
+    There are none if the tools of one mode were not observed.
     """
     tools = {name: set(mode.tools) for name, mode in (access.modes() if access else ()) if mode.tools is not None}
     if len(tools) < len(TURNS):
@@ -116,7 +116,7 @@ def _mode(shows: TurnEvent | None, calls: TurnEvent | None) -> ModeToolAccess | 
 
 
 def _offered(turn: TurnEvent | None) -> tuple[str, ...] | None:
-    """Return the tools of the request that offers most; the engine makes others for small tasks of its own."""
+    """Return the tools of the request that offers most; the engine makes other requests for small tasks."""
     if turn is None or not turn.requests:
         return None
     offers: list[tuple[str, ...]] = [request.tools for request in turn.requests]
@@ -125,7 +125,7 @@ def _offered(turn: TurnEvent | None) -> tuple[str, ...] | None:
 
 
 def _call(turn: TurnEvent | None) -> ToolCallResult | None:
-    # of a recording nobody knows whether the tool has acted
+    # a recording does not show whether the tool has acted
     if turn is None or turn.acted is None:
         return None
     replies = (request.reply for request in turn.requests or ())
@@ -144,7 +144,7 @@ def _outcome(turn: TurnEvent) -> CallOutcome:
 
 
 def _last_words(body: bytes) -> str | None:
-    """Return the texts in the last entry of a request's conversation, in whichever protocol."""
+    """Return the texts in the last entry of a request's conversation, in any protocol."""
     try:
         document = json.loads(body)
     except ValueError:

@@ -1,1 +1,1 @@
-"""Drives real engines through the reference server, which is met over HTTP alone, as any client would."""
+"""Drives real engines through the reference server, using only HTTP, as any client would."""

@@ -19,15 +19,15 @@ SCHEMA = {
     "additionalProperties": False,
     "properties": {"colour": {"enum": ["red", "blue"]}},
 }
-# a question that asks nothing
+# an empty question
 MALFORMED = '{"outcome": "ask_user", "interaction": {"kind": "choose_one", "options": ["red", "blue"]}}'
 REFUSED = 401
 HANGS = "hang-401"
-SHORT_LIMIT = 20  # seconds for an engine that never gives up, which a good one takes for a turn at the very most
+SHORT_LIMIT = 20  # seconds for an engine that never gives up; a good one needs less for a turn
 RACERS = 10
 REPEATS = 3
 NO_OPTION = "perhaps"
-SPARE, SPARE_TURNS = 8, 3  # seconds, and times what a turn took
+SPARE, SPARE_TURNS = 8, 3  # in seconds, and as a multiple of a turn's duration
 
 
 def _loop(run: ServerRun) -> None:
@@ -102,7 +102,7 @@ def _sticky(run: ServerRun) -> None:
 
 
 def _decline(run: ServerRun) -> None:
-    """Answer what the engine asks before it acts, first by no option, then by the one that declines."""
+    """Answer a permission request, first with no option, then with the one that declines."""
     run.waits("acting")
     asked = run.question("permission")
     if asked["kind"] != "risk_ack":
@@ -113,14 +113,14 @@ def _decline(run: ServerRun) -> None:
 
 
 def _sticky_ends(run: ServerRun) -> None:
-    """End three waits: by the death of the process, by their time, by the death of the server."""
+    """End three waits: by the death of the process, by timeout, by the death of the server."""
     run.create(ASK)
     began = time.monotonic()
     run.waits("killed-asked")
     turn_took = time.monotonic() - began
     run.kill_process()
     run.note_turn("killed", run.ends("killed-ended"))
-    # the limit is that of the turn too, which must be over before it, on a busy machine as well
+    # the limit applies to the turn too, which must end before it even on a busy machine
     run.create(ASK, timeout=min(int(SPARE + SPARE_TURNS * turn_took), TURN_LIMIT))
     run.waits("late-asked")
     run.ends("late-ended")

@@ -1,4 +1,4 @@
-"""Talks to the server as any client would, and notes what was asked and answered."""
+"""Talks to the server as any client would, and records requests and answers."""
 
 import json
 from collections.abc import Callable
@@ -17,16 +17,16 @@ class ServerClient:
     """Sends requests to the server at `url`. Safe for threads, since each request has a connection of its own."""
 
     def __init__(self, url: str, note: Callable[[Call], None]) -> None:
-        """Send requests to `url`; `note` takes those that have a name."""
+        """Send requests to `url`; `note` gets those that have a name."""
         self._address = urlsplit(url).netloc
         self._note = note
 
     def get(self, path: str, name: str = "") -> Call:
-        """Read something; noted if it has a name."""
+        """GET a path; recorded if the request has a name."""
         return self._send(name, "GET", path, None, {})
 
     def post(self, path: str, body: Any, name: str, *, key: str | None = None) -> Call:
-        """Ask for something, with an Idempotency-Key if one is given."""
+        """POST to a path, with an Idempotency-Key if given."""
         return self._send(name, "POST", path, body, {"Idempotency-Key": key} if key else {})
 
     def _send(self, name: str, method: str, path: str, body: Any, headers: dict[str, str]) -> Call:

@@ -1,4 +1,4 @@
-"""The reference server as a process: started, found by the address that it prints, killed, ended."""
+"""The reference server as a process: started, reached at the address that it prints, killed, ended."""
 
 import os
 import re
@@ -24,7 +24,7 @@ _TOLD = 500
 _SERVER = re.compile(rb"server (?P<pid>\d+)\n")
 # outlives the server, whose end is then not that of the tree in which its engines are
 _BEHIND = ("/bin/sh", "-c", '"$@" & echo "server $!"; wait; exec tail -f /dev/null', "sh")
-# by the interpreter that runs us, since its `turngate` need not be on PATH
+# with the interpreter that runs us, since its `turngate` may not be on PATH
 _COMMAND = (sys.executable, "-P", "-c", "from turngate.cli import main; main()", "serve")
 
 
@@ -37,10 +37,10 @@ def request(
     behind: bool = False,
     verify: str = "off",
 ) -> ProcessRequest:
-    """Return how the server is started: its data below `folder`; `pass_env` are names of extra variables for engines.
+    """Return the server's command: its data are below `folder`; `pass_env` are names of extra variables for engines.
 
-    With `behind` a launcher outlives it, so that its sudden death leaves its engines alone until this is closed.
-    It doesn't verify the engine by itself unless `verify` says when: the clauses ask whether it resumes.
+    With `behind` a launcher outlives it, so that its sudden death leaves its engines alone until this is closed. It
+    doesn't verify the engine by itself unless `verify` says when: the clauses test whether it resumes.
     """
     names = [word for name in sorted(pass_env) for word in ("--pass-env", name)]
     options = (
@@ -55,7 +55,7 @@ class ServerProcess:
     """A running server process; every process below it ends with it."""
 
     def __init__(self, asked: ProcessRequest, interrupt: Interrupt, name: str) -> None:
-        """Serve as `asked` once entered; `name` is that of the page which shows its output."""
+        """Serve as `asked` once entered; `name` is the name of the page with its output."""
         self._asked, self._interrupt, self._name = asked, interrupt, name
         self._printed, self._started = bytearray(), threading.Event()
         self._pid, self._url = 0, ""
@@ -65,7 +65,7 @@ class ServerProcess:
 
     @property
     def url(self) -> str:
-        """Where it serves."""
+        """The URL at which it serves."""
         return self._url
 
     def __enter__(self) -> Self:
@@ -90,7 +90,7 @@ class ServerProcess:
         self._stack.close()
 
     def kill(self) -> None:
-        """Kill it at once, as a crash of the machine would; returns when it is gone, behind a launcher at once."""
+        """Kill it at once, as a crash of the machine would; return when it is gone, behind a launcher at once."""
         behind = _SERVER.search(self._printed)
         os.kill(int(behind["pid"]) if behind else self._pid, signal.SIGKILL)
         if not behind:

@@ -1,4 +1,4 @@
-"""Runs on a private server, in the sandbox of a case: what a caller does with them, and what is observed."""
+"""Runs on a private server, in the sandbox of a case: the actions of a caller, and the observations."""
 
 import os
 import signal
@@ -25,7 +25,7 @@ from turngate_probes.server_level.traces import alive, how_ended, printed, saved
 from turngate_probes.stub_model import Exchange, Reply, Rule
 
 TURN_LIMIT = 120
-SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must say what became of it
+SPARE = 30.0  # seconds beyond the limit of a turn, in which the server must report its result
 GONE_WITHIN = 10.0
 _FIRST_LOOK, _LATEST_LOOK = 0.02, 0.5
 _UNSETTLED = ("queued", "running")
@@ -34,9 +34,9 @@ _UNENDED = (*_UNSETTLED, "waiting_user")
 
 @dataclass(slots=True)
 class ServerRun:
-    """Runs on one server, one after the other: each is created, asked about, answered.
+    """Runs on one server, one after the other: created, observed, answered.
 
-    Each request is noted under the name of its step. With `sticky` a run keeps its engine process between turns.
+    Each request is recorded under the name of its step. With `sticky` a run keeps its engine process between turns.
     """
 
     driver: EngineDriver
@@ -56,7 +56,7 @@ class ServerRun:
         driver, hermetic, root = self.driver, self.driver.contract.hermetic, self.driver.sandbox.root
         env = driver.sandbox.env(hermetic, root)
         env["PATH"] = f"{self.shim.folder}:{env.get('PATH', '')}"
-        # what the contract does not list the server would keep from the engine
+        # the server would not pass variables to the engine that the contract does not list
         unlisted = {"TURNGATE_SIMULATE_URL", *hermetic.env} - {
             *driver.contract.environment.passed, *driver.contract.environment.locations
         }  # fmt: skip
@@ -71,7 +71,7 @@ class ServerRun:
         self._end(self._server)
 
     def restart(self) -> None:
-        """Kill the server without warning, and start it again before anybody else ends what it has left."""
+        """Kill the server without warning, and restart it before anything else ends what it has left."""
         killed = self._server
         killed.kill()
         try:
@@ -102,7 +102,7 @@ class ServerRun:
         self.run = call.document
 
     def settle(self, step: str) -> None:
-        """Wait until the run is neither queued nor running, or for too long; note it and each new turn."""
+        """Wait until the run is neither queued nor running, or for too long; record it and each new turn."""
         turns = self.follow(step)
         requests = self._new_requests()
         for i, start in list(enumerate(self._starts()))[self._turns_noted :]:
@@ -119,7 +119,7 @@ class ServerRun:
     def ends(self, step: str) -> float:
         """Wait until the run has ended and nothing of its process is left, or for too long; return the seconds.
 
-        The server knows a little later than the system that a process is gone, and how it ended.
+        The server learns a little later than the system that a process is gone, and how it ended.
         """
         began = time.monotonic()
         self.follow(step, _UNENDED)
@@ -132,7 +132,7 @@ class ServerRun:
         return seconds
 
     def follow(self, step: str, states: tuple[str, ...] = _UNSETTLED) -> list[dict[str, Any]]:
-        """Wait while the run is in these states, or for too long; note it, return what the server says of its turns."""
+        """Wait while the run is in these states, or for too long; record it, and return its turns in the API."""
         deadline, pause = time.monotonic() + TURN_LIMIT + SPARE, _FIRST_LOOK
         while self._get("self").state in states and time.monotonic() < deadline:
             self.driver.interrupt.wait(pause)
@@ -157,12 +157,12 @@ class ServerRun:
         self.answer(step, question, asked.prompt)
 
     def answer(self, step: str, question: dict[str, Any], text: str, key: str | None = None) -> Call:
-        """Answer a question by these very words."""
+        """Answer a question with exactly these words."""
         body = {"interaction_id": question["interaction_id"], "response": text}
         return self._client.post(self.run["links"]["reply"], body, f"{self.driver.case}/{step}", key=key)
 
     def race(self, step: str, question: dict[str, Any], replies: list[Ask], key: str | None = None) -> None:
-        """Answer a question many times at once, by as many replies; the one that was taken is the next turn's."""
+        """Answer a question with many concurrent replies; the accepted one starts the next turn."""
         self.driver.sandbox.backend.script(Rule(replies[0].reply))
         with ThreadPoolExecutor(len(replies)) as pool:
             calls = [
@@ -186,8 +186,8 @@ class ServerRun:
         self._client.post(self.run["links"]["cancel"], {}, f"{self.driver.case}/{step}")
 
     def forget_sessions(self) -> None:
-        """Make the home directory as it was before the first turn, so that no session is left in it."""
-        # moved, since what still writes to it may keep it from being removed
+        """Restore the home directory from before the first turn, so that no session is left in it."""
+        # moved, since a process that still writes to it may keep it from being removed
         self.driver.sandbox.home.rename(self.driver.sandbox.root / "home-before")
         self.driver.sandbox.furnish(self.driver.contract.hermetic)
 
@@ -200,12 +200,12 @@ class ServerRun:
         return starts[0]
 
     def kill_process(self) -> None:
-        """Kill the started process alone, as the system does that is out of memory."""
+        """Kill only the started process, as the system does when it is out of memory."""
         with suppress(ProcessLookupError):
             os.kill(self.process.pid, signal.SIGKILL)
 
     def note_turn(self, step: str, seconds: float | None = None) -> None:
-        """Note the next turn of a sticky process, with what now runs of it."""
+        """Record the next turn of a sticky process, with its processes that run now."""
         turns, number = self._turns(), self._turns_noted + 1
         said = turns[number - 1] if number <= len(turns) else {}
         if seconds is not None:
@@ -214,7 +214,7 @@ class ServerRun:
         self._turns_noted = number
 
     def note_further_starts(self) -> None:
-        """Note each start of the engine for this run beyond the first one, as a turn of its own."""
+        """Record each start of the engine for this run after the first one, as a separate turn."""
         for i, start in enumerate(self._starts()[1:], 2):
             self._note(f"start-{i}", 1, start, self._asked[-1], {}, ())
 
@@ -239,7 +239,7 @@ class ServerRun:
         self.driver.sandbox.backend.script(*called, Rule(asked.reply))
 
     def _turns(self, step: str = "") -> list[dict[str, Any]]:
-        """Read what the server says of the run's turns."""
+        """Read the run's turns from the API."""
         return list(self._get("turns", step).document.get("turns", ()))
 
     def _standing(self) -> str:
@@ -247,14 +247,14 @@ class ServerRun:
         return ": ".join(str(word) for word in (self.run.get("state"), *error.values()) if word)
 
     def _starts(self) -> list[Start]:
-        """List the starts of the engine for this run that are not there to look at its configuration."""
+        """Return the starts of the engine for this run, except those that check its configuration."""
         stance = self.driver.contract.sticky.interactive
         query = stance.query.argv if stance and stance.query else None
         starts = [start for start in self.shim.starts(self._workspace) if start.arguments != query]
         return starts[self._earlier_starts :]
 
     def _new_requests(self) -> tuple[Exchange, ...]:
-        """Return what the model was asked since the last time."""
+        """Return the model requests since the last call."""
         exchanges = self.driver.sandbox.backend.exchanges()
         new, self._requests_seen = exchanges[self._requests_seen :], len(exchanges)
         return new
@@ -262,7 +262,7 @@ class ServerRun:
     def _note(
         self, step: str, number: int, start: Start, asked: Ask, said: dict[str, Any], requests: tuple[Exchange, ...]
     ) -> None:
-        """Note a turn of the run, of which the API says `said`."""
+        """Record a turn of the run, which the API describes by `said`."""
         contract, sandbox, run_id = self.driver.contract, self.driver.sandbox, str(self.run["run_id"])
         session = (self.run.get("engine_session_handle") or {}).get("handle_value") if number > 1 else None
         stdout, stderr = (saved(self._data, run_id, number, name) for name in ("stdout", "stderr"))
@@ -270,7 +270,7 @@ class ServerRun:
         reading = read_turn(
             contract, Mode.INTERACTIVE, stdout, stderr, code, turn_index=number, resumed=session, ended=ended
         )
-        if self.sticky:  # its streams are those of a protocol, of which only the server can say what it came to
+        if self.sticky:  # its streams follow a protocol, whose result only the server knows
             result = AdapterTurnResult(Outcome(said.get("outcome") or Outcome.ERROR))
             reading = structs.replace(reading, result=result, session=None)
             stdout = printed(saved(self._data, run_id, 1, "protocol"))

@@ -1,6 +1,6 @@
-"""Stands for the engine on the server's PATH: notes each start, then is the engine.
+"""Replaces the engine on the server's PATH: records each start, then runs the engine in its place.
 
-With a shape it is the engine without its session ids: the real one runs, and what has that shape goes from its output.
+With a shape it hides session ids: the real engine runs, and text of that shape is removed from its output.
 """
 
 import os
@@ -21,7 +21,7 @@ _CODE = "from turngate_probes.server_level.shim import main; main()"
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """One start of the engine: the tag of its processes, where it began to work, its arguments, its process."""
+    """One start of the engine: the tag of its processes, its working directory, its arguments, its process."""
 
     tag: str
     cwd: str
@@ -31,13 +31,13 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Shim:
-    """The executable that the server finds, in a folder of its own, and its notes."""
+    """The executable that the server runs, in a separate folder, and its records."""
 
     folder: Path
     _notes: Path
 
     def starts(self, cwd: Path) -> list[Start]:
-        """List the starts in one directory, the first one first."""
+        """Return the starts in one directory, in order."""
         notes = sorted(self._notes.iterdir(), key=lambda note: note.stat().st_mtime_ns)
         return [start for start in map(_start, notes) if start and start.cwd == str(cwd)]
 
@@ -49,7 +49,7 @@ def install(contract: EngineContract, executable: Path, root: Path, *, hide: boo
         folder.mkdir()
     command: tuple[str, ...] = (str(executable),)
     if hide:
-        # -P: a file in the engine's working directory must not stand for a module of ours
+        # -P: a file in the engine's working directory must not replace a module of ours
         command = (sys.executable, "-P", "-c", _CODE, str(executable), contract.handle.shape)
     note = f'printf \'%s\\0\' "${TAG}" "$PWD" "$@" > {shlex.quote(str(root / "starts"))}/$$'
     path = made.folder / contract.executable
@@ -59,7 +59,7 @@ def install(contract: EngineContract, executable: Path, root: Path, *, hide: boo
 
 
 def main() -> Never:
-    """Run the command that follows the executable and the shape, and print what it does without that shape."""
+    """Run the command that follows the executable and the shape, and print its output without text of that shape."""
     executable, shape, *arguments = sys.argv[1:]
     hidden = re.compile(shape.encode())
     process = subprocess.Popen((executable, *arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)

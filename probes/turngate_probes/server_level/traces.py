@@ -1,4 +1,4 @@
-"""What a turn on a server leaves behind: the output that the server saved, and processes."""
+"""The traces of a turn on a server: the output that the server saved, and processes."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,30 +7,30 @@ from typing import Any
 from turngate.model import Outcome
 from turngate.process import Ended, Leftover, tagged
 
-_PARTS = 3  # of a line of a trace: the time, the direction, what was said
+_PARTS = 3  # a line of a trace: the time, the direction, the message
 
 
 def saved(data: Path, run_id: str, number: int, stream: str) -> bytes:
-    """Return what the server saved of an engine's output in a turn; nothing if it saved none."""
+    """Return the output of an engine that the server saved in a turn; empty if it saved none."""
     with suppress(OSError):
         return (data / "runs" / run_id / ".turngate" / f"attempt-{number:03}" / stream).read_bytes()
     return b""
 
 
 def printed(protocol: bytes) -> bytes:
-    """Return what a sticky process printed, out of the trace of its protocol."""
+    """Return the output of a sticky process from the trace of its protocol."""
     lines = (line.split(b" ", 2) for line in protocol.splitlines(keepends=True))
     return b"".join(line[2] for line in lines if line[1:2] == [b"<"] and len(line) == _PARTS)
 
 
 def alive(tag: str) -> tuple[Leftover, ...]:
-    """Find what still runs of a turn."""
-    own = {tag.rpartition("/")[2]}  # after those of the runs around it
+    """Return the processes of a turn that still run."""
+    own = {tag.rpartition("/")[2]}  # after the tags of the runs around it
     return tuple(Leftover.of(process, survived=True) for process in tagged(own))
 
 
 def how_ended(run: dict[str, Any], turn: dict[str, Any], *, sticky: bool) -> Ended:
-    """Return how a turn ended, by what the API says of the run and of the turn."""
+    """Return how a turn ended, according to the run and the turn in the API."""
     if (turn.get("failure") or {}).get("code") == "TURN_TIMEOUT":
         return Ended.TIMEOUT
     if run.get("state") == "canceled":

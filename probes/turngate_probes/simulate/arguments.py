@@ -12,7 +12,7 @@ from turngate.contract.structs import EngineContract
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the arguments ask for; `prompt` None means that it stands on standard input."""
+    """What the arguments ask for; `prompt` None: it is on standard input."""
 
     handle: str | None
     prompt: str | None
@@ -22,12 +22,12 @@ class Asked:
 
 
 class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of ours
-    """The arguments are not among those that the contract knows; the text says where they leave it."""
+    """The contract does not know these arguments; the text says from where on."""
 
 
 @dataclass(slots=True)
 class _Reader:
-    """Matches arguments with a template from left to right; `at` is how far it came.
+    """Matches arguments with a template from left to right; `at` is the current position.
 
     `valued` are the options that it takes, and whether they have a value.
     """
@@ -48,7 +48,7 @@ class _Reader:
         return self.at == len(self.argv)
 
     def _take(self, token: str) -> bool:
-        """Match one token, in which a slot may stand."""
+        """Match one token, which may contain a slot."""
         pattern = re.sub(r"\\\{(\w+)\\\}", r"(?P<\1>.*)", re.escape(token))
         match = re.fullmatch(pattern, self.argv[self.at], re.DOTALL) if self.at < len(self.argv) else None
         if match is None:
@@ -88,13 +88,13 @@ def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
 
 
 def is_sticky(contract: EngineContract, argv: Sequence[str]) -> bool:
-    """Whether the arguments are for a process that is kept over several turns."""
+    """Whether the arguments start a sticky process."""
     words = tuple(takewhile(lambda word: word != "{options}", contract.sticky.argv))
     return bool(words) and tuple(argv[: len(words)]) == words
 
 
 def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[list[str], str]:
-    """Return the options of such a process and its model; UsageProblem if it does not take its arguments."""
+    """Return the options and the model of a sticky process; UsageProblem if it does not accept its arguments."""
     kept = contract.sticky
     model = contract.launch.model[:1] if kept.model == "argument" else ()
     taken = {*kept.options, *(token.partition("=")[0] for token in model)}
@@ -110,7 +110,7 @@ def read_sticky(contract: EngineContract, argv: Sequence[str]) -> tuple[list[str
 
 
 def refusal(channel: PromptChannel, prompt: str) -> str | None:
-    """Return why a prompt can't travel by its channel, if the contract says so."""
+    """Return why its channel can't carry a prompt, if the contract says so."""
     return next((refusal.why for refusal in channel.refuses if re.search(refusal.pattern, prompt)), None)
 
 

@@ -1,4 +1,4 @@
-"""The model of a simulated engine, and where its answers come from: a backend over HTTP, or the simulation itself."""
+"""The model of a simulated engine, and the source of its answers: a backend over HTTP, or the simulation itself."""
 
 import json
 import re
@@ -26,7 +26,7 @@ _QUESTION = {"outcome": "ask_user", "interaction": {**_CHOICE, "required_fields"
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """The model asks for a tool; `message` is its message, as the history keeps it."""
+    """The model asks for a tool; `message` is its message in the history."""
 
     tool: str
     call_id: str
@@ -34,7 +34,7 @@ class Called:
 
     @property
     def arguments(self) -> Message:
-        """The arguments of the call; none if the message holds no readable ones."""
+        """The arguments of the call; empty if the message holds no readable ones."""
         try:
             arguments = json.loads(self.message["tool_calls"][0]["function"]["arguments"])
         except (ValueError, LookupError, TypeError):
@@ -43,7 +43,7 @@ class Called:
 
     @property
     def text(self) -> str:
-        """What the call is about, in short: its first argument."""
+        """A short description of the call: its first argument."""
         said = next(iter(self.arguments.values()), "")
         if isinstance(said, list):
             return shlex.join(map(str, said))
@@ -64,7 +64,7 @@ Answer: TypeAlias = str | Called | Failed  # the model's text, its call of a too
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """What the model is asked: the whole conversation, and the tools that it may call."""
+    """A request to the model: the whole conversation, and the tools that it may call."""
 
     model: str
     messages: Sequence[Message]
@@ -82,7 +82,7 @@ def backend(env: Mapping[str, str], tool: ToolUse | None = None) -> Backend:
 
 
 def alone(request: ModelRequest, reply: str | None, tool: ToolUse | None = None) -> Answer:
-    """Answer as told, else play a conversation: a question, the tool where it is offered, and a final result."""
+    """Give the fixed answer, else play a conversation: a question, the tool if it is offered, and a final result."""
     if reply is not None:
         return reply
     last = request.messages[-1]
@@ -94,7 +94,7 @@ def alone(request: ModelRequest, reply: str | None, tool: ToolUse | None = None)
 
 
 def _final(request: ModelRequest, more: Mapping[str, str]) -> str:
-    """End with the colour that the user chose, which stands in the first two paragraphs of what they said last."""
+    """End with the colour that the user chose, from the first two paragraphs of their last message."""
     last = next(str(message["content"]) for message in reversed(request.messages) if message["role"] == "user")
     said = re.search(r"\b(red|blue)\b", " ".join(last.split("\n\n")[:2]))
     return json.dumps({"outcome": "final", "final_data": {"colour": said[0] if said else "blue", **more}})
@@ -108,7 +108,7 @@ def _call(tool: ToolUse) -> Called:
 
 
 def ask(url: str, request: ModelRequest) -> Answer:
-    """Ask a backend that speaks chat completions; waits for as long as it takes."""
+    """Ask a chat-completions backend; wait as long as it takes."""
     import http.client  # noqa: PLC0415 - slow to import, and an engine that is asked for its version needs none
 
     document: dict[str, Any] = {"model": request.model, "messages": list(request.messages)}
@@ -146,9 +146,9 @@ def _read(status: int, body: bytes) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:
-    """What surrounds the engine: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
+    """The engine's surroundings: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
 
-    `faults` are what it is to do wrong.
+    `faults` are the mistakes that it must make.
     """
 
     env: Mapping[str, str]
@@ -163,7 +163,7 @@ class EngineContext:
 
 @dataclass(frozen=True, slots=True)
 class Acted:
-    """What came of a tool call, in words for the model; `ends` tells that the turn is over with it."""
+    """The result of a tool call, in words for the model; `ends` says that it ends the turn."""
 
     result: str
     ends: bool = False
@@ -182,7 +182,7 @@ class Model:
     def ask(self, messages: list[Message], act: Callable[[Called], Acted]) -> Answer:
         """Return the model's last answer; tool calls and their results are added to `messages`.
 
-        It is a call where the turn ended with that, or where the model never stops to call.
+        It is a call if the turn ended with one, or if the model never stops calling.
         """
         answer = self.backend(self._request(messages))
         for _ in range(MAX_CALLS):
@@ -196,7 +196,7 @@ class Model:
         return answer
 
     def _request(self, messages: Sequence[Message]) -> ModelRequest:
-        """Show on the wire what approval is in force, as far as the contract knows signs of it."""
+        """Show the approval in force on the wire, as far as the contract knows signs of it."""
         widened = [tool for sign in self.contract.approval_signs for tool in sign.tools] if self.auto else []
         prompts = simulation(self.contract).system_prompt
         said = prompts.get("auto" if self.auto else "interactive")

@@ -19,7 +19,7 @@ from turngate_probes.simulate.store import Session, store
 
 TOOL_RESULT = "the simulation runs no tools"
 
-# what a session that can't be resumed leads to, and the clause that a deviation from a refusal is declared for
+# the outcome for a session that can't be resumed, and the clause whose deviations replace a refusal
 _NO_SESSION = {"dead": "resume.dead-handle", "malformed": "resume.malformed-handle"}
 _TRANSPORTS: Mapping[str, type[StickyEngine]] = {
     "acp": SimulatedAcp, "app_server": SimulatedAppServer, "stream_json": SimulatedStreamJson,
@@ -66,7 +66,7 @@ def _serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ..
 
 
 class _Call:
-    """A call that runs a turn; `facts` are the conditions that lines may ask for, `slots` what fills them."""
+    """A call that runs a turn; `facts` are the conditions that lines may depend on, `slots` the values of slots."""
 
     def __init__(self, contract: EngineContract, simulation: Simulation, world: EngineContext, asked: Asked) -> None:
         self.contract, self.simulation, self.world, self.asked = contract, simulation, world, asked
@@ -79,7 +79,7 @@ class _Call:
         }  # fmt: skip
 
     def _read_prompt(self) -> str:
-        """Take the prompt from where it is; some releases read standard input whatever the arguments hold."""
+        """Read the prompt; some releases read standard input whatever the arguments are."""
         reads = self.asked.prompt is None or self._symptom("stdin.open") == "hang"
         read = self.world.stdin.read() if reads else b""
         prompt = read.decode("utf-8", "replace") if self.asked.prompt is None else self.asked.prompt
@@ -108,7 +108,7 @@ class _Call:
         return self._end(self.simulation.nonexistent_id, 0 if symptom == "quiet" else None)
 
     def _find(self, handle: str) -> Session | None:
-        """Look for a session, which some releases lose when they are asked for it in a later minute."""
+        """Return a session, which some releases lose when it is requested in a later minute."""
         existing = self.store.find(handle)
         if existing and self._is_later(existing) and self._symptom("resume.later-minute") == "lost-at-once":
             self.store.drop(existing)
@@ -116,7 +116,7 @@ class _Call:
         return existing
 
     def _trouble(self, handle: str, existing: Session | None) -> tuple[str, str | None]:
-        """Return what is wrong with resuming a session, and how it shows (None: it can be resumed)."""
+        """Return what is wrong with resuming a session, and its symptom (None: it can be resumed)."""
         if existing is None:
             trouble = "dead" if re.fullmatch(self.contract.handle.shape, handle) else "malformed"
             return trouble, self._symptom(_NO_SESSION[trouble]) or "refused"
@@ -145,7 +145,7 @@ class _Call:
         return 0
 
     def _age(self, session: Session) -> None:
-        """Note that a session is resumed in a later minute; some releases then lose it to the next session."""
+        """Save that a session is resumed in a later minute; some releases then lose it to the next session."""
         session.reopened = session.reopened or self._is_later(session)
         if self._symptom("resume.later-minute") == "lost-after-another":
             for other in self.store.others(session):
@@ -166,7 +166,7 @@ class _Call:
         return Acted(TOOL_RESULT)
 
     def _failed(self, failed: Failed) -> int:
-        """Report a failing backend, hang, or take it for a success, as the contract declares."""
+        """Report a failing backend, hang, or treat it as a success, as the contract declares."""
         self.facts.add(failed.kind)
         self.slots |= {"error": failed.error, "status": failed.status, "text": ""}
         told = [d for d in self.contract.deviations if d.clause == "backend.failure-told"]
@@ -186,7 +186,7 @@ class _Call:
         return next((deviation.symptom for deviation in self.contract.deviations if deviation.clause == clause), None)
 
     def _end(self, ending: Ending, exit_code: int | None = None) -> int:
-        """Print how it ends badly, and return that exit code, or else the one that belongs to it."""
+        """Print a failure, and return the given exit code, or else the one of the failure."""
         self._print(ending.lines)
         code = ending.exit_code if exit_code is None else exit_code
         return code if isinstance(code, int) else int(self.slots["status"]) % 256 or 1
@@ -197,9 +197,9 @@ class _Call:
 
 
 def _configuration(contract: EngineContract, argv: tuple[str, ...], env: Mapping[str, str]) -> bytes | None:
-    """Return what the contract's command prints of the configuration in force; None if it is another command.
+    """Return the output of the contract's configuration command; None if this is another command.
 
-    That is what the variables hold by which a process is made to ask, or that it acts without asking.
+    That is the content of the variables that make a process ask, or that it acts without asking.
     """
     stance = contract.sticky.interactive
     if stance is None or stance.query is None or argv != stance.query.argv:

@@ -43,7 +43,7 @@ def _read(file: Path | None, version: str | None) -> Simulation | None:
 
 
 def fill(template: str, slots: Slots) -> str | int:
-    """Fill the slots of one text; a text that is one slot alone becomes its value. ContractError: no such slot."""
+    """Fill the slots of one text; a text that is just a slot becomes its value. ContractError: no such slot."""
     alone = _SLOT.fullmatch(template)
     if alone:
         return _value(alone, slots)
@@ -62,7 +62,7 @@ def fill_all(data: Any, slots: Slots) -> Any:
 def rendered(
     contract: EngineContract, lines: Iterable[Line], facts: Iterable[str], slots: Slots
 ) -> Iterator[tuple[Stream, bytes]]:
-    """Return the bytes of those lines whose conditions are all among the facts of the turn."""
+    """Return the bytes of the lines whose conditions are all among the facts of the turn."""
     known = frozenset(facts)
     for line in lines:
         if not known.issuperset(line.when):
@@ -87,7 +87,7 @@ def _value(match: re.Match[str], slots: Slots) -> str | int:
 
 
 def _framed(framed: Framed, data: Any) -> bytes:
-    """Put a record into bytes as its stream frames them; text stays as it is."""
+    """Return a record as bytes in its stream's framing; text is unchanged."""
     if not isinstance(data, Mapping):
         return str(data).encode("utf-8", "surrogateescape")
     if framed.framing == "ndjson":

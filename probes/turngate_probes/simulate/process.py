@@ -25,7 +25,7 @@ USAGE = 2
 
 
 def main(*faulty: str) -> Never:
-    """Be the engine that the first argument names, at the version of the second, with these faults, and exit."""
+    """Run the engine named by the first argument, at the version in the second, with these faults, and exit."""
     engine, version, *argv = sys.argv[1:]
     try:
         sys.exit(simulate(load.contract(engine).at(version or None), argv, faulty))
@@ -52,11 +52,11 @@ def simulate(contract: EngineContract, argv: Sequence[str], faulty: Sequence[str
 
 
 def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) -> Path:
-    """Write an executable, named as the engine's own, that simulates the release; EnvironmentFailed: it can't."""
+    """Write an executable, named like the engine's, that simulates the release; EnvironmentFailed if that fails."""
     from turngate.process.executable import MARKER, is_simulated  # noqa: PLC0415 - not needed to be an engine
 
     path = folder / contract.executable
-    # -P: a file in the engine's working directory must not stand for a module of ours
+    # -P: a file in the engine's working directory must not replace a module of ours
     code = f"from turngate_probes.simulate.process import main; main{tuple(faulty)!r}"
     command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or ""])
     try:
@@ -71,7 +71,7 @@ def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) 
 
 
 def _heed_signals(contract: EngineContract) -> None:
-    """Take SIGINT and SIGTERM as the contract says: end with an exit code, or ignore them; else they kill."""
+    """Handle SIGINT and SIGTERM as the contract says: exit with a code, or ignore them; otherwise they kill."""
     codes = simulation(contract).signals
     for name in ("SIGINT", "SIGTERM"):
         code, otherwise = codes.get(name), signal.SIG_IGN if name in codes else signal.SIG_DFL

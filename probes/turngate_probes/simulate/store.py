@@ -1,4 +1,4 @@
-"""Sessions on disk, where the contract's store has them, in a form of our own."""
+"""Sessions on disk, where the contract's store has them, in our own format."""
 
 import json
 import re
@@ -22,7 +22,7 @@ _ELSEWHERE = "{HOME}/.turngate-simulated/sessions/{handle}.jsonl"
 
 @dataclass(slots=True)
 class Session:
-    """A conversation: where and when (seconds since the epoch) it began, and its messages.
+    """A conversation: where and when (seconds since the epoch) it started, and its messages.
 
     `reopened` says that it was resumed in a later clock minute than it began in.
     """
@@ -35,11 +35,11 @@ class Session:
 
 
 class SimulatedStore(ABC):
-    """Keeps sessions."""
+    """Stores sessions."""
 
     @abstractmethod
     def keep(self, session: Session) -> None:
-        """Write a session, in place of what was kept of it before."""
+        """Write a session, replacing its earlier state."""
 
     @abstractmethod
     def drop(self, session: Session) -> None:
@@ -47,7 +47,7 @@ class SimulatedStore(ABC):
 
     @abstractmethod
     def sessions(self, handle: str | None = None) -> list[Session]:
-        """Read every session, or those alone that may have this id."""
+        """Read every session, or only those that may have this id."""
 
     def find(self, handle: str) -> Session | None:
         """Return the session of that id, if there is one."""
@@ -59,7 +59,7 @@ class SimulatedStore(ABC):
 
 
 def store(contract: EngineContract, env: Mapping[str, str], cwd: str) -> SimulatedStore:
-    """Return the store of a release; one whose contract knows of none keeps its sessions in a folder of ours."""
+    """Return the store of a release; a folder of ours if its contract has none."""
     locations = contract.store.locations if contract.store else {}
     places = slots(locations, {"HOME": "/", **env}) | {"cwd": folder_word(cwd)}
     if contract.store is None:
@@ -109,7 +109,7 @@ class _Files(SimulatedStore):
 
 @dataclass(frozen=True, slots=True)
 class _Table(SimulatedStore):
-    """One row a session, in the table that the contract's query looks into."""
+    """One row per session, in the table of the contract's query."""
 
     file: Path
     table: str

@@ -25,7 +25,7 @@ class Answer:
 def respond(request: Exchange, headers: Message, script: ReplyRules) -> tuple[Exchange, Answer | None]:
     """Return a request as journalled, and its answer; None is silence for as long as the connection lasts.
 
-    The script is asked only where the model speaks.
+    The script is used only where the model speaks.
     """
     route = find(request.method, request.path, headers)
     request = replace(request, protocol=route.protocol)
@@ -46,7 +46,7 @@ def respond(request: Exchange, headers: Message, script: ReplyRules) -> tuple[Ex
 
 
 def refuse(request: Exchange, headers: Message, status: int, message: str) -> tuple[Exchange, Answer]:
-    """Answer with an error in the shape of whose path it is."""
+    """Answer with an error in the format of the vendor that the path belongs to."""
     route = find(request.method, request.path, headers)
     return _refuse(replace(request, protocol=route.protocol), route.wire, status, message)
 
@@ -72,7 +72,7 @@ def _generate(request: Exchange, route: Route, script: ReplyRules) -> tuple[Exch
 
 
 def _answer(wire: WireProtocol, reply: Reply, document: Json) -> tuple[str, Answer | None]:
-    """Return what the journal calls a reply, and the answer that it makes."""
+    """Return the journal's name for a reply, and its answer."""
     model = str(document.get("model"))
     match reply:
         case Refuse(status, message):

@@ -1,4 +1,4 @@
-"""The Gemini API. A request's model and whether it is streamed stand in its path, not in its document.
+"""The Gemini API. A request's model, and whether it is streamed, are in its path, not in its document.
 
 A stream always comes as server-sent events, as `alt=sse` asks for it.
 """
@@ -21,7 +21,7 @@ _USAGE = {"promptTokenCount": 10, "candidatesTokenCount": 2, "totalTokenCount": 
 
 
 def _names(tool: Json) -> Iterator[str]:
-    """Return the declared functions' names, and the key itself for a tool of the vendor's own."""
+    """Return the names of declared functions, and the key itself for a built-in tool."""
     for key, value in tool.items():
         if key != "functionDeclarations":
             yield key

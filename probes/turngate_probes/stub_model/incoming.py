@@ -1,4 +1,4 @@
-"""Reading requests: where one is addressed to, and its body, whatever its transfer and content encoding."""
+"""Reads requests: their target, and their body, whatever its transfer and content encoding."""
 
 import gzip
 import ipaddress
@@ -29,7 +29,7 @@ class BadRequest(Exception):  # noqa: N818 - named as HTTP names it
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What a request asks for: `path` with its query, None for a tunnel; at `host` and `port` if it is for a proxy."""
+    """The target of a request: `path` with its query, None for a tunnel; `host` and `port` if it is for a proxy."""
 
     path: str | None
     host: str = ""
@@ -37,7 +37,7 @@ class Target:
 
     @property
     def on_loopback(self) -> bool:
-        """Whether the host is this machine, judged without asking a resolver."""
+        """Whether the host is this machine, without using a resolver."""
         if self.host == "localhost" or self.host.endswith(".localhost"):
             return True
         try:
@@ -62,7 +62,7 @@ def read_target(method: str, target: str) -> Target:
 
 
 def read_body(headers: Message, stream: BufferedIOBase) -> bytes:
-    """Read the body of a request as it was before it was encoded.
+    """Return the decoded body of a request.
 
     Raises:
         BadRequest: 413 beyond MAX_BODY, encoded or not; 415 for an unknown encoding; 400 if it is damaged.

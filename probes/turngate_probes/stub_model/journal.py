@@ -1,4 +1,4 @@
-"""What the stub backend keeps of the requests it got, and the nonces that mark a conversation in them."""
+"""The stub backend's record of requests, and the nonces that mark a conversation in them."""
 
 import re
 import secrets
@@ -9,7 +9,7 @@ NONCE = re.compile(r"tgn-[0-9a-f]{16}")
 
 
 def new_nonce() -> str:
-    """Make a word for a prompt that stands nowhere else: "tgn-" and 16 hexadecimal digits."""
+    """Return a unique word for a prompt: "tgn-" and 16 hexadecimal digits."""
     return "tgn-" + secrets.token_hex(8)
 
 
@@ -20,12 +20,12 @@ def nonces_in(body: bytes) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request to the backend and what it was answered.
+    """A request to the backend and its answer.
 
     Attributes:
         at: when the request had been read, in seconds since the epoch.
         method: the HTTP method; empty if the request was not HTTP.
-        path: path and query as requested, without scheme and host; of what is no request its first line.
+        path: path and query as requested, without scheme and host; the first line if it was not a request.
         protocol: openai.responses, openai.chat, gemini, anthropic; gemini.count and anthropic.count are token
             counts, models is a list of models, proxy a tunnel to the backend itself; None: something unknown.
         model: the model asked for.
@@ -34,7 +34,7 @@ class Exchange:
         tools: the names of the tools offered to the model; the type of those that have no name.
         body: as sent, content-encoding undone; empty if it could not be read; of a recording the signs of approval.
         reply: "text", "tool_call NAME", "refuse STATUS", "hang", "cut", "count", "models", "tunnel".
-        size: bytes of the body as sent, content-encoding undone; None where a recording does not tell.
+        size: bytes of the body as sent, content-encoding undone; None if a recording does not say.
     """
 
     at: float
@@ -52,7 +52,7 @@ class Exchange:
 
 @dataclass(frozen=True, slots=True)
 class Egress:
-    """An attempt to leave loopback by the proxy, at `at` seconds since the epoch; it was refused."""
+    """A refused attempt to leave loopback through the proxy, at `at` seconds since the epoch."""
 
     at: float
     host: str

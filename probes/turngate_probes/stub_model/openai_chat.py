@@ -14,14 +14,14 @@ _ERROR_KINDS = {
 
 
 def refusal(status: int, message: str) -> Json:
-    """Say `message` as the OpenAI APIs do with this HTTP status."""
+    """Return `message` as an OpenAI API error with this HTTP status."""
     other = "server_error" if status >= HTTPStatus.INTERNAL_SERVER_ERROR else "invalid_request_error"
     kind, code = _ERROR_KINDS.get(status, (other, None))
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 
 def model(name: str) -> Json:
-    """Describe a model as the OpenAI APIs do."""
+    """Return a model as the OpenAI APIs describe it."""
     return {"id": name, "object": "model", "created": 0, "owned_by": "stub"}
 
 
@@ -39,7 +39,7 @@ def _kind(message: Json) -> str | None:
 
 
 def _names(tool: Json) -> tuple[str, ...]:
-    """Return the name of a tool, which stands under the key that the tool's type says."""
+    """Return the name of a tool, which is under the key named after the tool's type."""
     inner = tool.get(str(tool.get("type")))
     return name_of(inner if isinstance(inner, dict) else tool)
 

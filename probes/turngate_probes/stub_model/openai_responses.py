@@ -13,7 +13,7 @@ _USAGE = {
     "output_tokens_details": {"reasoning_tokens": 0},
     "total_tokens": 12,
 }
-# what a response must have and no client of ours looks at
+# required fields of a response that none of our clients reads
 _UNUSED: Json = {
     "error": None, "incomplete_details": None, "instructions": None, "metadata": {}, "parallel_tool_calls": False,
     "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0,

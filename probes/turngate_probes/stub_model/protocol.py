@@ -1,4 +1,4 @@
-"""What the wire protocols have in common: how a request is read, and the forms of an answer."""
+"""What the wire protocols have in common: reading a request, and the forms of an answer."""
 
 import json
 import uuid
@@ -7,17 +7,17 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 Json: TypeAlias = Mapping[str, Any]
-Event: TypeAlias = tuple[str | None, Json | str]  # of a stream: the event's name, if it has one, and its data
+Event: TypeAlias = tuple[str | None, Json | str]  # an event of a stream: its name, if it has one, and its data
 
 
 @dataclass(frozen=True, slots=True)
 class Prompted:
-    """What the rules and the journal want to know of a request.
+    """The parts of a request that rules and journal use.
 
     Attributes:
         user_texts: the text parts of the user's messages, in order.
         tools: the names of the tools that the model was offered; the type of those that have no name.
-        after_tool_result: a tool's result stands after the last thing the model said.
+        after_tool_result: a tool's result follows the last message of the model.
     """
 
     user_texts: tuple[str, ...]
@@ -47,12 +47,12 @@ class ModelAnswer:
 
 
 def new_id(prefix: str) -> str:
-    """Make an identifier that no other answer carries."""
+    """Return a new identifier."""
     return prefix + uuid.uuid4().hex[:24]
 
 
 def encode(event: Event) -> bytes:
-    """Put a server-sent event into bytes."""
+    """Return a server-sent event as bytes."""
     name, data = event
     head = f"event: {name}\n" if name else ""
     return f"{head}data: {data if isinstance(data, str) else json.dumps(data)}\n\n".encode()
@@ -71,22 +71,22 @@ def texts(content: object) -> tuple[str, ...]:
 
 
 def name_of(tool: Json) -> tuple[str, ...]:
-    """Return the name of a tool, else its type; nothing if it has neither."""
+    """Return the name of a tool, else its type; empty if it has neither."""
     name = tool.get("name") or tool.get("type")
     return (name,) if isinstance(name, str) else ()
 
 
 @dataclass(frozen=True, slots=True)
 class WireProtocol:
-    """A vendor's protocol: reads a request's document, and gives answers and refusals their shape.
+    """A vendor's protocol: reads a request's document, and formats answers and refusals.
 
     Attributes:
-        name: how the journal calls it.
+        name: its name in the journal.
         kind: whether a message is what the "model" said, a tool's "result", or None: anything else.
         whole: the answer to a request that is not streamed.
         events: the answer to a streamed request, with the request for its options; two events or more.
         refusal: the document of an HTTP error status with a message.
-        model: how a model of that name is described.
+        model: describes a model of that name.
         models: a list of one model so described.
         names: those of a tool.
         messages: the key of the conversation in a request; a mere string is a message of the user.
@@ -107,7 +107,7 @@ class WireProtocol:
     role: str | None = None
 
     def read(self, document: Json) -> Prompted:
-        """Return what a request prompts; what can't be understood of it is left out."""
+        """Return the prompt of a request, without parts that can't be understood."""
         given = document.get(self.messages)
         user_texts, waiting = list[str](), False
         for message in ({"role": "user", self.content: given},) if isinstance(given, str) else objects(given):

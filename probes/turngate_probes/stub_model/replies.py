@@ -1,4 +1,4 @@
-"""What the stub backend answers: the replies, the rules that choose one, and the script of rules."""
+"""The answers of the stub backend: replies, rules that choose one, and the script of rules."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The backend answers with the HTTP `status` and an error document in the vendor's shape."""
+    """The backend answers with the HTTP `status` and an error document in the vendor's format."""
 
     status: int
     message: str = "refused as scripted"
@@ -33,12 +33,12 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Hang:
-    """The backend takes the request and sends no byte until the client leaves or the backend closes."""
+    """The backend accepts the request and sends nothing until the client leaves or the backend closes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A valid answer begins, then the connection is closed in the middle of it."""
+    """A valid answer starts, then the connection is closed in the middle of it."""
 
 
 Reply: TypeAlias = Text | ToolCall | Refuse | Hang | Cut
@@ -46,7 +46,7 @@ Reply: TypeAlias = Text | ToolCall | Refuse | Hang | Cut
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A reply and the requests it is for: those that meet every condition given.
+    """A reply and its requests: those that meet every given condition.
 
     Attributes:
         reply: the answer.
@@ -68,7 +68,7 @@ class Rule:
 
 
 class ReplyRules:
-    """Rules in the order in which they are tried, and how often each has answered. Safe for threads."""
+    """Rules in the order of their precedence, and how often each has answered. Safe for threads."""
 
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self._rules = tuple(rules)
@@ -76,7 +76,7 @@ class ReplyRules:
         self._lock = Lock()
 
     def choose(self, document: Json, prompted: Prompted) -> Reply:
-        """Take the first rule that fits and is not used up; without one the model says "ok"."""
+        """Return the reply of the first rule that fits and is not used up; without one the model says "ok"."""
         with self._lock:
             for index, rule in enumerate(self._rules):
                 if self._used[index] != rule.times and rule.fits(document, prompted):

@@ -1,4 +1,4 @@
-"""Which request is whose: from method, path and headers to the protocol that it speaks."""
+"""Routes requests: from method, path and headers to the vendor's protocol."""
 
 import re
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 from turngate_probes.stub_model import anthropic, gemini, openai_chat, openai_responses
 from turngate_probes.stub_model.protocol import Json, WireProtocol
 
-# a base URL is given with or without its version, and some clients add one of their own
+# a base URL may include a version or not, and some clients add one themselves
 _VERSIONS = re.compile(r"(?:/+v1(?:beta|alpha)?(?=/))*/+")
 _GEMINI_CALL = re.compile(r"(?:tuned)?models/(?P<model>[^:]+):(?P<verb>\w+)", re.IGNORECASE)
 _MODELS = re.compile(r"models(?:/(?P<model>[^:]+))?")
@@ -24,7 +24,7 @@ class Route:
         asks: "generate" for the model's answer, "upgrade" for a WebSocket, "count" for a number of tokens, "models"
             for all models or one; "unknown" is anything else.
         wire: the protocol of the vendor; errors have its shape too.
-        given: to "generate" the values that stand in the path, to "count" the answer.
+        given: for "generate" the values in the path, for "count" the answer.
         model: the one that "models" is about.
     """
 
@@ -35,7 +35,7 @@ class Route:
 
     @property
     def protocol(self) -> str | None:
-        """What the journal calls it."""
+        """Its name in the journal."""
         names = {"count": f"{self.wire.name}.count", "models": "models", "unknown": None}
         return names.get(self.asks, self.wire.name)
 
@@ -76,7 +76,7 @@ def _gemini_call(name: str) -> Route:
 
 
 def _asking_vendor(path: str, headers: Message) -> WireProtocol:
-    """Tell by its habits who asks for models: the vendors share the path."""
+    """Return which vendor's client asks for models, by its habits: the vendors share the path."""
     if "anthropic-version" in headers:
         return anthropic.WIRE
     if "x-goog-api-key" in headers or "/v1beta/" in path or "key=" in urlsplit(path).query:

@@ -44,13 +44,13 @@ class StubBackend:
 
     @property
     def url(self) -> str:
-        """Base of every protocol, without a path; also the proxy that refuses to leave loopback."""
+        """The base URL of every protocol, without a path; also the proxy that refuses to leave loopback."""
         if self._listener is None:
             raise RuntimeError("the stub backend serves only while its context is entered")
         return f"http://127.0.0.1:{self._listener.port}"
 
     def script(self, *rules: Rule) -> None:
-        """Answer by these rules from now on: the first that fits; without one the model says "ok"."""
+        """Answer by these rules from now on: the first that fits wins; without one the model says "ok"."""
         self.rules = ReplyRules(rules)
 
     def exchanges(self) -> tuple[Exchange, ...]:
@@ -99,7 +99,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Write no access log: the journal is complete."""
 
     def send_error(self, code: int, message: str | None = None, _explain: str | None = None) -> None:
-        """Journal and refuse what the base class takes for no request, and end the connection."""
+        """Journal and refuse what the base class can't parse as a request, and end the connection."""
         self.close_connection = True
         line = self.raw_requestline.decode("latin-1").strip()
         refusal = message or HTTPStatus(code).phrase
@@ -130,7 +130,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._settle(*respond(self._exchange(path, body), self.headers, self._listener.backend.rules))
 
     def _open_tunnel(self) -> None:
-        """Serve on this connection what comes to the backend itself through a tunnel; it needs no second end."""
+        """Serve requests to the backend itself through a tunnel on the same connection."""
         self._listener.backend.note(self._exchange(self.path, protocol="proxy", reply="tunnel"))
         self.send_response_only(HTTPStatus.OK, "Connection established")
         self.end_headers()
@@ -139,7 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _refuse_passing_on(self, target: Target) -> None:
         self.close_connection = True
         entry: Exchange | Egress = Egress(time.time(), target.host, target.port, self.command)
-        if target.on_loopback:  # wrong, but nothing that leaves the machine
+        if target.on_loopback:  # wrong, but it does not leave the machine
             entry = self._exchange(self.path, reply="refuse 403")
         self._settle(entry, Answer(403, {"error": {"message": f"nothing is passed on to {target.host}:{target.port}"}}))
 
@@ -216,7 +216,7 @@ class _Listener(ThreadingHTTPServer):
             self._changed.wait_for(lambda: not self._open, _DEADLINE)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection on a thread of its own; it is ended at once if the listener is closing."""
+        """Serve a connection on a separate thread; it is ended at once if the listener is closing."""
         with self._changed:
             self._open.add(request)
             if self._closing:
@@ -224,14 +224,14 @@ class _Listener(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
-        """Close a connection that is done with."""
+        """Close a finished connection."""
         super().shutdown_request(request)
         with self._changed:
             self._open.discard(request)
             self._changed.notify_all()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Keep silent about a client that left; anything else is a bug of ours and is reported."""
+        """Ignore that a client left; anything else is a bug of ours and is reported."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -247,7 +247,7 @@ def _shut(connection: socket.socket) -> None:
 
 @contextmanager
 def refused_port() -> Iterator[int]:
-    """Hold a loopback port on which nothing listens: bound, so that no one else gets it, and no more."""
+    """Hold a loopback port on which nothing listens: bound, so that nobody else gets it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as held:
         held.bind(("127.0.0.1", 0))
         port: int = held.getsockname()[1]

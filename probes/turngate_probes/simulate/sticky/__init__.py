@@ -1,1 +1,1 @@
-"""A simulated engine as one process over several turns, on the protocols that the real engines speak."""
+"""A simulated sticky process, over the protocols that the real engines speak."""

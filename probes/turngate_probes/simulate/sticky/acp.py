@@ -22,7 +22,7 @@ class SimulatedAcp(Rpc):
         self._answers = self.simulation.sticky.modes == "answer"
 
     def request(self, method: str, params: Message, message: Message) -> None:
-        """Answer what a client asks; a cancellation outside of a turn has nothing to cancel."""
+        """Answer a request of the client; a cancellation outside of a turn does nothing."""
         match method:
             case "initialize":
                 contract = self.contract
@@ -54,7 +54,7 @@ class SimulatedAcp(Rpc):
                 raise RpcError(NO_METHOD, f"Method not found: {method}")
 
     def _choices(self) -> Message:
-        """Describe what may be chosen of a session."""
+        """Describe the options of a session."""
         options, modes = self._options(), [{"id": mode, "name": mode} for mode in self._modes]
         choices: Message = {"configOptions": options} if options else {}
         return choices | ({"modes": {"currentModeId": self.mode, "availableModes": modes}} if modes else {})

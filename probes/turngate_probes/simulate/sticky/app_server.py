@@ -19,7 +19,7 @@ class SimulatedAppServer(Rpc):
     _turn = ""
 
     def request(self, method: str, params: Message, message: Message) -> None:
-        """Answer what a client asks; an interruption outside of a turn has nothing to interrupt."""
+        """Answer a request of the client; an interruption outside of a turn does nothing."""
         match method:
             case "initialize":
                 said = f"{self.contract.engine}/{self.contract.version} (simulated)"
@@ -34,7 +34,7 @@ class SimulatedAppServer(Rpc):
                 raise RpcError(NO_METHOD, f"Method not found: {method}")
 
     def _start_thread(self, params: Message, message: Message) -> None:
-        """Open a session, and say what is in force in it, by the names that the contract knows."""
+        """Open a session, and report its settings under the names that the contract knows."""
         self.fields = params
         if isinstance(params.get("model"), str):
             self.model = params["model"]
@@ -96,7 +96,7 @@ class SimulatedAppServer(Rpc):
 
 
 def _put_at(document: Message, path: str, value: str) -> None:
-    """Put a value where a dotted path leads."""
+    """Set the value at a dotted path."""
     *folders, name = path.split(".")
     for folder in folders:
         document = document.setdefault(folder, {})

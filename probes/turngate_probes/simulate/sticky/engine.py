@@ -1,4 +1,4 @@
-"""The turns of one simulated process: its session, its model, its tool and its client, whatever protocol it speaks."""
+"""The turns of one simulated process, with its session, model, tool and client, in any protocol."""
 
 import json
 from abc import ABC, abstractmethod
@@ -22,9 +22,9 @@ _NOISE = b"Loading plugins...\n"
 
 
 class StickyEngine(ABC):
-    """One process; `model` and `mode` may change between turns, `fields` are those by which its session was opened.
+    """One process; `model` and `mode` may change between turns, `fields` opened its session.
 
-    Its client sends and gets JSON messages on lines. A subclass speaks a protocol.
+    Its client sends and receives JSON messages, one per line. A subclass speaks a protocol.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class StickyEngine(ABC):
 
     @abstractmethod
     def tell_action(self, call: Called, *, done: bool | None) -> None:
-        """Tell the client of an action that the model wants, and later whether it was done; None: not yet."""
+        """Report an action that the model wants to the client, and later whether it was done; None: not yet."""
 
     @abstractmethod
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:
@@ -69,7 +69,7 @@ class StickyEngine(ABC):
         self.world.write("stdout", noise + json.dumps(message, ensure_ascii=False).encode() + b"\n")
 
     def open(self, cwd: object = None) -> Session:
-        """Open a session in a directory, the process's own unless it is text."""
+        """Open a session in a directory, the process's own unless a text is given."""
         where = cwd if isinstance(cwd, str) else self.world.cwd
         self._session = Session(str(fill(self.simulation.handle, {})), where, self.world.clock())
         return self._session
@@ -80,7 +80,7 @@ class StickyEngine(ABC):
         return self._session or self.open()
 
     def turn(self, prompt: str) -> str | Failed:
-        """Run a turn in the session and keep it where a headless resume finds it.
+        """Run a turn in the session and save it where a headless resume finds it.
 
         Return the agent's text, empty where a refused action ended the turn, or the backend's failure.
         """
@@ -108,13 +108,13 @@ class StickyEngine(ABC):
         return text
 
     def turn_told(self) -> None:
-        """Take note that the client was told of the end of a turn."""
+        """Handle that the end of a turn was reported to the client."""
         if faults.DIES_AFTER_TURN in self.world.faults:
             self._die("it died after its first turn")
 
     @property
     def approval(self) -> Approval:
-        """What it does before it acts: it asks if all holds that the contract says of mode interactive.
+        """Return what it does before it acts: it asks if the contract's conditions for mode interactive hold.
 
         Without the options that name who is asked it refuses.
         """
@@ -128,7 +128,7 @@ class StickyEngine(ABC):
 
     @property
     def stance(self) -> PermissionMode:
-        """The stance in force: that of mode auto if the session was opened by its fields, else that of interactive."""
+        """The permission mode in force: that of mode auto if its fields opened the session, else the other one."""
         kept = self.contract.sticky
         if kept.auto and kept.auto.session and kept.auto.session.items() <= self.fields.items():
             return kept.auto
@@ -150,7 +150,7 @@ class StickyEngine(ABC):
         return Acted("the user refused", ends=self.simulation.sticky.after_refusal == "ends")
 
     def _permitted(self, call: Called) -> bool:
-        """Ask the user for an action, and return whether all that was asked is granted."""
+        """Ask the user to permit an action, and return whether everything was granted."""
         kinds, once = self.contract.sticky.permission_requests, self.contract.sticky.one_time
         if not kinds or once is None:
             return False
@@ -170,7 +170,7 @@ class StickyEngine(ABC):
         return granted
 
     def _read(self) -> Message:
-        """Return the next message; SystemExit at the end of the input. What is not a JSON object is passed over."""
+        """Return the next message; SystemExit at the end of the input. Anything but a JSON object is ignored."""
         while line := self.world.stdin.readline():
             try:
                 message = json.loads(line)
@@ -214,5 +214,5 @@ def dict_at(message: Message, key: str) -> Message:
 
 
 def _within(part: Sequence[str], whole: Sequence[str]) -> bool:
-    """Whether tokens stand in others, in a row."""
+    """Whether tokens occur in others as a contiguous run."""
     return any(tuple(whole[i : i + len(part)]) == tuple(part) for i in range(len(whole) - len(part) + 1))

@@ -1,4 +1,4 @@
-"""What a simulated engine can be told to do wrong while its process is kept over several turns."""
+"""The mistakes that a simulated sticky process can be made to make."""
 
 from collections.abc import Mapping
 

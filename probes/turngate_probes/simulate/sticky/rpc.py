@@ -20,7 +20,7 @@ class RpcError(Exception):
 
 
 class Rpc(StickyEngine):
-    """Speaks JSON-RPC; `VERSION` is what each message names, nothing where the protocol leaves that out."""
+    """Speaks JSON-RPC; `VERSION` is part of each message, empty if the protocol leaves it out."""
 
     VERSION: ClassVar[Mapping[str, str]] = {"jsonrpc": "2.0"}
     _asked = -1
@@ -34,7 +34,7 @@ class Rpc(StickyEngine):
         """Return the parameters of a request for permission."""
 
     def hear(self, message: Message) -> None:
-        """Answer a request or take a notification; anything else is passed over."""
+        """Answer a request or take a notification; anything else is ignored."""
         if not isinstance(method := message.get("method"), str):
             return
         try:

@@ -31,7 +31,7 @@ class SimulatedStreamJson(StickyEngine):
                 self._run(text_of(dict_at(message, "message").get("content")))
 
     def tell_action(self, call: Called, *, done: bool | None) -> None:
-        """Say that the agent uses a tool, or what came of it."""
+        """Report that the agent uses a tool, or the result."""
         if done is None:
             use = {"type": "tool_use", "id": call.call_id, "name": call.tool, "input": dict(call.arguments)}
             self._say("assistant", use)
@@ -39,7 +39,7 @@ class SimulatedStreamJson(StickyEngine):
             self._say("user", {"type": "tool_result", "tool_use_id": call.call_id, "is_error": not done})
 
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:  # noqa: ARG002
-        """Return a control request with an id of its own."""
+        """Return a control request with a new id."""
         about = {"tool_name": call.tool, "description": call.text, "input": dict(call.arguments)}
         number = fill("{uuid}", {})
         return number, {"type": "control_request", "request_id": number, "request": {"subtype": kind, **about}}
