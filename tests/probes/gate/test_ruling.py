@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.probes.gate.release_samples import clause, release
-from turngate.contract.verdict import ClauseResult
+from turngate.contract.verdict import ClauseResult, FailOn
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.ruling import CODES, rule, sentences
 from turngate_probes.report.gate_structs import Difference, Entry, GateOutcome, GateReason, Impact, Ruling
@@ -14,6 +14,12 @@ from turngate_probes.report.structs import ReleaseReport
 FAILS = clause("resume.dead-handle", "fail", "exit code 0")
 CALL = {"tool": "write", "exit_code": 0, "seconds": 1.0, "told": "no"}
 GONE = Difference("option", "--oss", "--oss", None, Impact.BREAKING, "gone", "help.surface")
+STALE = clause("stdin.open", "pass", "ended; stale: the declared deviation hang did not occur", stale=True)
+CAVEAT = clause("stdin.open", "deviates", "it hangs", action="close standard input")
+LOST = Difference("option", "--json", "--json", None, Impact.DEGRADED, "gone", "resume.accepted")
+UNSUPPORTED = Difference("clause", "stdin.open", "pass", "unsupported", Impact.DEGRADED, "no input", "stdin.open")
+CLAIM = Difference("claim", "launch.auto", "--old", "--new", Impact.DEGRADED, "the arguments differ", None)
+DECLARED = Difference("deviation", "prompt.large cut", None, "cut", Impact.DEGRADED, "send less", "prompt.large")
 
 
 class Ruled(NamedTuple):
@@ -40,12 +46,13 @@ class Ruled(NamedTuple):
 
 def ruled(
     *clauses: ClauseResult, old: ReleaseReport | None = None, differences: tuple[Difference, ...] = (),
-    expected: tuple[str, ...] = (), interrupted: bool = False, **more: Any,
+    expected: tuple[str, ...] = (), interrupted: bool = False, fail_on: FailOn = FailOn.BROKEN, **more: Any,
 ) -> Ruled:  # fmt: skip
     """Judge a newer release with these clauses."""
     entries = [Entry(name, None, None, "known", "b.yaml:1") for name in expected]
     newer = release("codex@0.170.0", *clauses, **more)
-    return Ruled(*rule(old or release("codex@0.160.0"), newer, differences, entries, interrupted=interrupted))
+    older = old or release("codex@0.160.0")
+    return Ruled(*rule(older, newer, differences, entries, fail_on=fail_on, interrupted=interrupted))
 
 
 def test_nothing_against_it() -> None:
@@ -135,3 +142,37 @@ def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool
 def test_an_interrupt_is_no_outcome() -> None:
     """Whatever is known by then."""
     assert ruled(FAILS, interrupted=True).code == 130
+
+
+@pytest.mark.parametrize("clauses, differences, mildest, about", [
+    ((clause("stdin.open", "fail"),), (), "degraded", "stdin.open"),
+    ((clause("stream.known-events", "fail"),), (), "degraded", "stream.known-events"),
+    ((STALE,), (), "degraded", "stdin.open"),
+    ((), (LOST,), "degraded", "option --json"),
+    ((clause("stdin.open", "unsupported"),), (UNSUPPORTED,), "degraded", "stdin.open"),
+    ((CAVEAT,), (), "caveat", "stdin.open"),
+    ((), (DECLARED,), "caveat", "caveat prompt.large cut"),
+    ((), (CLAIM,), None, None),
+])  # fmt: skip
+def test_fail_on_says_what_is_against_it(
+    clauses: tuple[ClauseResult, ...], differences: tuple[Difference, ...], mildest: str | None, about: str | None
+) -> None:
+    """From the mildest problem on it is a reason, once, and the baseline excuses it; a changed claim is none."""
+    order = list(FailOn)
+    for fail_on in order:
+        outcome = ruled(*clauses, differences=differences, fail_on=fail_on)
+        is_against = mildest is not None and order.index(fail_on) >= order.index(FailOn(mildest))
+        assert (outcome.code, [reason.about for reason in outcome.reasons]) == (
+            (1, [about]) if is_against else (0, [])
+        ), fail_on
+        if is_against:
+            (reason,) = outcome.reasons
+            excused = ruled(*clauses, differences=differences, fail_on=fail_on, expected=(str(reason.clause),))
+            assert (excused.code, [entry.state for entry in excused.entries]) == (0, ["excuses"])
+
+
+def test_a_caveat_of_which_a_part_is_stale_is_one_reason() -> None:
+    """It is told as a caveat, where caveats fail."""
+    partly = clause("stdin.open", "deviates", "it hangs; stale: cut", action="close standard input", stale=True)
+    kinds = [[reason.kind for reason in ruled(partly, fail_on=fail_on).reasons] for fail_on in FailOn]
+    assert kinds == [[], ["stale"], ["caveat"]]
