@@ -1,8 +1,8 @@
 """Proposes engine upgrades: gates each release that is newer than its pin, and reports the result on GitHub.
 
 A green gate opens or updates one pull request for the engine, with the pin, the contract, the recordings and the
-gate's report. A red gate opens or updates an issue instead. Needs `git`, `gh` and `turngate` on PATH, and runs in a
-clean checkout of the base branch.
+gate's report; its title says whether changes are required. A red gate opens or updates an issue instead. Needs `git`,
+`gh` and `turngate` on PATH, and runs in a clean checkout of the base branch.
 
 Exit codes: 0 each newer release was gated, or there is none; 2 a question stayed open, see the log.
 """
@@ -109,28 +109,32 @@ def watch(row: dict[str, Any], base: str, base_branch: str, remote: str) -> str:
         return f"{newest} is reported already"
     restore(base)
     with TemporaryDirectory() as folder:
-        code, report = gate(upgrade, Path(folder))
+        code, report, changes_required = gate(upgrade, Path(folder))
         body = Path(folder) / "body.md"
         body.write_text(f"{upgrade.marker}\n{bounded(report)}", "utf-8")
         if code == RED:
             return publish("issue", f"{upgrade.subject}{newest}: the gate is red", body, issues)
         commit(upgrade, remote)
-        title, places = f"{upgrade.subject}{newest}", ("--head", upgrade.branch, "--base", base_branch)
+        title = f"{upgrade.subject}{newest}{' (changes required)' if changes_required else ''}"
+        places = ("--head", upgrade.branch, "--base", base_branch)
         done = publish("pr", title, body, requests, *places)
         for post in issues:
             run("gh", "issue", "close", str(post.number), "--comment", f"The gate of {engine} {newest} is green.")
         return done
 
 
-def gate(upgrade: Upgrade, folder: Path) -> tuple[int, str]:
-    """Run the gate and accept the release in the checkout; return the exit code and the Markdown report."""
-    markdown = folder / "gate.md"
+def gate(upgrade: Upgrade, folder: Path) -> tuple[int, str, bool]:
+    """Run the gate and accept the release in the checkout.
+
+    Return the exit code, the Markdown report, and whether a green gate requires changes.
+    """
+    markdown, data = folder / "gate.md", folder / "gate.json"
     target = f"{upgrade.engine}@{upgrade.newest}"
-    argv = ("turngate", "gate", target, "--accept", "--report", str(markdown))
+    argv = ("turngate", "gate", target, "--accept", "--report", str(markdown), "--report", str(data))
     code = subprocess.run(argv, check=False).returncode
-    if code not in (GREEN, RED) or not markdown.is_file():
+    if code not in (GREEN, RED) or not (markdown.is_file() and data.is_file()):
         raise Failed(f"the gate of {target} was not answered: exit code {code}")
-    return code, markdown.read_text("utf-8")
+    return code, markdown.read_text("utf-8"), code == GREEN and json.loads(data.read_text("utf-8"))["changes-required"]
 
 
 def commit(upgrade: Upgrade, remote: str) -> None:

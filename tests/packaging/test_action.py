@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ import click
 import pytest
 import yaml
 
+from tests.probes.gate import views
 from turngate.cli import run, turngate
+from turngate_probes.report.gate_structs import GateReport
+from turngate_probes.report.publish import json_text
 
 ROOT = Path(__file__).parents[2]
 ACTION: Any = yaml.safe_load((ROOT / "action.yml").read_text())
@@ -20,17 +24,21 @@ STEPS = ACTION["runs"]["steps"]
 REPORTS = [f"turngate.{suffix}" for suffix in ("json", "xml", "sarif", "md", "html")]
 
 
-def played(folder: Path, code: int = 0, *, writes: bool = True, **inputs: str) -> tuple[int, list[str], dict[str, str]]:
+def played(
+    folder: Path, code: int = 0, *, writes: bool = True, report: str = "{}", **inputs: str
+) -> tuple[int, list[str], dict[str, str]]:
     """Run the step `run` with a turngate that writes down its arguments; gives exit code, those, and the outputs.
 
-    It writes the SARIF report, unless asked not to.
+    It writes the SARIF report and this JSON report, unless asked not to.
     """
     program = folder / "turngate/bin/turngate"
     program.parent.mkdir(parents=True)
     quoted = shlex.quote(str(folder / "argv"))
-    report = "mkdir -p turngate-reports; : > turngate-reports/turngate.sarif" if writes else ":"
+    (folder / "report").write_text(report)
+    copied = f"cp {shlex.quote(str(folder / 'report'))} turngate-reports/turngate.json"
+    written = f"mkdir -p turngate-reports; : > turngate-reports/turngate.sarif; {copied}" if writes else ":"
     noting = f"for each; do printf '%s\\0' \"$each\"; done > {quoted}"
-    program.write_text(f"#!/bin/sh\n{noting}\n{report}\nexit {code}\n")
+    program.write_text(f"#!/bin/sh\n{noting}\n{written}\nexit {code}\n")
     program.chmod(0o755)
     (step,) = [step for step in STEPS if step.get("id") == "run"]
     usual = {name: str(given["default"]) for name, given in ACTION["inputs"].items()} | inputs
@@ -67,7 +75,8 @@ def test_an_input_is_never_a_program(tmp_path: Path) -> None:
 def test_the_exit_code_is_an_output_and_that_of_the_action(tmp_path: Path, code: int) -> None:
     """The step itself goes on, so that reports are uploaded; the last one ends with the code."""
     ended, _, outputs = played(tmp_path, code)
-    assert (ended, outputs) == (0, {"exit-code": str(code), "sarif": "turngate-reports/turngate.sarif"})
+    expected = {"exit-code": str(code), "changes-required": "", "sarif": "turngate-reports/turngate.sarif"}
+    assert (ended, outputs) == (0, expected)
     last = subprocess.run(("bash", "-e", "-c", STEPS[-1]["run"]), env={"CODE": str(code)}, check=False)
     assert last.returncode == code
     assert STEPS[-1]["if"] == "inputs.fail == 'true'"
@@ -75,7 +84,21 @@ def test_the_exit_code_is_an_output_and_that_of_the_action(tmp_path: Path, code:
 
 def test_a_report_that_was_not_written_is_no_output(tmp_path: Path) -> None:
     """Where turngate could not ask anything, nothing is there to upload."""
-    assert played(tmp_path, 2, writes=False)[2] == {"exit-code": "2"}
+    assert played(tmp_path, 2, writes=False)[2] == {"exit-code": "2", "changes-required": ""}
+
+
+@pytest.mark.parametrize("make, code, command, required", [
+    (views.green_with_changes, 0, "gate", "true"),
+    (lambda: views.of(views.release(views.NEW), views.release("codex@0.170.0")), 0, "gate", "false"),
+    (views.red_by_all, 1, "gate", ""),
+    (views.green_with_changes, 0, "probe", ""),
+])  # fmt: skip
+def test_a_green_gate_says_whether_changes_are_required(
+    tmp_path: Path, make: Callable[[], GateReport], code: int, command: str, required: str
+) -> None:
+    """Read from the report itself; a gate that is not green says nothing, and neither does a probe."""
+    _, _, outputs = played(tmp_path, code, report=json_text(make()), command=command)
+    assert outputs["changes-required"] == required
 
 
 def test_another_command_is_refused(tmp_path: Path) -> None:

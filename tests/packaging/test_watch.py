@@ -38,7 +38,11 @@ if argv[0] == "engines":
 with (home / "gate.calls").open("a") as calls:
     calls.write(json.dumps(argv) + "\\n")
 played = json.loads((home / "gate.json").read_text())
-Path(argv[argv.index("--report") + 1]).write_text(played["report"])
+for word in argv:
+    if word.endswith(".md"):
+        Path(word).write_text(played["report"])
+    if word.endswith(".json"):
+        Path(word).write_text(json.dumps({"changes-required": played.get("changes", False)}))
 Path("pins/codex/package.json").write_text(argv[1])
 Path("fixtures").mkdir()
 Path("fixtures/new").write_text("recorded")
@@ -124,6 +128,18 @@ def test_a_green_gate_opens_one_pull_request(watched: Watched) -> None:
     assert call["argv"][call["argv"].index("--base") + 1] == "main"
     assert (watched.proposed(PIN), watched.proposed("fixtures/new")) == ("codex@0.170.0", "recorded")
     assert not watched.calls("issue", "create")
+
+
+def test_the_title_says_that_changes_are_required(watched: Watched) -> None:
+    """And no longer, once they are not."""
+    watched.write("gate.json", {"code": 0, "report": REPORT, "changes": True})
+    assert "opened a pull request: Upgrade codex to 0.170.0 (changes required)" in watched.watch().stdout
+    (call,) = watched.calls("pr", "create")
+    watched.write("pr.json", posted(call))
+    watched.write("gate.json", {"code": 0, "report": REPORT})
+    watched.git("commit", "-q", "--allow-empty", "-m", "The changes")
+    watched.git("push", "-q", "origin", "main")
+    assert "updated pull request 7: Upgrade codex to 0.170.0\n" in watched.watch().stdout
 
 
 def test_the_checkout_is_left_as_it_was(watched: Watched) -> None:

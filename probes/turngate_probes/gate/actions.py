@@ -27,16 +27,18 @@ def actions(old: ReleaseReport, new: ReleaseReport, compared: Sequence[Differenc
 
 def _caveats(old: ReleaseReport, new: ReleaseReport, declared: Sequence[Difference]) -> Iterator[Action]:
     """Return the caveats of the newer release, and those `declared` for it alone that did not show this time."""
-    before = {(clause.id, clause.action) for clause in old.clauses}
-    text_of = {caveat.about: caveat.text for caveat in known_caveats([new])}
-    for clause, text in text_of.items():
-        declared_now = any(row.clause == clause and row.detail in text for row in declared)
-        yield Action("caveat", clause, text, (new.release,), new=declared_now and (clause, text) not in before)
+    before, after = (dict.fromkeys(_parts(release)) for release in (old, new))
+    added = dict.fromkeys((row.clause or row.subject, row.detail) for row in declared)
     stale = {clause.id for clause in new.clauses if clause.stale}
-    for row in declared:
-        clause = row.clause or row.subject
-        if clause not in stale and row.detail not in text_of.get(clause, ""):
-            yield Action("caveat", clause, row.detail, (new.release,), new=(clause, row.detail) not in before)
+    for clause, text in after | {caveat: None for caveat in added if caveat[0] not in stale}:
+        is_new = (clause, text) in added and (clause, text) not in before
+        yield Action("caveat", clause, text, (new.release,), new=is_new)
+
+
+def _parts(release: ReleaseReport) -> Iterator[tuple[str, str]]:
+    """Return each known caveat of a release, with each thing to do about it."""
+    for caveat in known_caveats([release]):
+        yield from ((caveat.about, part) for part in caveat.text.split("; "))
 
 
 def _claim(row: Difference) -> tuple[str, str]:

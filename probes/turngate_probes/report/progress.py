@@ -190,7 +190,7 @@ def _line(event: Event, *, begins: bool) -> str | None:
         case ReleaseFailed():
             return f"{event.release}: could not be asked: {event.what}"
         case ReleaseFinished():
-            return f"{event.release}: {event.verdict} after {event.turns} turns in {event.seconds:.1f} s"
+            return f"{event.release}: {event.verdict or 'done'} after {event.turns} turns in {event.seconds:.1f} s"
     return None
 
 

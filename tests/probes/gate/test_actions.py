@@ -39,6 +39,14 @@ def test_a_new_caveat_is_marked_and_comes_first() -> None:
     assert [(action.about, action.new) for action in listed] == [("stdin.open", True), ("handle.place", False)]
 
 
+def test_only_the_new_part_of_a_caveat_is_new() -> None:
+    """The clause deviated before, and now also in another way."""
+    also = clause("stdin.open", "deviates", action=f"bound each turn by a deadline; {HANG}")
+    before = release("codex@0.160.0", clause("stdin.open", "deviates", action="bound each turn by a deadline"))
+    listed = actions(before, release("codex@0.170.0", also), [DECLARED])
+    assert [(action.text, action.new) for action in listed] == [(HANG, True), ("bound each turn by a deadline", False)]
+
+
 def test_a_new_caveat_that_did_not_show_is_listed() -> None:
     """Unless the clause passed although the deviation always occurs, so that it is stale."""
     assert told(DECLARED) == [("stdin.open", HANG, True)]
