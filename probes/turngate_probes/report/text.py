@@ -53,8 +53,11 @@ def report_lines(
     report: ProbeReport | GateReport, journal: Path | None, detail: Detail = Detail.NORMAL
 ) -> Iterator[Line]:
     """Return the lines of a whole report with their depth; `journal` is where its events lie."""
-    shown = view(report)
-    yield from _of_gate(shown.gate, shown, detail) if shown.gate else _of_probe(shown.probe, shown, journal, detail)
+    shown, before = view(report), True
+    for line in _of_gate(shown.gate, shown, detail) if shown.gate else _of_probe(shown.probe, shown, journal, detail):
+        if before or line[1]:  # a part that is left out leaves no second blank line
+            yield line
+        before = bool(line[1])
 
 
 def _of_probe(report: ProbeReport, shown: View, journal: Path | None, detail: Detail) -> Iterator[Line]:
