@@ -3,7 +3,6 @@
 The first line of the function's docstring is what `turngate --help` shows; it is read without importing this.
 """
 
-import logging
 import os
 import signal
 from contextlib import closing
@@ -15,6 +14,7 @@ from turngate.contract import load
 from turngate.process.signals import ending
 from turngate_reference.data_dir import data_dir
 from turngate_reference.server.app import SLOTS, Server, ServerSettings
+from turngate_reference.server.log import log_to_stderr
 from turngate_reference.server.orchestrator.verification import Verify
 from turngate_reference.server.web.app import create_app
 from turngate_reference.server.web.listener import WebListener, address_of, bound, url
@@ -84,7 +84,7 @@ def serve(  # noqa: PLR0913 - as it has options
 
     It listens on this machine alone unless told otherwise, and takes its engines from PATH.
     """
-    _log(log_level.upper())
+    log_to_stderr(log_level.upper())
     family, address = address_of(host, port)
     token, warning = read_token(token_file) if token_file else (None, None)
     if warning:
@@ -133,10 +133,3 @@ def _no_engines() -> str:
         "Or try a simulated one, which needs no account and no network, and start this server again:\n"
         "    turngate simulate codex --install ./bin && export PATH=$PWD/bin:$PATH"
     )
-
-
-def _log(level: str) -> None:
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("waitress").setLevel(logging.WARNING)
-    # says that requests wait for a thread, which they may
-    logging.getLogger("waitress.queue").setLevel(logging.ERROR)
