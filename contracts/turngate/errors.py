@@ -53,9 +53,9 @@ class _HintedError(TurngateError):
 
 @dataclass
 class RefusedError(_HintedError):
-    """The caller asked for something that can't be done safely; `subject` is the token or value at fault."""
+    """The caller asked for something that can't be done safely; `subject` is the token or value at fault, if any."""
 
-    subject: str = ""
+    subject: str | None = None
 
 
 class EnvironmentFailed(_HintedError):  # noqa: N818 - the design's word

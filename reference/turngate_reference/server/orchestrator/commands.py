@@ -127,7 +127,7 @@ class Commands:
             if request.get("interactive_profile") == STICKY and contract.sticky.transport != "none":
                 build.sticky_options(contract, mode, options, model)
         except RefusedError as refused:
-            code = "OPTION_REFUSED" if refused.subject else "PROMPT_REFUSED"
+            code = "PROMPT_REFUSED" if refused.subject is None else "OPTION_REFUSED"
             raise ApiError(code, refused.what, refused.hint) from refused
 
     def _engine(self, name: str) -> InstalledEngine:

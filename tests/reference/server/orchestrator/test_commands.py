@@ -191,11 +191,12 @@ def test_unknown_and_absent_engines_are_told_apart(server_env: ServerEnv) -> Non
         server_env.create(engine="gemini")
 
 
-def test_options_that_nothing_is_known_of_are_refused(server_env: ServerEnv) -> None:
-    """An option that the contract can't place is named."""
+@pytest.mark.parametrize("option", ["--frobnicate", ""])
+def test_options_that_nothing_is_known_of_are_refused(server_env: ServerEnv, option: str) -> None:
+    """An option that the contract can't place is named, an empty one too."""
     server_env.cli_env.engine("codex", d.codex(ASK))
-    with pytest.raises(ApiError, match=r"OPTION_REFUSED.*--frobnicate"):
-        server_env.create(engine_options=["--frobnicate"])
+    with pytest.raises(ApiError, match=f"OPTION_REFUSED.*'{option}' is not a known option"):
+        server_env.create(engine_options=[option])
     assert not list((server_env.cli_env.data / "runs").glob("*"))
 
 

@@ -68,3 +68,9 @@ def test_an_odd_parameter_is_refused(caller: Caller, query: str) -> None:
     """A parameter that is unknown, wrong or stands twice would otherwise be silently ignored."""
     answer = caller.get(f"/v1/runs?{query}")
     assert answer.json["errors"][0]["path"] == f"query.{query.partition('=')[0]}"
+
+
+def test_a_text_of_digits_stays_a_text(caller: Caller) -> None:
+    """A parameter that is a text may look like a number."""
+    answer = caller.get("/v1/runs?engine=0")
+    assert (answer.status, answer.json["runs"]) == (200, [])
