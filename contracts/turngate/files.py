@@ -1,5 +1,6 @@
 """File locations: contracts in the package and in a folder that overrides it, the cache, and how files are written."""
 
+import errno
 import fcntl
 import os
 import threading
@@ -7,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from stat import S_ISREG
 
 
 def default_cache() -> Path:
@@ -27,6 +29,14 @@ def open_private(path: str | Path, flags: int) -> int:
         os.close(descriptor)
         raise
     return descriptor
+
+
+def read_regular(path: Path) -> bytes:
+    """Read a regular file; OSError if it is anything else, such as a pipe, for whose writer a reader would wait."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        if not S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+        return file.read()
 
 
 def make_private(folder: Path) -> None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from turngate.contract.values import Rule
 from turngate.errors import EnvironmentFailed
-from turngate.files import write_atomically
+from turngate.files import read_regular, write_atomically
 from turngate.model import Mode
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
 
@@ -174,7 +174,7 @@ def every(data: DataDir) -> tuple[list[HandleRecord], list[UnreadableRecordError
 def read(path: Path) -> HandleRecord:
     """Read one record without unknown fields; UnreadableRecordError if that fails."""
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(read_regular(path))
         if data["schema"] != SCHEMA:
             raise UnreadableRecordError(path, f"its format is {data['schema']}; this turngate reads up to {SCHEMA}")
         return _checked(msgspec.convert(data, HandleRecord, dec_hook=lambda kind, text: kind(text)), path.stem)

@@ -165,3 +165,13 @@ def test_the_schema_refuses_half_a_session(cli_env: CliEnv, handle: str) -> None
     assert load.first_error("handle-record", record) is None
     for session in ({"field": None, "value": "x"}, {"field": "thread_id", "value": None}):
         assert load.first_error("handle-record", record | {"session": session}) is not None
+
+
+def test_a_pipe_in_place_of_a_record_is_reported(cli_env: CliEnv) -> None:
+    """It can't be read, and nobody waits for somebody to write to it."""
+    (cli_env.data / "handles").mkdir(parents=True)
+    os.mkfifo(cli_env.data / "handles" / "22222222.json")
+    shown = cli_env.spawn("handles")
+    out, err = shown.communicate(timeout=30)
+    assert (shown.returncode, out) == (2, "")
+    assert "22222222.json can't be read: it is no regular file" in err

@@ -11,7 +11,7 @@ from msgspec import Struct, json
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.errors import EnvironmentFailed, NotCoveredError
-from turngate.files import write_atomically
+from turngate.files import read_regular, write_atomically
 from turngate.process import Stop
 from turngate.process.executable import identity, version_said
 from turngate_reference.data_dir import DataDir
@@ -84,5 +84,5 @@ def covering(contract: load.Contract, newest: EngineContract, version: str | Non
 def _known_versions(data: DataDir) -> dict[str, tuple[str, str]]:
     """Return the cached identity and version of executables; empty if the cache can't be read."""
     with suppress(OSError, ValueError):
-        return json.decode(data.versions.read_bytes(), type=dict[str, tuple[str, str]])
+        return json.decode(read_regular(data.versions), type=dict[str, tuple[str, str]])
     return {}
