@@ -111,13 +111,15 @@ def data_dir(asked: Path | None) -> DataDir:
 
 
 @contextmanager
-def locked(path: Path, handle: str) -> Iterator[None]:
-    """Hold the lock file of a handle while the block runs; EnvironmentFailed says why it can't be held.
+def locked(path: Path, handle: str, *, also: Path | None = None) -> Iterator[None]:
+    """Hold the lock file of a handle, and another place, while the block runs; EnvironmentFailed: they can't be held.
 
     The file's content only says who holds the lock.
     """
     with ExitStack() as holding:
         try:
+            if also:
+                holding.enter_context(files.locked(also, wait=False))
             file = holding.enter_context(files.locked(path, wait=False, private=True))
             os.truncate(file, 0)
         except BlockingIOError:
@@ -139,7 +141,7 @@ def _tighten(path: Path, mode: int) -> None:
 
 def _holder(path: Path) -> str:
     try:
-        holder = json.loads(path.read_text("utf-8"))
+        holder = json.loads(files.read_regular(path))
         return f"process {int(holder['pid'])}, since {str(holder['since'])[:30]}"
     except (OSError, ValueError, KeyError, TypeError):
         return "another process"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from turngate.argv.environment import engine_environment, locations_of
 from turngate.contract import load
@@ -26,6 +27,7 @@ from turngate_reference.server.sticky.host import StickyHost
 from turngate_reference.server.store.database import Store
 
 SLOTS = 4
+ROOM = 64 * 2**10  # bytes that must fit into the data directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,13 @@ class Server:
         self._stop = Stop()
         self._started, self._verify = False, settings.verify
         self._records = Records(settings.data)
-        root = settings.data.root
+        self._root = root = settings.data.root
         with ExitStack() as opened:
             try:
                 str(root).encode()
                 settings.data.make()
-                opened.enter_context(locked(root / "server.lock", str(root)))
+                # the directory too, since anybody may remove the file
+                opened.enter_context(locked(root / "server.lock", str(root), also=root))
                 self.store = opened.enter_context(closing(Store(settings.data.database)))
                 recover(self.store, self._records)
             except UnicodeEncodeError as odd:
@@ -107,6 +110,19 @@ class Server:
     def stop(self) -> None:
         """End what examines engines, and a start that waits for that; safe in signal handlers."""
         self._stop.set()
+
+    def obstacle(self) -> str:
+        """Return why no runs are taken or worked on now; empty: they are."""
+        if not self.ready:
+            return "the server is starting or ending"
+        try:
+            with TemporaryFile(dir=self._root) as file:
+                file.write(bytes(ROOM))
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            return f"the data directory can't be written: {error.strerror}"
+        return ""
 
     @property
     def ready(self) -> bool:

@@ -1,6 +1,7 @@
 """A server takes its data directory, says when it is ready, and gives everything back."""
 
 import os
+import resource
 import threading
 from dataclasses import replace
 
@@ -10,7 +11,7 @@ from tests.reference.server_env import PATIENCE, ServerEnv
 from turngate.contract import load
 from turngate.errors import EnvironmentFailed
 from turngate_reference.data_dir import DataDir
-from turngate_reference.server.app import Server
+from turngate_reference.server.app import ROOM, Server
 
 
 def test_a_server_whose_queue_nobody_works_on_is_not_ready(
@@ -38,6 +39,28 @@ def test_a_data_directory_has_one_server(closed_server_env: ServerEnv) -> None:
         Server(closed_server_env.settings)
     first.close()
     Server(closed_server_env.settings).close()
+
+
+def test_a_data_directory_has_one_server_without_its_lock_file(closed_server_env: ServerEnv) -> None:
+    """A second server is refused where somebody removed the lock file of the first."""
+    with closed_server_env.opened():
+        (closed_server_env.cli_env.data / "server.lock").unlink()
+        with pytest.raises(EnvironmentFailed, match="in use by another process"):
+            Server(closed_server_env.settings)
+
+
+def test_a_server_on_a_full_disk_is_not_ready(server_env: ServerEnv) -> None:
+    """It says why while a file can't grow, and is ready again when there is room; nothing is left in the directory."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    names = set(server_env.cli_env.data.iterdir())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (ROOM // 2, before[1]))
+    try:
+        obstacle = server_env.server.obstacle()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert obstacle == "the data directory can't be written: File too large"
+    assert server_env.server.obstacle() == ""
+    assert set(server_env.cli_env.data.iterdir()) == names
 
 
 @pytest.mark.parametrize("name, why", [("\udcff", "no UTF-8"), ("file/below", "can't be used")])

@@ -100,8 +100,8 @@ class Views(Struct, frozen=True):
 
     def get_readiness(self) -> dict[str, Any]:
         """Whether runs are taken."""
-        if not self.core.ready:
-            raise ApiError("NOT_READY", "the server is starting or ending", "try again later")
+        if why := self.core.obstacle():
+            raise ApiError("NOT_READY", why, "try again later")
         return {"status": "ready"}
 
     def get_metrics(self) -> Response:
