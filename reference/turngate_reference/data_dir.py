@@ -72,12 +72,17 @@ class DataDir(Struct, frozen=True):
         """Return the place of a handle's lock file."""
         return self.handles / f"{handle}.lock"
 
-    def new_run(self, engine: str) -> tuple[str, Path]:
-        """Make a run directory `<timestamp>-<engine>-<handle>`; return the handle and the directory.
+    @contextmanager
+    def new_run(self, engine: str) -> Iterator[tuple[str, Path]]:
+        """Make a run directory `<timestamp>-<engine>-<handle>`; yield the handle, which is locked, and the directory.
 
         The timestamp is UTC and sorts. The handle is unique: its lock file stays for as long as it does. Raises
         EnvironmentFailed if nothing can be written.
         """
+        with ExitStack() as holding:
+            yield self._new_run(engine, holding)
+
+    def _new_run(self, engine: str, holding: ExitStack) -> tuple[str, Path]:
         import secrets  # noqa: PLC0415 - a resume needs none, and should begin soon
 
         timestamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -91,6 +96,7 @@ class DataDir(Struct, frozen=True):
                 with suppress(FileExistsError):
                     os.close(files.open_private(self.lock(handle), os.O_WRONLY | os.O_CREAT | os.O_EXCL))
                     if not self.record(handle).exists():
+                        holding.enter_context(locked(self.lock(handle), handle))
                         files.make_new_private(directory)
                         return handle, directory
         except OSError as error:

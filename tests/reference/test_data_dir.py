@@ -61,8 +61,11 @@ def test_the_data_directory_is_chosen(monkeypatch: pytest.MonkeyPatch, tmp_path:
 def test_a_data_directory_that_can_not_be_written_is_named(tmp_path: Path) -> None:
     """A run directory that can't be made is an error with what to do."""
     (tmp_path / "file").touch()
-    with pytest.raises(EnvironmentFailed, match=r"file/data can't be written: Not a directory \(give another place"):
-        DataDir(tmp_path / "file" / "data").new_run("codex")
+    with (
+        pytest.raises(EnvironmentFailed, match=r"file/data can't be written: Not a directory \(give another place"),
+        DataDir(tmp_path / "file" / "data").new_run("codex"),
+    ):
+        raise AssertionError
 
 
 def _modes(data: Path) -> set[tuple[bool, int]]:

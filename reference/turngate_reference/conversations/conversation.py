@@ -51,10 +51,9 @@ class Conversations(Struct, frozen=True):
         built = build.start(installed.contract, prompt, mode, options=args, model=model)
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"there is no directory {cwd}", "make it, or give another --cwd")
-        handle, directory = self.data.new_run(engine)
-        launch = LaunchSettings(args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute())
-        record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
-        with locked(self.data.lock(handle), handle), _naming(handle):
+        with self.data.new_run(engine) as (handle, directory), _naming(handle):
+            launch = LaunchSettings(args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute())
+            record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
             return self._attempt(record, installed, built, None)
 
     def resume(self, prefix: str, message: str) -> Attempted:

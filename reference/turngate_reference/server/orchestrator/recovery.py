@@ -27,8 +27,9 @@ WATCH_SECONDS = 1.0
 def recover(store: Store, records: Records) -> None:
     """Settle what an earlier server left `running` or `waiting_user`; `queued` runs start in their turn.
 
-    A turn that a living terminal runs is left alone.
+    A turn that a living terminal runs is left alone. What is left of creations that were not finished is removed.
     """
+    records.remove_unborn(runs.ids(store))
     settle_terminal_turns(store, records)
     at_terminals = runs.at_terminals(store)
     running = [run for run in runs.in_state(store, State.RUNNING) if run.run_id not in at_terminals]

@@ -5,8 +5,8 @@ An engine works in the run's own directory, or in one below the configured root 
 
 import logging
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from turngate.contract import load
+from turngate.errors import EnvironmentFailed
 from turngate.files import make_private
 from turngate.model import Mode
 from turngate_reference import handle_record
-from turngate_reference.data_dir import DataDir
+from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.lookup import covering
 from turngate_reference.handle_record import NO_SESSION, HandleRecord, LaunchSettings, SessionReference
 from turngate_reference.server.api_errors import ApiError
@@ -44,19 +45,41 @@ class Records:
 
         EnvironmentFailed if they can't be made.
         """
-        handle, directory = self.data.new_run(request["engine"])
-        try:
-            record = _new(directory, request, workspace or own_cwd(directory))
-            handle_record.write(self.data.record(handle), record)
-            yield handle, directory
-        except BaseException:
-            self.discard(handle, directory)
-            raise
+        with self.data.new_run(request["engine"]) as (handle, directory):
+            try:
+                record = _new(directory, request, workspace or own_cwd(directory))
+                handle_record.write(self.data.record(handle), record)
+                yield handle, directory
+            except BaseException:
+                self.discard(handle, directory)
+                raise
 
     def discard(self, handle: str, directory: Path) -> None:
         """Remove what `created` made."""
         shutil.rmtree(directory, ignore_errors=True)
         for file in (self.data.record(handle), self.data.lock(handle)):
+            file.unlink(missing_ok=True)
+
+    def remove_unborn(self, stored: Container[str]) -> None:
+        """Remove what is left of creations in which a process was killed; `stored` are the ids of all stored runs.
+
+        Nothing has run in these: their directories are empty, and their records, if there are any, are queued.
+        """
+        runs = {directory.name.rpartition("-")[2]: directory for directory in self.data.runs.glob("*-*-*")}
+        for handle in {lock.stem for lock in self.data.handles.glob("*.lock")} | runs.keys():
+            if handle not in runs or runs[handle].name not in stored:
+                with suppress(EnvironmentFailed, OSError), locked(self.data.lock(handle), handle):
+                    self._remove_unborn(handle, runs.get(handle))
+
+    def _remove_unborn(self, handle: str, directory: Path | None) -> None:
+        path = self.data.record(handle)
+        if path.exists():
+            record = handle_record.read(path)
+            if not record.served or record.turns or record.state != STATES[State.QUEUED]:
+                return
+        if directory is not None:
+            directory.rmdir()  # OSError: something has run in it
+        for file in (path, path.with_suffix(".tmp"), self.data.lock(handle)):
             file.unlink(missing_ok=True)
 
     def keep(self, run: Run, state: State, session: dict[str, Any] | None) -> None:

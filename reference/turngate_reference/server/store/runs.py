@@ -87,6 +87,11 @@ def summaries(
     return [*_read(store.read(f"{_SUMMARIES} {where} ORDER BY seq DESC LIMIT ?", *given.values(), limit), Summary)]
 
 
+def ids(store: Store) -> set[str]:
+    """Return the ids of all runs."""
+    return {row["run_id"] for row in store.read("SELECT run_id FROM runs")}
+
+
 def in_state(store: Store, state: State) -> list[Run]:
     """Read every run in one state, in the order of the queue."""
     return [*_read(store.read("SELECT * FROM runs WHERE state = ? ORDER BY queue_place", state), Run)]

@@ -211,3 +211,34 @@ def test_locations_of_turn_1_are_used_later(closed_server_env: ServerEnv) -> Non
     assert said == f"HOME={home}\nOPENAI_API_KEY=sk-second-0123456789\nODD=None\n"
     database = b"".join(file.read_bytes() for file in server_env.cli_env.data.glob("turngate.db*"))
     assert b"0123456789" not in database.replace(d.SESSION.encode(), b"")
+
+
+@pytest.mark.parametrize("step", ["open_private", "make_new_private", "write_atomically"])
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_what_is_left_of_a_killed_creation_is_removed(closed_server_env: ServerEnv, step: str, moment: str) -> None:
+    """A creation is killed around each of its steps on disk; a restart removes its parts, and nothing else."""
+    server_env = closed_server_env
+    server_env.cli_env.engine("codex", d.codex("first"), d.codex(final(x=1)))
+    conversation = server_env.cli_env.begin()
+    kill_server(
+        server_env,
+        f"""
+first = create("first")
+wait(first, "succeeded")
+from turngate import files
+from turngate_reference import handle_record
+real = files.{step}
+def killed(*args, **more):
+    if {moment == "after"}:
+        real(*args, **more)
+    die()
+files.{step} = handle_record.{step} = killed
+create("second")
+""",
+    )
+    with server_env.opened():
+        (run,) = runs.summaries(server_env.server.store)
+        kept = {conversation, run.handle}
+        assert {path.name[-8:] for path in (server_env.cli_env.data / "runs").iterdir()} == kept
+        names = {f"{handle}.{ending}" for handle in kept for ending in ("json", "lock")}
+        assert {path.name for path in (server_env.cli_env.data / "handles").iterdir()} == names
