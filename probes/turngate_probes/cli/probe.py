@@ -77,7 +77,7 @@ def probe(
             subjects = stack.enter_context(consented(asked, yes=yes))
             settings, account = replace(settings, jobs=1, more=(steps(),)), dict(os.environ)
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep, account=account)
-        path, listener = journal_path(keep), stack.enter_context(live(output.progress))
+        path, listener = journal_path(keep), stack.enter_context(live(output.progress, runner.interrupt))
         journal = stack.enter_context(closing(Journal(path, [listener])))
         stack.enter_context(interrupting(runner.interrupt.set))
         Probe(settings, journal, runner).run(subjects)

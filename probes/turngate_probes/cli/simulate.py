@@ -34,7 +34,8 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
         if len(arguments) % 2:
             raise click.UsageError(f"option {arguments[-1]!r} requires an argument")
         before = [*(["--install", str(folder)] if folder else []), *(f"--fault={name}" for name in faulty)]
-        return int(simulate.main([*before, *arguments, target], "turngate simulate", standalone_mode=False))
+        with simulate.make_context("turngate simulate", [*before, *arguments, target]) as reordered:
+            return int(simulate.invoke(reordered))
     from turngate.contract import load
     from turngate_probes.releases import recorded_releases
     from turngate_probes.releases.npm import pinned_version

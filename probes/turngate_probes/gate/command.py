@@ -51,7 +51,7 @@ def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) ->
     """Collect what is asked for and compare it."""
     started = time.monotonic()
     load.prepare()
-    with live(console) as listener:
+    with live(console, interrupt) as listener:
         collected = Collecting(question, listener, interrupt).run()
     return gate_report(
         collected, question.expected, seconds=time.monotonic() - started, interrupted=interrupt.is_set(),

@@ -44,7 +44,7 @@ def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, out
             registry, versions = choose(engine, spec, settings.registry, stop)
         if len(versions) < part[0]:
             raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "ask for fewer shards")
-        with live(output.progress) as listener:
+        with live(output.progress, interrupt) as listener:
             answers = Matrix(registry, versions, settings, listener, interrupt, part).run()
     return publish(answers, output, settings.folder)
 
@@ -58,7 +58,7 @@ def run_bisection(
     engine: str, settings: MatrixSettings, clause: str, good: str | None, bad: str | None, output: Output
 ) -> int:
     """Find where the newest result of a clause began and print it; return the exit code."""
-    with interruptible() as interrupt, live(output.progress) as listener:
+    with interruptible() as interrupt, live(output.progress, interrupt) as listener:
 
         def ask(version: str) -> ClauseAnswer:
             answers = Matrix(registry, (version,), settings, _unplanned(listener), interrupt).run()

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from turngate.contract.clauses import Result
 from turngate.sanitize import visible
+from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.journal.events import (
     ClauseEvent,
     Event,
@@ -195,14 +196,28 @@ def _line(event: Event, *, begins: bool) -> str | None:
 
 
 @contextmanager
-def live(console: Console, clock: Clock = time.monotonic) -> Iterator[Listener]:
+def live(console: Console, interrupt: Interrupt, clock: Clock = time.monotonic) -> Iterator[Listener]:
     """Show the progress of a probe while the block runs, and yield the listener for the journal.
 
-    The table of a terminal is gone when the block ends; lines stay. `clock` never goes back.
+    The table of a terminal is gone when the block ends; lines stay. If a line can't be printed, the probe is
+    interrupted, and the OSError is raised when the block ends. `clock` never goes back.
     """
     if not console.is_terminal or console.is_dumb_terminal:
-        with commands_off(console):
-            yield ProgressLines(console, clock).follow
+        lines, failed = ProgressLines(console, clock), list[OSError]()
+
+        def follow(event: Event) -> None:
+            try:
+                lines.follow(event)
+            except OSError as error:
+                failed.append(error)
+                interrupt.set()
+
+        try:
+            with commands_off(console):
+                yield follow
+        finally:
+            if failed:
+                raise failed[0]
         return
     progress = Progress(clock)
     with Live(progress, console=console, refresh_per_second=REFRESHES_PER_SECOND, transient=True):

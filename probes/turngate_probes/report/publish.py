@@ -5,7 +5,6 @@ returns the exit code.
 """
 
 import json
-import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 from importlib import import_module
@@ -61,8 +60,7 @@ def write_reports(report: Any, output: Output) -> None:
     if output.as_json or output.reports:
         checked(report)
     if output.as_json:
-        sys.stdout.write(json_text(report))
-        sys.stdout.flush()
+        print(json_text(report), end="", flush=True)  # noqa: T201 - also where standard output is closed
     for path in output.reports:
         _write(path, renderer(path)(report))
 

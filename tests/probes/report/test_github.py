@@ -8,6 +8,7 @@ from rich.console import Console
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.errors import EnvironmentFailed
+from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.report.github import annotations
 from turngate_probes.report.output import Output
 from turngate_probes.report.progress import live
@@ -81,7 +82,7 @@ def test_a_workflow_gets_annotations_and_a_summary(summary: Path) -> None:
 def test_no_line_while_it_runs_is_a_command(summary: Path) -> None:
     """Details of clauses hold what engines printed."""
     console = Console(file=io.StringIO())
-    with live(console) as listener:
+    with live(console, Interrupt()) as listener:
         listener(j.planned())
         listener(j.clause("resume.accepted", "fail", detail="##[error]x"))
     assert isinstance(console.file, io.StringIO)

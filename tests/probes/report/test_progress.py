@@ -1,9 +1,12 @@
 import io
+from unittest.mock import Mock
 
+import pytest
 from msgspec import structs
 from rich.console import Console
 
 from tests.probes.report import journals as j
+from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.journal.events import Event, InstallProgress, MatrixPlanned
 from turngate_probes.report.progress import HEARTBEAT, Progress, live
 
@@ -24,7 +27,7 @@ class Clock:
 def piped(*events: Event, between: float = 0.0) -> list[str]:
     """Return the lines that a pipe gets while a probe runs, `between` seconds apart."""
     file, clock = io.StringIO(), Clock()
-    with live(Console(file=file, width=20), clock) as listener:
+    with live(Console(file=file, width=20), Interrupt(), clock) as listener:
         for event in events:
             clock.now += between
             listener(event)
@@ -121,7 +124,7 @@ def test_hostile_text_does_nothing_while_it_runs() -> None:
 def test_a_terminal_gets_a_table_that_goes_away() -> None:
     """While the block runs there is a table; afterwards the cursor is back where it was."""
     file = io.StringIO()
-    with live(Console(file=file, width=100, force_terminal=True)) as listener:
+    with live(Console(file=file, width=100, force_terminal=True), Interrupt()) as listener:
         listener(j.planned())
         listener(j.turn())
     out = file.getvalue()
@@ -133,9 +136,20 @@ def test_a_dumb_terminal_gets_lines() -> None:
     """Where the cursor can't be moved lines are printed."""
     file = io.StringIO()
     console = Console(file=file, width=100, force_terminal=True, _environ={"TERM": "dumb"})
-    with live(console) as listener:
+    with live(console, Interrupt()) as listener:
         listener(j.planned())
     assert file.getvalue() == f"{RELEASE}: 3 turns planned (/usr/bin/codex)\n"
+
+
+def test_a_probe_ends_whose_lines_nobody_reads() -> None:
+    """It is interrupted at once; the error comes when everything has ended, and from no thread."""
+    full, interrupt = Mock(wraps=io.StringIO(), **{"write.side_effect": OSError(28, "full")}), Interrupt()
+    heard = []
+    with pytest.raises(OSError, match="full"), live(Console(file=full), interrupt) as listener:  # noqa: PT012
+        for _ in range(2):
+            listener(j.planned())
+            heard.append(interrupt.is_set())
+    assert heard == [True, True]
 
 
 def of_matrix(releases: int, kept: int = 0) -> Event:

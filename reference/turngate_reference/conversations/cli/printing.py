@@ -20,13 +20,13 @@ _note = partial(click.echo, err=True)
 
 
 class PrintedTurn:
-    """Prints the agent's texts as they arrive; once their reader has gone it sets `reader_gone` and the stop.
+    """Prints the agent's texts as they arrive; once they can't be printed any more it sets `failed` and the stop.
 
     A text that is an envelope is held back, to be printed in words if the turn ends with it.
     """
 
     def __init__(self, stop: Stop) -> None:
-        self.reader_gone = False
+        self.failed: OSError | None = None
         self._stop = stop
         self._held: str | None = None
 
@@ -55,8 +55,8 @@ class PrintedTurn:
     def _print(self, text: str) -> None:
         try:
             click.echo(visible(text, keep=_KEPT))
-        except BrokenPipeError:
-            self.reader_gone = True
+        except OSError as error:
+            self.failed = error
             self._stop.set()
 
 

@@ -1,7 +1,5 @@
 """The subcommands that run turns in the user's own environment: `start` and `resume`."""
 
-import errno
-import os
 import shlex
 import sys
 from collections.abc import Callable
@@ -182,8 +180,8 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
     if not as_json:
         chosen = f" --data-dir {shlex.quote(str(data.root))}" if asked_dir else ""
         printing.continuation(done.record, f"turngate resume{chosen}")
-    if answer.reader_gone:
-        raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+    if answer.failed:
+        raise answer.failed
     return _exit_code(done)
 
 
