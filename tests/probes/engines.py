@@ -78,7 +78,7 @@ def play(
 ) -> Spectator:
     """Play cases, or those of these names, by a contract (codex's), in sandboxes below `folder`."""
     spectator = Spectator(contract or load.contract("codex").at("0.169.0"))
-    chosen = [case for each in cases for case in (named(each) if isinstance(each, str) else [each])]
+    chosen = [case for entry in cases for case in (named(entry) if isinstance(entry, str) else [entry])]
     stage = CaseRunner.of(folder / "sandboxes", 2, interrupt or Interrupt())
     stage.play(spectator.seen.contract, executable, chosen, spectator)
     return spectator
@@ -86,4 +86,4 @@ def play(
 
 def failing(results: dict[str, ClauseResult]) -> set[str]:
     """Name the clauses that failed."""
-    return {name for name, found in results.items() if found.result is Result.FAIL}
+    return {name for name, result in results.items() if result.result is Result.FAIL}

@@ -40,8 +40,8 @@ def view(published: list[str], asked: str, what: str) -> None:
     if what != "version":
         print(json.dumps(published if what == "versions" else published[-1]))  # noqa: T201 - npm prints
     elif wanted.startswith(">="):
-        releases = [each for each in published if "-" not in each]
-        print(json.dumps([{"version": each, "dist.integrity": integrity(each)} for each in releases]))  # noqa: T201
+        releases = [version for version in published if "-" not in version]
+        print(json.dumps([{"version": version, "dist.integrity": integrity(version)} for version in releases]))  # noqa: T201
     elif wanted in published:
         print(json.dumps({"version": wanted, "dist.integrity": integrity(wanted)}))  # noqa: T201
     else:
@@ -69,7 +69,7 @@ def install(published: list[str], without: list[str]) -> None:
     if "build" in without:
         manifest = Path("node_modules") / package / "package.json"
         manifest.parent.mkdir(parents=True)
-        builds = {f"{package}-{each}": version for each in PLATFORMS}
+        builds = {f"{package}-{platform}": version for platform in PLATFORMS}
         manifest.write_text(json.dumps({"optionalDependencies": builds}))
     bring(Path(os.environ["FAKE_NPM"]), version)
 

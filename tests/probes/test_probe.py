@@ -182,7 +182,7 @@ def test_clauses_alone_are_asked_with_what_they_need(folder: Path) -> None:
         Probe(settings, journal, runner).run([parse_target(f"codex={engines.install(folder, 'new-id')}")])
     report = samples.plain(build(read(folder / "probe.ndjson")))
     (release,) = report["releases"]
-    assert {each["id"]: each["result"] for each in release["clauses"]} == {
+    assert {clause["id"]: clause["result"] for clause in release["clauses"]} == {
         "handle.present": "pass", "resume.accepted": "pass", "resume.same-handle": "fail",
     }  # fmt: skip
     assert (release["verdict"], release["turns"], report["exit_code"]) == (None, 4, 1)

@@ -35,11 +35,11 @@ def ruled(executable: Path, interrupt: Interrupt | None = None) -> verify.Verifi
 def test_an_engine_that_resumes_is_proven(tmp_path: Path) -> None:
     """The result names release and contract, and is no result of a whole probe."""
     executable = engines.install(tmp_path / "bin")
-    found = ruled(executable)
-    assert found.status == "proven"
+    verified = ruled(executable)
+    assert verified.status == "proven"
     saved = last_result(Verification, "codex", executable, default_cache())
     assert saved
-    assert (saved.status, saved.detail, saved.identity) == (found.status, found.detail, identity(executable))
+    assert (saved.status, saved.detail, saved.identity) == (verified.status, verified.detail, identity(executable))
     assert (saved.version, saved.contract_version) == ("0.169.0", load.contract("codex").at().contract_version)
     assert last_result(ProbeResult, "codex", executable, default_cache()) is None
     assert not any((default_cache() / "sandboxes").iterdir())
@@ -60,9 +60,9 @@ def test_an_engine_that_resumes_is_proven(tmp_path: Path) -> None:
 def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, lie: str, clause: str) -> None:
     """The detail names the clause that failed."""
     executable = engines.install(tmp_path / "bin", lie)
-    found = ruled(executable)
-    assert found.status == "refuted"
-    assert found.detail.startswith(f"{clause}: ")
+    verified = ruled(executable)
+    assert verified.status == "refuted"
+    assert verified.detail.startswith(f"{clause}: ")
     saved = last_result(Verification, "codex", executable, default_cache())
     assert saved
     assert saved.status == "refuted"
@@ -74,9 +74,9 @@ def test_an_engine_that_does_not_resume_is_refuted(tmp_path: Path, lie: str, cla
 def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, lie: str, why: str) -> None:
     """Nothing is saved, so that the next server tries again."""
     executable = engines.install(tmp_path / "bin", lie)
-    found = ruled(executable)
-    assert found.status == "unproven"
-    assert why in found.detail
+    verified = ruled(executable)
+    assert verified.status == "unproven"
+    assert why in verified.detail
     assert last_result(Verification, "codex", executable, default_cache()) is None
 
 

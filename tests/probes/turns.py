@@ -43,7 +43,7 @@ def printed(session: str | None = SESSION, text: str | None = QUESTION, failure:
         events.append({"type": "turn.failed", "error": {"message": failure}})
     elif text is not None:
         events.append({"type": "turn.completed"})
-    return b"".join(json.dumps(each).encode() + b"\n" for each in events)
+    return b"".join(json.dumps(event_).encode() + b"\n" for event_ in events)
 
 
 def turn(
@@ -94,15 +94,15 @@ def page(name: str, stdout: str, exit_code: int = 0, ended: Ended = Ended.EXIT) 
 
 
 def seen(*items: Observation, contract: EngineContract = CODEX, **rest: Any) -> Observations:
-    """Gather turns, pages and calls as if a probe had seen them."""
+    """Return turns, pages and calls as the observations of a probe."""
     made = Observations(contract, **rest)
     for item in items:
         made.saw(item)
     return made
 
 
-def found(clause: str, *items: Observation, **rest: Any) -> Finding:
-    """Ask the check of a clause about what was seen."""
+def check(clause: str, *items: Observation, **rest: Any) -> Finding:
+    """Run the check of a clause on these observations."""
     return CHECKS[clause].run(seen(*items, **rest))
 
 

@@ -117,7 +117,7 @@ def engine_failure(seen: Observations) -> Finding:
 
 @check("server.bad-envelope", "bad-envelope", blames=("server.waits",))
 def bad_envelope(seen: Observations) -> Finding:
-    """An empty question failed the run; the run never waited."""
+    """A question without a prompt failed the run; the run never waited."""
     turn, ended = seen.turn("bad-envelope/turn-1"), seen.call("bad-envelope/ended")
     if turn.reading.final_text is None:
         raise NotSeenError(f"the engine gave no answer; the run is {standing(ended)}", by_engine=True)

@@ -19,7 +19,7 @@ SCHEMA = {
     "additionalProperties": False,
     "properties": {"colour": {"enum": ["red", "blue"]}},
 }
-# an empty question
+# a question without a prompt
 MALFORMED = '{"outcome": "ask_user", "interaction": {"kind": "choose_one", "options": ["red", "blue"]}}'
 REFUSED = 401
 HANGS = "hang-401"

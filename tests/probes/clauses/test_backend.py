@@ -19,7 +19,7 @@ def with_(*turns: Turn) -> tuple[Turn, ...]:
 
 def test_failures_that_are_told_pass() -> None:
     """Four errors in time pass, and the detail says how each ended."""
-    finding = t.found("backend.failure-told", *TOLD)
+    finding = t.check("backend.failure-told", *TOLD)
     assert finding.ok
     assert finding.detail.startswith("401: exit code 1: it was 401; 500: ")
     assert len(finding.evidence) == len(TOLD)
@@ -38,25 +38,25 @@ def test_failures_that_are_told_pass() -> None:
 )
 def test_a_failure_that_is_not_told_has_a_symptom(turn: Turn, symptoms: tuple[str, ...]) -> None:
     """A success, an error with exit code 0 and a hang are told by backend; a bad exit code is enough."""
-    finding = t.found("backend.failure-told", *with_(turn))
+    finding = t.check("backend.failure-told", *with_(turn))
     assert (finding.ok, finding.symptoms) == (not symptoms, symptoms)
 
 
 def test_every_symptom_is_told() -> None:
     """Several backends may go wrong, each in its way."""
-    finding = t.found("backend.failure-told", *with_(t.hung("backend-500/first"), t.turn("backend-cut/first")))
+    finding = t.check("backend.failure-told", *with_(t.hung("backend-500/first"), t.turn("backend-cut/first")))
     assert finding.symptoms == ("hang-500", "success-cut")
 
 
 def test_a_backend_that_was_not_seen_leaves_the_clause_open() -> None:
     """In a real run all four must have been seen."""
     with pytest.raises(NotSeenError, match="backend-cut/first was not seen"):
-        t.found("backend.failure-told", *TOLD[:3])
+        t.check("backend.failure-told", *TOLD[:3])
     with pytest.raises(NotSeenError, match="backend-401/first was not seen"):
-        t.found("backend.failure-told", t.turn("main/first"))
+        t.check("backend.failure-told", t.turn("main/first"))
 
 
 def test_recordings_are_judged_by_what_there_is() -> None:
     """Of a withdrawn engine one recorded failure has to do."""
     recorded = t.turn("backend-away/first", t.printed(text=None, failure="away"), exit_code=1, requests=None)
-    assert t.found("backend.failure-told", recorded).ok
+    assert t.check("backend.failure-told", recorded).ok

@@ -15,20 +15,20 @@ FIRST, AGAIN, THIRD = (f"crossing/{step}" for step in ("old-first", "new-again",
 def upgraded(**changes: Any) -> Finding:
     """Check a session of the older release in the newer one."""
     usual: dict[str, Any] = {"resumed": t.SESSION, "carries": (FIRST,)}
-    return t.found("upgrade.resume", t.turn(FIRST), t.turn(AGAIN, **usual | changes))
+    return t.check("upgrade.resume", t.turn(FIRST), t.turn(AGAIN, **usual | changes))
 
 
 def test_a_session_that_is_carried_over_passes() -> None:
     """With the older turn's nonce on the wire, under the same id."""
     assert upgraded().ok
     back = t.turn("crossing/new-first"), t.resumed("crossing/old-again", "crossing/new-first")
-    assert t.found("rollback.resume", *back).ok
+    assert t.check("rollback.resume", *back).ok
 
 
 def test_an_older_release_without_sessions_has_none_to_carry_over() -> None:
     """There is nothing to lose: the clause is unsupported, whatever the newer release would do."""
     with pytest.raises(SkippedError, match="began no session"):
-        t.found("upgrade.resume", t.turn(FIRST, t.printed(None)))
+        t.check("upgrade.resume", t.turn(FIRST, t.printed(None)))
 
 
 @pytest.mark.parametrize(
@@ -42,13 +42,13 @@ def test_an_older_release_without_sessions_has_none_to_carry_over() -> None:
 )
 def test_a_session_that_is_lost_says_how(changes: dict[str, Any], symptom: str) -> None:
     """Each way has a symptom that a deviation may name."""
-    found = upgraded(**changes)
-    assert (found.ok, found.symptoms) == (False, (symptom,))
+    finding = upgraded(**changes)
+    assert (finding.ok, finding.symptoms) == (False, (symptom,))
 
 
 def test_a_session_that_was_touched_must_hold_the_turn_of_the_other_release() -> None:
     """The older release's own turn is not enough."""
     told = t.turn(FIRST), t.resumed(AGAIN, FIRST)
-    assert t.found("rollback.touched", *told, t.resumed(THIRD, FIRST, AGAIN)).ok
-    found = t.found("rollback.touched", *told, t.resumed(THIRD, FIRST))
-    assert (found.ok, found.symptoms) == (False, ("fresh-session",))
+    assert t.check("rollback.touched", *told, t.resumed(THIRD, FIRST, AGAIN)).ok
+    finding = t.check("rollback.touched", *told, t.resumed(THIRD, FIRST))
+    assert (finding.ok, finding.symptoms) == (False, ("fresh-session",))

@@ -13,12 +13,12 @@ LISTED = replace(t.CODEX, hermetic=replace(t.CODEX.hermetic, egress=("updates.ex
 
 def test_turns_that_leave_nothing_pass() -> None:
     """Without leftovers the exit was clean."""
-    assert t.found("process.clean-exit", t.turn("main/first"), t.turn("auto/first")).ok
+    assert t.check("process.clean-exit", t.turn("main/first"), t.turn("auto/first")).ok
 
 
 def test_a_process_left_running_fails() -> None:
     """A leftover of any turn fails, is named by its argv, and has a symptom."""
-    finding = t.found("process.clean-exit", t.turn("main/first", leftovers=(t.leftover("node", "watch.js"),)))
+    finding = t.check("process.clean-exit", t.turn("main/first", leftovers=(t.leftover("node", "watch.js"),)))
     assert (finding.ok, finding.symptoms, finding.evidence) == (False, ("left-running",), ("main/first",))
     assert finding.detail == "left running: node watch.js"
 
@@ -26,7 +26,7 @@ def test_a_process_left_running_fails() -> None:
 def test_a_process_that_stays_after_its_turn_fails() -> None:
     """A turn that was ended at the limit for its exit fails, with a symptom of its own."""
     turn = t.turn("main/first", ended=Ended.LINGERED, exit_code=-15, exit_seconds=10.1)
-    finding = t.found("process.clean-exit", turn)
+    finding = t.check("process.clean-exit", turn)
     assert (finding.ok, finding.symptoms, finding.evidence) == (False, ("lingers",), ("main/first",))
     assert finding.detail == "still running 10 s after its terminal event, and ended then"
 
@@ -38,47 +38,47 @@ def test_the_limit_is_what_the_clause_says() -> None:
 
 def test_a_process_without_argv_is_named_by_its_id() -> None:
     """A zombie has no argv to show."""
-    finding = t.found("process.clean-exit", t.turn("main/first", leftovers=(t.leftover(),)))
+    finding = t.check("process.clean-exit", t.turn("main/first", leftovers=(t.leftover(),)))
     assert finding.detail == "left running: 4711"
 
 
 def test_recordings_say_little_of_processes() -> None:
     """Where nobody looked at processes nothing is said, nor where nobody measured how long they stayed."""
     with pytest.raises(NotSeenError, match="how long"):
-        t.found("process.clean-exit", t.turn("main/first", exit_seconds=None))
+        t.check("process.clean-exit", t.turn("main/first", exit_seconds=None))
     with pytest.raises(NotSeenError, match="recordings do not show"):
-        t.found("process.clean-exit", t.turn("main/first", requests=None))
+        t.check("process.clean-exit", t.turn("main/first", requests=None))
     with pytest.raises(NotSeenError, match="main/first was not seen"):
-        t.found("process.clean-exit")
+        t.check("process.clean-exit")
 
 
 def test_an_executable_that_changed_fails() -> None:
     """Changed files fail with what changed; the same files pass; where nobody looked nothing is said."""
-    assert t.found("executable.unchanged", changed="").ok
-    finding = t.found("executable.unchanged", changed="1 files changed, /opt/codex first")
+    assert t.check("executable.unchanged", changed="").ok
+    finding = t.check("executable.unchanged", changed="1 files changed, /opt/codex first")
     assert (finding.ok, finding.detail) == (False, "1 files changed, /opt/codex first")
     with pytest.raises(NotSeenError):
-        t.found("executable.unchanged")
+        t.check("executable.unchanged")
 
 
 def test_the_model_backend_alone_passes() -> None:
     """No host and no strange path pass, and so does a host that the contract lists, which is told."""
-    assert t.found("network.loopback-only", t.turn("main/first"), hosts=set()).detail == "the model backend alone"
-    listed = t.found("network.loopback-only", t.turn("main/first"), hosts={"updates.example"}, contract=LISTED)
+    assert t.check("network.loopback-only", t.turn("main/first"), hosts=set()).detail == "the model backend alone"
+    listed = t.check("network.loopback-only", t.turn("main/first"), hosts={"updates.example"}, contract=LISTED)
     assert (listed.ok, listed.detail) == (True, "the model backend alone, and as listed updates.example")
 
 
 def test_a_host_that_is_not_listed_fails() -> None:
     """Of several hosts those that are not listed are named."""
     hosts = {"updates.example", "telemetry.example"}
-    finding = t.found("network.loopback-only", hosts=hosts, contract=LISTED)
+    finding = t.check("network.loopback-only", hosts=hosts, contract=LISTED)
     assert (finding.ok, finding.detail) == (False, "tried to reach telemetry.example")
 
 
 def test_a_path_that_the_backend_does_not_know_fails() -> None:
     """A request for something new is news."""
     strange = t.exchange(method="GET", path="/v1/brand-new", protocol=None)
-    finding = t.found("network.loopback-only", t.turn("main/first", requests=(strange,)), hosts=set())
+    finding = t.check("network.loopback-only", t.turn("main/first", requests=(strange,)), hosts=set())
     assert (finding.ok, finding.detail) == (False, "asked the backend for GET /v1/brand-new")
 
 
@@ -86,17 +86,17 @@ def test_a_path_that_is_unknown_outside_of_a_turn_fails() -> None:
     """What was asked for the version, or after the end of a turn, is told as that of turns is."""
     known = t.exchange(method="GET", path="/v1/brand-new", protocol=None)
     turn = t.turn("main/first", requests=(known,))
-    finding = t.found("network.loopback-only", turn, hosts=set(), unknown={"GET /v1/brand-new", "GET /v2"})
+    finding = t.check("network.loopback-only", turn, hosts=set(), unknown={"GET /v1/brand-new", "GET /v2"})
     assert (finding.ok, finding.detail) == (False, "asked the backend for GET /v1/brand-new, GET /v2")
 
 
 def test_a_tunnel_to_a_backend_that_is_away_is_no_news() -> None:
     """An engine that sends everything through the proxy asks it for the model backend, also where that is not there."""
     away = t.exchange(method="CONNECT", path="127.0.0.1:1", protocol=None)
-    assert t.found("network.loopback-only", t.turn("main/first", requests=(away,)), hosts=set()).ok
+    assert t.check("network.loopback-only", t.turn("main/first", requests=(away,)), hosts=set()).ok
 
 
 def test_a_network_that_nobody_watched_is_unknown() -> None:
     """Recordings say nothing of the network."""
     with pytest.raises(NotSeenError):
-        t.found("network.loopback-only", t.turn("main/first"))
+        t.check("network.loopback-only", t.turn("main/first"))

@@ -40,7 +40,7 @@ def imitating(stdout: bytes | None = None, **changes: Any) -> Turn:
 def test_interactive_turns_without_auto_flags_pass() -> None:
     """Interactive turns with plain arguments that are answered pass; mode auto is left alone."""
     widened = t.turn("auto/first", mode=Mode.AUTO, own_arguments=("exec", "--yolo"))
-    finding = t.found("interactive.no-auto-flags", t.turn("main/first"), t.resumed("main/again"), widened)
+    finding = t.check("interactive.no-auto-flags", t.turn("main/first"), t.resumed("main/again"), widened)
     assert finding.ok
     assert finding.detail == "2 interactive turns"
 
@@ -53,15 +53,15 @@ def test_interactive_turns_without_auto_flags_pass() -> None:
 def test_an_auto_flag_in_any_interactive_turn_fails(own: tuple[str, ...]) -> None:
     """Whatever its spelling, a widening argument of one interactive turn fails."""
     widened = t.resumed("later-minute/a-again", own_arguments=own)
-    finding = t.found("interactive.no-auto-flags", t.turn("main/first"), widened)
+    finding = t.check("interactive.no-auto-flags", t.turn("main/first"), widened)
     assert (finding.ok, finding.evidence) == (False, ("later-minute/a-again",))
 
 
 def test_a_request_that_shows_wide_approval_fails() -> None:
     """Whatever the argv says, an interactive request must not show that the engine acts unasked."""
     narrow, wide = showing("main/first", "read-only"), showing("main/again", "danger-full-access")
-    assert t.found("interactive.no-auto-flags", narrow).ok
-    finding = t.found("interactive.no-auto-flags", narrow, wide)
+    assert t.check("interactive.no-auto-flags", narrow).ok
+    finding = t.check("interactive.no-auto-flags", narrow, wide)
     assert (finding.ok, finding.evidence) == (False, ("main/again",))
     assert "danger-full-access" in finding.detail
 
@@ -69,8 +69,8 @@ def test_a_request_that_shows_wide_approval_fails() -> None:
 def test_auto_flags_that_change_nothing_fail() -> None:
     """In mode auto a request that still shows narrow approval fails; one that shows it wide passes."""
     wide, narrow = (showing("auto/first", said, mode=Mode.AUTO) for said in ("workspace-write", "read-only"))
-    assert t.found("auto.flags-accepted", wide, AUTO[1]).ok
-    finding = t.found("auto.flags-accepted", narrow, AUTO[1])
+    assert t.check("auto.flags-accepted", wide, AUTO[1]).ok
+    finding = t.check("auto.flags-accepted", narrow, AUTO[1])
     assert (finding.ok, "changed nothing" in finding.detail) == (False, True)
 
 
@@ -78,18 +78,18 @@ def test_a_prompt_that_looks_like_a_flag_is_none() -> None:
     """Only our own arguments count, not what the user wrote."""
     argv = ("/opt/codex", "exec", "--", "--yolo")
     asked = t.turn("main/first", argv=argv, own_arguments=("exec", "--"))
-    assert t.found("interactive.no-auto-flags", asked).ok
+    assert t.check("interactive.no-auto-flags", asked).ok
 
 
 @pytest.mark.parametrize("turn", [t.refused("main/first"), t.turn("main/first", t.printed(text=None))])
 def test_an_engine_that_gives_no_answer_without_auto_flags_fails(turn: Turn) -> None:
     """To leave the flags out is not enough when nothing is answered then."""
-    assert not t.found("interactive.no-auto-flags", turn).ok
+    assert not t.check("interactive.no-auto-flags", turn).ok
 
 
 def test_accepted_auto_flags_pass() -> None:
     """Both turns in mode auto ran: passed, with the flags named."""
-    assert t.found("auto.flags-accepted", *AUTO).detail == "accepted: --sandbox workspace-write"
+    assert t.check("auto.flags-accepted", *AUTO).detail == "accepted: --sandbox workspace-write"
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_accepted_auto_flags_pass() -> None:
 )
 def test_refused_auto_flags_fail(turns: tuple[Turn, ...]) -> None:
     """A refusal fails even when it is why there is no second turn."""
-    assert not t.found("auto.flags-accepted", *turns).ok
+    assert not t.check("auto.flags-accepted", *turns).ok
 
 
 def test_prompts_like_flags_that_arrive_pass() -> None:
@@ -112,36 +112,36 @@ def test_prompts_like_flags_that_arrive_pass() -> None:
         flag("flag-prompts/first", "--help", "--help\n"),
         flag("flag-prompts/again", "--yolo", "<context>\n--yolo"),
     )
-    assert t.found("prompt.not-a-flag", *turns).ok
+    assert t.check("prompt.not-a-flag", *turns).ok
 
 
 @pytest.mark.parametrize("arrived", [None, "", "help", "say --help", "--help me"])
 def test_a_prompt_like_a_flag_that_does_not_arrive_fails(arrived: str | None) -> None:
     """No request, or one without the exact prompt, fails, though there is no second turn."""
-    finding = t.found("prompt.not-a-flag", flag("flag-prompts/first", "--help", arrived))
+    finding = t.check("prompt.not-a-flag", flag("flag-prompts/first", "--help", arrived))
     assert (finding.ok, finding.evidence) == (False, ("flag-prompts/first",))
 
 
 def test_a_reply_like_a_flag_must_arrive_too() -> None:
     """On a resume the prompt must arrive as well."""
     turns = (flag("flag-prompts/first", "--help", "--help"), flag("flag-prompts/again", "--yolo", None))
-    assert t.found("prompt.not-a-flag", *turns).evidence == ("flag-prompts/again",)
+    assert t.check("prompt.not-a-flag", *turns).evidence == ("flag-prompts/again",)
 
 
 def test_a_large_prompt_must_arrive_whole() -> None:
     """A large prompt passes whole, and fails cut or refused, with how much was sent."""
     text = "x" * 1000
-    assert t.found("prompt.large", flag("large-prompt/first", text, text)).ok
-    cut = t.found("prompt.large", flag("large-prompt/first", text, text[:900]))
+    assert t.check("prompt.large", flag("large-prompt/first", text, text)).ok
+    cut = t.check("prompt.large", flag("large-prompt/first", text, text[:900]))
     assert (cut.ok, cut.detail) == (False, "1000 characters were not sent whole; the largest request has 2 bytes")
     refused = t.refused("large-prompt/first", stderr=b"Argument list too long")
-    assert "Argument list too long" in t.found("prompt.large", refused).detail
+    assert "Argument list too long" in t.check("prompt.large", refused).detail
 
 
 def test_open_stdin_is_told_by_its_end() -> None:
     """With standard input open a turn passes by ending well, hangs by symptom, and may fail without one."""
     good, hung, bad = (
-        t.found("stdin.open", turn)
+        t.check("stdin.open", turn)
         for turn in (t.turn("stdin-open/first"), t.hung("stdin-open/first"), t.refused("stdin-open/first"))
     )
     assert good.ok
@@ -152,12 +152,12 @@ def test_open_stdin_is_told_by_its_end() -> None:
 def test_open_stdin_is_no_question_where_prompts_travel_by_it() -> None:
     """An engine that takes its prompt by standard input alone has no such facility."""
     with pytest.raises(SkippedError, match="standard input alone"):
-        t.found("stdin.open", contract=STDIN_ALONE)
+        t.check("stdin.open", contract=STDIN_ALONE)
 
 
 def test_imitation_that_changes_nothing_passes() -> None:
     """The engine's own id and the model's text as written pass."""
-    assert t.found("text.imitation", t.turn("main/first"), imitating()).ok
+    assert t.check("text.imitation", t.turn("main/first"), imitating()).ok
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_imitation_that_changes_nothing_passes() -> None:
 )
 def test_imitation_that_moves_something_fails(turn: Turn, detail: str) -> None:
     """An id, a text, a failure or an outcome that the imitation moved fails."""
-    finding = t.found("text.imitation", t.turn("main/first"), turn)
+    finding = t.check("text.imitation", t.turn("main/first"), turn)
     assert not finding.ok
     assert detail in finding.detail
 
@@ -184,7 +184,7 @@ def test_what_arrived_in_a_recording_is_unknown(clause: str) -> None:
     """Where nobody watched, arrival is neither proven nor refuted."""
     turn = t.turn("flag-prompts/first" if "flag" in clause else "large-prompt/first", requests=None)
     with pytest.raises(NotSeenError):
-        t.found(clause, turn)
+        t.check(clause, turn)
 
 
 GEMINI = load.contract("gemini").at("0.61.0")

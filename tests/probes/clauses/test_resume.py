@@ -21,12 +21,12 @@ BOTH = (A_FIRST, A_AGAIN, B_FIRST, A_THIRD, B_AGAIN)
 
 def main(clause: str, again: Turn, *more: Turn) -> Finding:
     """Check the main case with this second turn."""
-    return t.found(clause, FIRST, again, *more)
+    return t.check(clause, FIRST, again, *more)
 
 
 def with_(turn: Turn) -> tuple[Turn, ...]:
     """Return the two sessions with one turn replaced."""
-    return tuple(turn if each.name == turn.name else each for each in BOTH)
+    return tuple(turn if kept_turn.name == turn.name else kept_turn for kept_turn in BOTH)
 
 
 @pytest.mark.parametrize("clause", ["resume.accepted", "resume.same-handle", "resume.context-carried"])
@@ -126,7 +126,7 @@ def test_resuming_elsewhere_is_told_by_its_symptom(elsewhere: Turn, symptoms: tu
 @pytest.mark.parametrize("clause", ["resume.later-minute", "resume.isolation"])
 def test_two_good_sessions_pass(clause: str) -> None:
     """Two sessions that each carry their own turns pass."""
-    assert t.found(clause, *BOTH).ok
+    assert t.check(clause, *BOTH).ok
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_two_good_sessions_pass(clause: str) -> None:
 )
 def test_a_session_lost_in_a_later_minute_is_told_when(turn: Turn, symptom: str) -> None:
     """The symptom says whether the later minute or the other session cost the first one."""
-    finding = t.found("resume.later-minute", *with_(turn))
+    finding = t.check("resume.later-minute", *with_(turn))
     assert (finding.ok, finding.symptoms) == (False, (symptom,))
 
 
@@ -156,7 +156,7 @@ def test_a_session_lost_in_a_later_minute_is_told_when(turn: Turn, symptom: str)
 )
 def test_sessions_that_mix_are_not_isolated(turn: Turn) -> None:
     """A nonce of the other session in any request, or the same id for both, fails."""
-    assert not t.found("resume.isolation", *with_(turn)).ok
+    assert not t.check("resume.isolation", *with_(turn)).ok
 
 
 BAD_HANDLES = {"resume.dead-handle": "bad-handles/dead", "resume.malformed-handle": "bad-handles/malformed"}
@@ -165,7 +165,7 @@ BAD_HANDLES = {"resume.dead-handle": "bad-handles/dead", "resume.malformed-handl
 @pytest.mark.parametrize("clause, name", BAD_HANDLES.items())
 def test_a_loud_refusal_passes(clause: str, name: str) -> None:
     """A bad exit code before the model is asked is loud."""
-    assert t.found(clause, t.refused(name)).ok
+    assert t.check(clause, t.refused(name)).ok
 
 
 @pytest.mark.parametrize("clause, name", BAD_HANDLES.items())
@@ -178,8 +178,8 @@ def test_a_bad_handle_that_is_taken_is_told_by_its_symptom(clause: str, name: st
         "late": t.refused(name, requests=(t.exchange(t.nonce(name)),)),
         "hang": t.hung(name),
     }
-    found = {symptom: t.found(clause, turn) for symptom, turn in played.items()}
-    assert {symptom: (each.ok, each.symptoms) for symptom, each in found.items()} == {
+    findings = {symptom: t.check(clause, turn) for symptom, turn in played.items()}
+    assert {symptom: (finding.ok, finding.symptoms) for symptom, finding in findings.items()} == {
         symptom: (False, (symptom,)) for symptom in played
     }
 
@@ -187,7 +187,7 @@ def test_a_bad_handle_that_is_taken_is_told_by_its_symptom(clause: str, name: st
 def recalled(answer: str | None) -> Finding:
     """Check an answer of the resumed turn."""
     first = t.turn("main/first", requests=None)
-    return t.found("live.context-recalled", first, t.resumed("main/again", stdout=t.printed(text=answer)))
+    return t.check("live.context-recalled", first, t.resumed("main/again", stdout=t.printed(text=answer)))
 
 
 @pytest.mark.parametrize("answer", ["{word}", "The word is **{word}**.", "{word}\n"])

@@ -72,9 +72,9 @@ SPOILT: dict[str, tuple[str, Observation]] = {
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_good_visits_pass(clause: str) -> None:
     """What went well satisfies every clause, which names what shows it."""
-    finding = t.found(clause, *v.good())
+    finding = t.check(clause, *v.good())
     assert finding.ok, finding.detail
-    assert set(finding.evidence) <= {each.name for each in v.good()}
+    assert set(finding.evidence) <= {item.name for item in v.good()}
     assert finding.evidence
 
 
@@ -82,7 +82,7 @@ def test_good_visits_pass(clause: str) -> None:
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
     """One thing that is spoilt fails the clause that is there for it, with evidence."""
     name, sight = SPOILT[spoilt]
-    finding = t.found(f"server.{name}", *v.good(sight))
+    finding = t.check(f"server.{name}", *v.good(sight))
     assert not finding.ok
     assert finding.evidence
 
@@ -96,7 +96,7 @@ def test_every_clause_can_fail() -> None:
 def test_a_start_too_many_is_seen(clause: str, case: str, turns: int) -> None:
     """The engine was started once more than the server says."""
     extra = v.turn(f"{case}/turn-{turns + 1}", f"{case}/turn-{turns}", text=ANSWER)
-    finding = t.found(f"server.{clause}", *v.good(), extra)
+    finding = t.check(f"server.{clause}", *v.good(), extra)
     assert not finding.ok
     assert f"started {turns + 1} times, for {turns} turns" in finding.detail
 
@@ -113,25 +113,25 @@ def test_a_start_too_many_is_seen(clause: str, case: str, turns: int) -> None:
 def test_what_was_not_put_to_the_test_is_left_open(clause: str, sight: Observation, why: str) -> None:
     """A right error code proves nothing where the cause of it was not there."""
     with pytest.raises(NotSeenError, match=why):
-        t.found(f"server.{clause}", *v.good(sight))
+        t.check(f"server.{clause}", *v.good(sight))
 
 
 def test_an_engine_that_hangs_is_to_be_ended_by_the_limit() -> None:
     """Where the contract declares that a refusal hangs, only a timeout is right."""
     told, late = v.good(), v.good(v.ended("engine-failure/ended", "failed", "TURN_TIMEOUT"))
-    assert not t.found("server.engine-failure", *told, contract=CLAUDE).ok
-    assert t.found("server.engine-failure", *late, contract=CLAUDE).ok
-    assert not t.found("server.engine-failure", *late).ok
+    assert not t.check("server.engine-failure", *told, contract=CLAUDE).ok
+    assert t.check("server.engine-failure", *late, contract=CLAUDE).ok
+    assert not t.check("server.engine-failure", *late).ok
 
 
 def test_no_step_of_a_case_is_missed_in_silence() -> None:
     """Without what a case was to show its clause is left open, with the reason."""
     for case in RESUMED_CASES:
-        seen = [each for each in v.good() if not each.name.startswith(f"{case.name}/")]
+        seen = [item for item in v.good() if not item.name.startswith(f"{case.name}/")]
         asking = [id_ for id_ in CLAUSES if case.name in CHECKS[id_].cases]
         assert asking
         for clause in asking:
             if clause == "server.no-auto-flags" and case.name == "one-reply":
                 continue
             with pytest.raises(NotSeenError, match="it broke"):
-                t.found(clause, *seen, stopped={case.name: Obstacle("it broke")})
+                t.check(clause, *seen, stopped={case.name: Obstacle("it broke")})

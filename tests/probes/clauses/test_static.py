@@ -15,7 +15,7 @@ HELP = [t.page(f"static/help-{i + 1}", f"  {'  '.join(page.names)}  ") for i, pa
 @pytest.mark.parametrize("printed", ["codex-cli 0.169.0\n", "codex-cli 0.169.0"])
 def test_the_version_in_its_form_passes(printed: str) -> None:
     """The whole output in the contract's form, and the right version in it, passes."""
-    assert t.found("version.readable", t.page("static/version", printed)).ok
+    assert t.check("version.readable", t.page("static/version", printed)).ok
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_version_in_its_form_passes(printed: str) -> None:
 )
 def test_a_version_that_can_not_be_read_fails(printed: str, exit_code: int, ended: Ended, detail: str) -> None:
     """Another form, other text around it, another version, a bad exit and a hang fail."""
-    finding = t.found("version.readable", t.page("static/version", printed, exit_code, ended))
+    finding = t.check("version.readable", t.page("static/version", printed, exit_code, ended))
     assert not finding.ok
     assert detail in finding.detail
 
@@ -39,26 +39,26 @@ def test_a_version_that_can_not_be_read_fails(printed: str, exit_code: int, ende
 def test_any_version_does_where_none_is_known() -> None:
     """An executable that said no version is held to the form alone."""
     newest = replace(t.CODEX, version=None)
-    assert t.found("version.readable", t.page("static/version", "codex-cli 9.9.9"), contract=newest).ok
+    assert t.check("version.readable", t.page("static/version", "codex-cli 9.9.9"), contract=newest).ok
 
 
 def test_a_version_by_which_no_claim_can_be_chosen_fails() -> None:
     """What has the contract's form but is no semantic version is not readable either."""
     newest = replace(t.CODEX, version=None)
-    finding = t.found("version.readable", t.page("static/version", "codex-cli v1"), contract=newest)
+    finding = t.check("version.readable", t.page("static/version", "codex-cli v1"), contract=newest)
     assert (finding.ok, "no semantic version" in finding.detail) == (False, True)
 
 
 def test_help_that_names_everything_passes() -> None:
     """Every word of every page is found."""
-    assert t.found("help.surface", *HELP).ok
+    assert t.check("help.surface", *HELP).ok
 
 
 @pytest.mark.parametrize("instead", ["", "--jsonl", "--json-lines", "x--json"])
 def test_help_must_name_whole_words(instead: str) -> None:
     """A flag that only begins or ends with the name does not count, and the page is told."""
     poor = dataclasses.replace(HELP[0], stdout=HELP[0].stdout.replace(b"--json ", instead.encode() + b" "))
-    finding = t.found("help.surface", poor, *HELP[1:])
+    finding = t.check("help.surface", poor, *HELP[1:])
     assert (finding.ok, finding.detail) == (False, "not named: --json (exec --help)")
 
 
@@ -66,4 +66,4 @@ def test_help_must_name_whole_words(instead: str) -> None:
 def test_pages_that_were_not_seen_leave_the_clause_open(clause: str) -> None:
     """Pages that did not run are no failure of the engine."""
     with pytest.raises(NotSeenError, match="it did not run"):
-        t.found(clause)
+        t.check(clause)

@@ -81,7 +81,7 @@ SPOILT: dict[str, tuple[str, Observation]] = {
 @pytest.mark.parametrize("clause", sorted(CLAUSES))
 def test_good_runs_pass(clause: str) -> None:
     """What went well satisfies every clause, which names what shows it."""
-    finding = t.found(clause, *good())
+    finding = t.check(clause, *good())
     assert finding.ok, finding.detail
     assert finding.evidence
 
@@ -90,7 +90,7 @@ def test_good_runs_pass(clause: str) -> None:
 def test_what_goes_wrong_fails_its_clause(spoilt: str) -> None:
     """One thing that is spoilt fails the clause that is there for it, with evidence."""
     name, observation = SPOILT[spoilt]
-    finding = t.found(f"sticky.{name}", *good(observation))
+    finding = t.check(f"sticky.{name}", *good(observation))
     assert not finding.ok
     assert finding.evidence
 
@@ -105,4 +105,4 @@ def test_without_a_tool_call_asking_is_left_open() -> None:
     known = load.contract("codex").at("0.169.0")
     without = replace(known, hermetic=replace(known.hermetic, tool_call=None))
     with pytest.raises(SkippedError, match="names no tool"):
-        t.found("sticky.permission-asked", *good(), contract=without)
+        t.check("sticky.permission-asked", *good(), contract=without)

@@ -16,12 +16,12 @@ CLAUSES = ["stream.framing", "stream.known-events", "turn.terminal-event"]
 @pytest.mark.parametrize("clause", CLAUSES)
 def test_good_turns_pass(clause: str) -> None:
     """Three turns as the contract describes them pass."""
-    assert t.found(clause, *GOOD).ok
+    assert t.check(clause, *GOOD).ok
 
 
 def test_output_that_was_too_much_is_told() -> None:
     """A turn of which not all was read passes with a word on it."""
-    finding = t.found("stream.framing", GOOD[0], t.resumed("main/again", dropped=7))
+    finding = t.check("stream.framing", GOOD[0], t.resumed("main/again", dropped=7))
     assert finding.ok
     assert finding.detail.endswith("bytes; 7 bytes more were not kept")
 
@@ -33,7 +33,7 @@ def test_output_that_was_too_much_is_told() -> None:
 )
 def test_a_line_that_is_no_record_leaves_the_framing(stdout: bytes) -> None:
     """A banner, a torn line and a document that is no object fail, with the turn as evidence."""
-    finding = t.found("stream.framing", GOOD[0], t.resumed("main/again", stdout=stdout))
+    finding = t.check("stream.framing", GOOD[0], t.resumed("main/again", stdout=stdout))
     assert (finding.ok, finding.evidence) == (False, ("main/again",))
 
 
@@ -46,13 +46,13 @@ def test_more_than_the_agents_text_on_its_plain_stream_leaves_the_framing() -> N
         reading = read_turn(iflow, Mode.INTERACTIVE, stdout, info, 0)
         return t.turn("main/first", stdout, stderr=info, scripted="Done.", reading=reading)
 
-    assert t.found("stream.framing", plain(b"Done.\n"), contract=iflow).ok
-    assert not t.found("stream.framing", plain(b"New version!\nDone.\n"), contract=iflow).ok
+    assert t.check("stream.framing", plain(b"Done.\n"), contract=iflow).ok
+    assert not t.check("stream.framing", plain(b"New version!\nDone.\n"), contract=iflow).ok
 
 
 def test_an_unknown_event_is_told() -> None:
     """A kind of record that the contract does not know fails, in any turn, and is named."""
-    finding = t.found("stream.known-events", *GOOD, t.turn("auto/first", t.printed() + b'{"type":"turn.budgeted"}\n'))
+    finding = t.check("stream.known-events", *GOOD, t.turn("auto/first", t.printed() + b'{"type":"turn.budgeted"}\n'))
     assert (finding.ok, finding.evidence) == (False, ("auto/first",))
     assert "turn.budgeted" in finding.detail
 
@@ -60,7 +60,7 @@ def test_an_unknown_event_is_told() -> None:
 def test_events_of_a_failing_turn_count() -> None:
     """The kinds of records of an error are as much part of the contract."""
     failing = t.turn("backend-401/first", b'{"type":"turn.retried"}\n', exit_code=1)
-    assert not t.found("stream.known-events", *GOOD, failing).ok
+    assert not t.check("stream.known-events", *GOOD, failing).ok
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_events_of_a_failing_turn_count() -> None:
 )
 def test_a_turn_without_a_good_end_fails(turn: Turn, detail: str) -> None:
     """A good turn has the record of its end, exits with 0 by itself, and tells of no failure."""
-    finding = t.found("turn.terminal-event", turn)
+    finding = t.check("turn.terminal-event", turn)
     assert not finding.ok
     assert detail in finding.detail
 
@@ -84,4 +84,4 @@ def test_a_turn_without_a_good_end_fails(turn: Turn, detail: str) -> None:
 def test_without_turns_nothing_is_said(clause: str) -> None:
     """Streams that were not seen are no failure of the engine."""
     with pytest.raises(NotSeenError):
-        t.found(clause)
+        t.check(clause)

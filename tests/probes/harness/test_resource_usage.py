@@ -23,11 +23,11 @@ from turngate_probes.harness.resource_usage import (
 def test_the_most_of_all_samples_is_kept() -> None:
     """Later and smaller samples change nothing."""
     sizes = [5, 9, 1]
-    with ResourceUsage(lambda: sizes.pop(0) if sizes else 0) as found:
-        found.look()
-        found.look()
-    assert found.cache_bytes == 9
-    assert found.memory_bytes >= psutil.Process(os.getpid()).memory_info().rss / 2
+    with ResourceUsage(lambda: sizes.pop(0) if sizes else 0) as usage:
+        usage.look()
+        usage.look()
+    assert usage.cache_bytes == 9
+    assert usage.memory_bytes >= psutil.Process(os.getpid()).memory_info().rss / 2
 
 
 def test_processes_below_count() -> None:
@@ -59,10 +59,10 @@ def with_node(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Non
 def test_it_says_what_reports_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Sensible values."""
     with_node(tmp_path, monkeypatch, "#!/bin/sh\necho v20.1.0\n".replace("\\\n", "\n"))
-    found = machine()
-    assert found.node == "v20.1.0"
-    assert (found.cores or 0) >= 1
-    assert (found.memory_gb or 0) > 0
+    this_machine = machine()
+    assert this_machine.node == "v20.1.0"
+    assert (this_machine.cores or 0) >= 1
+    assert (this_machine.memory_gb or 0) > 0
 
 
 def test_without_node_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,7 @@ def test_an_honest_engine_passes_every_clause(tmp_path: Path) -> None:
     """All cases played on the honest fake engine pass, but for the clause that needs the executable's files."""
     played = engines.play(engines.install(tmp_path), tmp_path, *(case.name for case in CASES))
     results = played.judged(EVERYTHING)
-    assert {name for name, found in results.items() if found.result is not Result.PASS} == {"executable.unchanged"}
+    assert {name for name, result in results.items() if result.result is not Result.PASS} == {"executable.unchanged"}
     assert played.done == {case.name for case in CASES}
     assert played.seen.stopped == {}
 

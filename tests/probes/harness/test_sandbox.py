@@ -132,7 +132,7 @@ def test_what_a_killed_run_left_is_removed_by_the_next(tmp_path: Path) -> None:
     assert orphan.is_dir()
     with sandbox(HERMETIC, tmp_path, "main", keep=False) as box:
         CaseRunner.of(tmp_path, 1, Interrupt())
-        assert {each.name for each in tmp_path.iterdir()} == {box.root.name, held.name, "note"}
+        assert {path.name for path in tmp_path.iterdir()} == {box.root.name, held.name, "note"}
     assert (held / "left").exists()
     alive.communicate("")
     assert not held.exists()

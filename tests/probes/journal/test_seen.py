@@ -97,9 +97,9 @@ def test_a_page_is_told() -> None:
 
 def test_a_result_is_told() -> None:
     """All of a clause's result is in its event."""
-    found = ClauseResult.of(catalogue()["stdin.open"], Result.DEVIATES, "it hung", ("stdin-open/first",))
-    event = ClauseEvent.about("codex@1", found)
-    assert event.judged() == found
+    result = ClauseResult.of(catalogue()["stdin.open"], Result.DEVIATES, "it hung", ("stdin-open/first",))
+    event = ClauseEvent.about("codex@1", result)
+    assert event.judged() == result
     assert msgspec.to_builtins(event) == {
         "event": "clause", "release": "codex@1", "at": "",
         "id": "stdin.open", "level": "hermetic", "severity": "degraded", "result": "deviates", "detail": "it hung",

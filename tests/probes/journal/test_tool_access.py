@@ -46,16 +46,16 @@ def outcomes(access: ToolAccess) -> list[str]:
 
 def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tmp_path: Path) -> None:
     """What the model is offered and told in each mode, and how the turn ends."""
-    found = asked(folder=tmp_path)
-    assert found.interactive
-    assert found.auto
-    assert (found.interactive.tools, found.auto.tools) == (("exec_command",), ("apply_patch", "exec_command"))
-    calls = [mode.call for _, mode in found.modes()]
+    access = asked(folder=tmp_path)
+    assert access.interactive
+    assert access.auto
+    assert (access.interactive.tools, access.auto.tools) == (("exec_command",), ("apply_patch", "exec_command"))
+    calls = [mode.call for _, mode in access.modes()]
     assert [(call.outcome, call.told, call.exit_code) for call in calls if call] == [
         ("denied", "rejected by the sandbox", 0), ("executed", "done", 0),
     ]  # fmt: skip
-    assert difference(found) == (["apply_patch"], [])
-    assert list(rows(found)) == [
+    assert difference(access) == (["apply_patch"], [])
+    assert list(rows(access)) == [
         ("interactive", "1", "", "exec_command: denied", "0"),
         ("auto", "2", "only with auto-approve: apply_patch", "exec_command: executed", "0"),
     ]  # fmt: skip
@@ -63,15 +63,15 @@ def test_a_tool_is_denied_where_the_user_is_in_the_loop_and_runs_in_mode_auto(tm
 
 def test_a_tool_that_runs_unasked_is_seen_on_disk(tmp_path: Path) -> None:
     """Whatever the model is told, and the file of one turn is not taken for that of the next."""
-    found = asked("acts-unasked", folder=tmp_path)
-    assert outcomes(found)[0] == "executed"
+    access = asked("acts-unasked", folder=tmp_path)
+    assert outcomes(access)[0] == "executed"
 
 
 def test_an_engine_that_waits_for_somebody_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is ended by its deadline."""
     monkeypatch.setattr("turngate_probes.harness.cases.TOOL_PATIENCE", 0.5)
-    found = asked("hangs-at-tools", folder=tmp_path)
-    assert outcomes(found) == ["hangs", "hangs"]
+    access = asked("hangs-at-tools", folder=tmp_path)
+    assert outcomes(access) == ["hangs", "hangs"]
 
 
 def event(**changes: Any) -> Any:
@@ -94,10 +94,10 @@ def event(**changes: Any) -> Any:
 )
 def test_what_became_of_a_call(changes: dict[str, Any], outcome: str) -> None:
     """What was done goes before what was said."""
-    found = tool_access([event(**changes)])
-    assert found
-    assert outcomes(found) == [outcome]
-    assert found.auto is None
+    access = tool_access([event(**changes)])
+    assert access
+    assert outcomes(access) == [outcome]
+    assert access.auto is None
 
 
 def test_without_a_call_there_is_no_table() -> None:
@@ -143,8 +143,8 @@ def test_every_table_of_tool_access_names_them(kind: str) -> None:
     for depth, line in report_lines(report, Path("journal")):
         print_line(console, depth, line)
     assert isinstance(console.file, io.StringIO)
-    found = {"text": console.file.getvalue(), "markdown": markdown(report), "page": page(report)}[kind]
-    assert re.search(r"only with auto(-|&#45;)approve(:|&#58;) write(_|&#95;)file", found)
+    rendered = {"text": console.file.getvalue(), "markdown": markdown(report), "page": page(report)}[kind]
+    assert re.search(r"only with auto(-|&#45;)approve(:|&#58;) write(_|&#95;)file", rendered)
 
 
 @pytest.mark.parametrize(
