@@ -16,8 +16,9 @@ from turngate.sanitize import visible
 from turngate_probes.releases.selection import nearest
 from turngate_probes.report.evidence import evidence_lines
 from turngate_probes.report.output import Detail, Output
+from turngate_probes.report.problems import style_of
 from turngate_probes.report.structs import ReleaseReport
-from turngate_probes.report.text import print_line, style_of
+from turngate_probes.report.text import print_line
 
 
 class ClauseAnswer(Struct, frozen=True):

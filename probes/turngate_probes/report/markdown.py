@@ -1,32 +1,32 @@
-"""Reports as GitHub's Markdown, such as a job summary: what was found first, then tables, and evidence."""
+"""Reports as GitHub's Markdown, such as a job summary: problems, what to do, tables, and evidence."""
 
 import html
 import re
 from collections.abc import Iterable, Iterator
 from itertools import accumulate
 
-from turngate.contract.clauses import Result
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.gate_structs import Difference, GateReport, Impact
+from turngate_probes.report.problems import named
 from turngate_probes.report.remarks import Remark
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.view import ACTIONS, View, view
-from turngate_probes.report.wording import known, profile_of, verdict_of
+from turngate_probes.report.wording import counted, duration, known, profile_of, verdict_of
 
 MOST_BYTES = 1024 * 1024  # a longer summary is not shown at all
 SPARE = 4096
 LONGEST = 500
 MOST_DIFFERENCES = 200
-SIGNS = {
-    "compatible": "✅", "degraded": "🟡", "unanswered": "❔", "broken": "❌",
-    "pass": "✅", "fail": "❌", "crashed": "💥", "interrupted": "❔",
-}  # fmt: skip
+# by judgement, the worst first
+SIGNS = {"failed": "❌", "open": "❔", "warned": "🟡", "passed": "✅"}
+OUTCOMES = {"pass": "✅", "fail": "❌", "unanswered": "❔", "crashed": "💥", "interrupted": "❔"}
+MARKS_OF = {"error": "❌", "warning": "🟡", "note": "🔵"}
+MOST_PROBLEMS = 20
 MARKS = {"breaking": "❌", "degraded": "🟡", "additive": "🟢"}
 # all that starts something within a line: markup, HTML, a cell, a mention, a reference, math, an emoji, a link
 _SPECIAL = re.compile(r"[&<>|`*_\[\]~^$@#\\!]|:(?=//|\w)|(?<=www)\.", re.IGNORECASE)
-_OTHERS = (Result.DEVIATES, Result.UNSUPPORTED, Result.NOT_RUN)
 
 
 def markdown(report: ProbeReport | GateReport) -> str:
@@ -38,7 +38,8 @@ def markdown(report: ProbeReport | GateReport) -> str:
         sections.insert(0, ("differences", list(_differences(shown, shown.gate))))
     else:
         failed = [_failure(remark, remark.result) for remark in shown.remarks if remark.result]
-        sections = [("releases", list(_releases(shown.probe))), *sections, ("failures", failed)]
+        caveats, releases = list(_actions(shown)), list(_releases(shown))
+        sections = [("caveats", caveats), ("releases", releases), *sections, ("failures", failed)]
     room = MOST_BYTES - SPARE - sum(map(_size, parts))
     for what, section in sections:
         fitting = sum(1 for total in accumulate(map(_size, section)) if total <= room)
@@ -55,17 +56,30 @@ def escaped(text: str) -> str:
 
 
 def _head(report: ProbeReport, shown: View) -> Iterator[str]:
-    counts = {verdict: count for verdict, count in shown.verdicts.items() if count}
-    sign = f"{SIGNS[next(iter(counts))]} " if counts else ""
+    signs = {_sign(shown, release) for release in report.releases}
+    sign = next((f"{sign} " for sign in SIGNS.values() if sign in signs), "")
     yield f"## {sign}{escaped(shown.headline)}\n"
     ended = "interrupted: this is what was known by then; " if report.interrupted else ""
-    counted = ", ".join(f"{count} {verdict}" for verdict, count in counts.items()) or "no releases"
-    how = f"level {report.level}, {report.seconds:.0f} s, exit code {report.exit_code}"
-    yield f"{ended}{counted}; {how}, turngate {escaped(report.turngate)}\n"
+    counted_verdicts = ", ".join(f"{count} {verdict}" for verdict, count in shown.verdicts.items() if count)
+    releases = counted_verdicts or ("selected clauses only" if report.releases else "no releases")
+    how = f"level {report.level}, {duration(report.seconds)}, exit code {report.exit_code} ({shown.meaning})"
+    yield f"{ended}{releases}; {how}, turngate {escaped(report.turngate)}\n"
+    yield from (
+        f"- {MARKS_OF[remark.level]} {escaped(remark.title)}: {escaped(remark.text)}"
+        for remark in shown.remarks[:MOST_PROBLEMS]
+    )
+    if more := len(shown.remarks[MOST_PROBLEMS:]):
+        yield f"- and {more} more"
+
+
+def _sign(shown: View, release: ReleaseReport) -> str:
+    """Return the sign of the worst judgement of a release."""
+    judgements = {case.judgement for case in shown.cases(release)}
+    return next(sign for judgement, sign in SIGNS.items() if judgement in judgements or judgement == "passed")
 
 
 def _head_of_gate(report: GateReport, shown: View) -> Iterator[str]:
-    yield f"## {SIGNS[report.outcome]} {escaped(shown.headline)}\n"
+    yield f"## {OUTCOMES[report.outcome]} {escaped(shown.headline)}\n"
     yield from (f"- {escaped(reason)}" for reason in report.reasons)
     yield from _actions(shown)
     for excuse in report.ruling.excused:
@@ -80,7 +94,7 @@ def _actions(shown: View) -> Iterator[str]:
         yield shown.remaining
     several = len(shown.probe.releases) > 1 and not shown.gate
     for action in shown.actions:
-        where = f" ({escaped(', '.join(action.releases))})" if several else ""
+        where = f" ({escaped(named(action.releases))})" if several else ""
         new = "**new** " if action.new else ""
         yield f"- {new}{escaped(action.about)}: {escaped(action.text)}{where}"
 
@@ -93,18 +107,16 @@ def _table(head: str, rows: Iterable[tuple[object, ...]]) -> Iterator[str]:
         yield f"| {' | '.join(map(str, cells))} |"
 
 
-def _releases(report: ProbeReport) -> Iterator[str]:
-    head = "| release | verdict | profile | passed | failed | not passed otherwise |\n|---|---|---|---:|---:|---|"
-    return _table(head, map(_release, report.releases))
+def _releases(shown: View) -> Iterator[str]:
+    head = "\n| release | verdict | clauses | profile |\n|---|---|---|---|"
+    return _table(head, (_release(shown, release) for release in shown.probe.releases))
 
 
-def _release(release: ReleaseReport) -> tuple[object, ...]:
-    results = [clause.result for clause in release.clauses]
-    others = [f"{results.count(result)} {result.replace('_', ' ')}" for result in _OTHERS if result in results]
+def _release(shown: View, release: ReleaseReport) -> tuple[object, ...]:
     return (
-        escaped(release.release), f"{SIGNS.get(release.verdict or '', '')} {verdict_of(release)}".strip(),
-        profile_of(release).replace("_", " "), results.count(Result.PASS), results.count(Result.FAIL),
-        escaped(release.failed.what) if release.failed else ", ".join(others),
+        escaped(release.release), f"{_sign(shown, release)} {verdict_of(release)}",
+        escaped(release.failed.what) if release.failed else counted(release).partition(": ")[2],
+        profile_of(release).replace("_", " "),
     )  # fmt: skip
 
 
@@ -144,8 +156,8 @@ def _failure(remark: Remark, clause: ClauseResult) -> str:
     why = f"{escaped(entry.sentence)} {escaped(entry.why)}\n\n" if entry else ""
     # the blank lines make <pre> a block of its own, which ends at </pre> alone
     return (
-        f"\n<details><summary>❌ {escaped(remark.release.release)}: {escaped(clause.id)} ({clause.severity}): "
-        f"{escaped(clause.detail)}</summary>\n\n{why}"
+        f"\n<details><summary>{MARKS_OF[remark.level]} {escaped(remark.release.release)}: {escaped(clause.id)} "
+        f"({clause.severity}): {escaped(clause.detail)}</summary>\n\n{why}"
         f"<pre>\n{html.escape(evidence_text(clause.evidence))}\n</pre>\n\n</details>"
     )
 

@@ -1,6 +1,5 @@
-"""The text of a report: each release in a line, or the outcome of a gate, then what did not pass, and a summary."""
+"""The text of a report: a line for each release or the outcome of a gate, problems, actions, evidence, a summary."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -9,33 +8,18 @@ from rich.padding import Padding
 from rich.text import Text
 
 from turngate.contract.clauses import Result
-from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.evidence import INDENT, Line, evidence_lines
 from turngate_probes.report.gate_structs import Difference, GateReport, Impact
 from turngate_probes.report.output import Detail
+from turngate_probes.report.problems import failure_evidence, labelled, named, problem_lines, style_of
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.view import ACTIONS, View, view
-from turngate_probes.report.wording import basis, counted, duration, known, profile_of, state
+from turngate_probes.report.wording import basis, counted, duration, known, profile_of
 
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
-MOST_NAMED = 4
 LONGEST = 240
-UNLISTED = {
-    Detail.QUIET: (Result.PASS, Result.DEVIATES, Result.UNSUPPORTED),
-    Detail.NORMAL: (Result.PASS, Result.DEVIATES),
-    Detail.VERBOSE: (Result.PASS,),
-}
-
-STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking"), "bold red")
-STYLES |= dict.fromkeys(("degraded", "deviates", "known caveat", "unsupported"), "yellow") | {"stale": "cyan"}
-STYLES |= dict.fromkeys(("unanswered", "not_run", "skipped", "not asked", "interrupted"), "magenta")
-
-
-def style_of(word: str) -> str:
-    """Return the style of a verdict, result, outcome or impact; none for other words."""
-    return STYLES.get(word, "")
 
 
 def print_line(console: Console, depth: int, line: Text) -> None:
@@ -62,18 +46,18 @@ def report_lines(
 
 def _of_probe(report: ProbeReport, shown: View, journal: Path | None, detail: Detail) -> Iterator[Line]:
     yield from _headlines(report.releases)
-    for release in report.releases:
-        yield from _release(release, detail)
+    yield from problem_lines(report, detail)
     if detail is Detail.QUIET:
         return
     yield 0, Text()
     yield from _actions(shown, len(report.releases))
+    yield from failure_evidence(report, detail)
     yield from _tool_access(shown)
     if peak := report.peak_usage:
         most = f"{peak.cache_bytes / 1e9:.2f} GB of disk for releases, {peak.memory_bytes / 1e9:.2f} GB of memory"
         yield 0, Text(f"at most at one time: {most} (sum of resident sets)")
     if report.interrupted:
-        yield 0, Text("interrupted: this is what was known by then", style_of("not_run"))
+        yield 0, Text("interrupted: this is what was known by then", style_of("interrupted"))
     if journal:
         yield 0, Text(f"journal: {visible(str(journal))}")
     yield 0, Text(f"exit code {report.exit_code}: {shown.meaning}")
@@ -95,7 +79,7 @@ def _of_gate(report: GateReport, shown: View, detail: Detail) -> Iterator[Line]:
     for clause in report.judged.clauses:
         if clause.result is Result.FAIL:
             yield 0, Text()
-            yield 0, _labelled("fail", visible(f"{clause.id}: {clause.detail}"))
+            yield 0, labelled("fail", visible(f"{clause.id}: {clause.detail}"))
             if catalogued := known(clause.id):
                 yield 1, Text(f"why: {catalogued.why}")
             for evidence in clause.evidence:
@@ -105,8 +89,7 @@ def _of_gate(report: GateReport, shown: View, detail: Detail) -> Iterator[Line]:
     for entry in report.baseline.entries:
         yield 0, Text(visible(f"baseline: {entry.clause} {entry.state.replace('_', ' ')} ({entry.reason})"))
     if detail is Detail.VERBOSE:
-        for release in report.probe.releases:
-            yield from _release(release, detail)
+        yield from problem_lines(report.probe, detail)
         yield 0, Text()
         yield from _cpu(report.probe)
     counts = ", ".join(f"{count} {impact}" for impact, count in report.counts.items() if count)
@@ -132,52 +115,6 @@ def _cells(release: ReleaseReport) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _release(release: ReleaseReport, detail: Detail) -> Iterator[Line]:
-    listed = [clause for clause in release.clauses if state(clause) not in UNLISTED[detail]]
-    shared = Counter(clause.detail for clause in listed if clause.result is Result.NOT_RUN)
-    notes = list(_notes(release, detail))
-    if not listed and not notes:
-        return
-    yield 0, Text()
-    where = release.executable or f"from {release.source}"
-    title = visible(f"{release.engine} {release.version or '?'}")
-    yield 0, Text.assemble((title, "bold"), f" ({visible(where)})")
-    yield from ((1, note) for note in notes)
-    for clause in listed:
-        if clause.result is not Result.NOT_RUN or shared[clause.detail] == 1:
-            yield from _clause(clause, detail)
-    for why, times in shared.items():
-        if times > 1:
-            same = [clause.id for clause in listed if clause.result is Result.NOT_RUN and clause.detail == why]
-            named = f": {', '.join(same)}" if times < len(release.clauses) else ""
-            yield 1, _labelled("not_run", visible(f"{times} of {len(release.clauses)} clauses, {why}{named}"))
-
-
-def _notes(release: ReleaseReport, detail: Detail) -> Iterator[Text]:
-    if failed := release.failed:
-        yield _labelled("not asked", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
-    if detail is Detail.QUIET:
-        return
-    if detail is Detail.VERBOSE:
-        yield Text(f"{release.turns} turns; the engine used {duration(release.engine_seconds)} of CPU")
-    if release.note:
-        yield Text(f"note: {visible(release.note)}")
-    if release.unverified:
-        yield Text("unverified in the contract: " + ", ".join(map(visible, release.unverified)))
-
-
-def _clause(clause: ClauseResult, detail: Detail) -> Iterator[Line]:
-    entry = known(clause.id)
-    word = "known caveat" if clause.result is Result.DEVIATES else state(clause)
-    yield 1, _labelled(word, visible(clause.id) + (f": {entry.sentence}" if entry else ""))
-    yield 2, Text(visible(clause.detail))
-    if detail is not Detail.QUIET and clause.result in (Result.FAIL, Result.DEVIATES):
-        if entry:
-            yield 2, Text(f"why: {entry.why}")
-        for evidence in clause.evidence:
-            yield from evidence_lines(evidence)
-
-
 def _cpu(report: ProbeReport) -> Iterator[Line]:
     """Return how well the engines used the cores."""
     per_core = report.engine_seconds / report.cores
@@ -194,14 +131,10 @@ def _actions(shown: View, releases: int) -> Iterator[Line]:
     if shown.remaining:
         yield 1, Text(shown.remaining)
     for action in shown.actions:
-        where = f"{len(action.releases)} releases" if len(action.releases) > MOST_NAMED else ", ".join(action.releases)
-        named, mark = f"{where}  " if releases > 1 else "", "new: " if action.new else ""
-        yield 1, Text(visible(f"{named}{mark}{action.about}: {action.text}"))
+        where = f" ({named(action.releases)})" if releases > 1 else ""
+        mark = "new: " if action.new else ""
+        yield 1, Text(visible(f"{mark}{action.about}: {action.text}{where}"))
     yield 0, Text()
-
-
-def _labelled(word: str, rest: str) -> Text:
-    return Text.assemble((word.replace("_", " "), style_of(word)), f" {rest}")
 
 
 def _shortened(text: str) -> Text:

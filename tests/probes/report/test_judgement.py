@@ -1,13 +1,30 @@
 """How a clause is judged, and that every format judges it the same way."""
 
+import json
+import re
+import warnings
 from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, cast
+from xml.etree import ElementTree as ET
+
+import pytest
 
 from tests.probes.gate import views
 from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.contract.verdict import FailOn
+from turngate_probes.journal.events import Event
+from turngate_probes.pytest_plugin.items import ClauseFailed, ClauseTest
+from turngate_probes.report.build import code_of
+from turngate_probes.report.github import annotations
 from turngate_probes.report.judgement import JudgedCase, judged
-from turngate_probes.report.structs import ProbeReport
+from turngate_probes.report.junit import junit
+from turngate_probes.report.markdown import markdown
+from turngate_probes.report.sarif import sarif
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
+from turngate_probes.report.text import report_lines
 from turngate_probes.report.view import view
 
 
@@ -50,3 +67,151 @@ def test_a_gate_judges_by_its_ruling() -> None:
     assert failed == {views.DEAD: "breaking", "baseline resume.accepted": "baseline"}
     lost = views.unanswered()
     assert [case.kind for case in view(lost).cases(lost.judged) if case.judgement == "open"] == ["unanswered"]
+
+
+OTHER = "resume.other-cwd"
+JUDGEMENTS = {  # of each release, for each --fail-on
+    "codex@1.0.0": ("failed", "failed", "failed"),
+    "codex@2.0.0": ("warned", "failed", "failed"),
+    "codex@3.0.0": ("passed", "failed", "failed"),
+    "codex@4.0.0": ("passed", "passed", "failed"),
+    "codex@5.0.0": ("open", "open", "open"),
+    "codex@6.0.0": ("open", "open", "open"),
+    "codex@7.0.0": ("passed", "passed", "passed"),
+}
+SELECTED = {
+    "codex@1.0.0": ("failed", "failed", "failed"),
+    "codex@2.0.0": ("warned", "failed", "failed"),
+    "codex@3.0.0": ("open", "open", "open"),
+    "codex@4.0.0": ("passed", "passed", "passed"),
+}
+
+
+def one_of_each() -> list[list[Event]]:
+    """A release with each problem: broken, degraded, stale, with a caveat, unanswered, not asked, and a good one."""
+    lost = j.clause("resume.isolation", "not_run", detail="the disk is full", reason="machine", evidence=[])
+    changed = [
+        (j.clause("resume.accepted", "fail", detail="refused"), "broken"),
+        (j.clause("stdin.open", "fail", detail="hangs"), "degraded"),
+        (j.clause("prompt.large", detail="as expected", stale=True), "compatible"),
+        (j.clause(OTHER, "deviates", detail="tied"), "compatible"),
+        (lost, "unanswered"),
+    ]
+    releases = [
+        samples.whole(event, verdict=verdict, release=f"codex@{number}.0.0")
+        for number, (event, verdict) in enumerate(changed, 1)
+    ]
+    unasked = [j.planned("codex@6.0.0"), j.failed("codex@6.0.0", what="npm is absent")]
+    return [*releases, unasked, samples.whole(release="codex@7.0.0")]
+
+
+def selected() -> list[list[Event]]:
+    """Releases that were asked two clauses alone: one breaks, one is degraded, one could not run, one passes."""
+    lost: Any = {"detail": "the disk is full", "reason": "machine", "evidence": []}
+    results = [("fail", "pass", {}), ("pass", "fail", {}), ("pass", "not_run", lost), ("pass", "pass", {})]
+    listed = []
+    for number, (first, second, fields) in enumerate(results, 1):
+        release = f"codex@{number}.0.0"
+        clauses = [j.clause("version.readable", first, release), j.clause("help.surface", second, release, **fields)]
+        listed.append([j.planned(release), j.turn(release), *clauses, j.finished(release, None)])
+    return listed
+
+
+def of_exit_code(report: ProbeReport) -> dict[str, str]:
+    """Return the judgement of the exit code on each release; 0 does not tell what is only a warning."""
+    codes = {r.release: code_of([r], report.fail_on, interrupted=False) for r in report.releases}
+    return {release: {0: "passed", 1: "failed", 2: "open"}[code] for release, code in codes.items()}
+
+
+def of_text(report: ProbeReport) -> dict[str, str]:
+    """Return the judgement of the first word of each line in the block of a release."""
+    words = {"fail": "failed", "degraded": "warned", "unanswered": "open", "not asked": "open"}
+    judgements, release = {r.release: "passed" for r in report.releases}, ""
+    for depth, line in report_lines(report, None):
+        if depth == 0:
+            title = re.match(r"codex (\d\.0\.0) \(", line.plain)
+            release = f"codex@{title[1]}" if title else ""
+        for word, judgement in words.items():
+            if release and depth == 1 and line.plain.startswith(f"{word} "):
+                judgements[release] = judgement
+    return judgements
+
+
+def of_junit(report: ProbeReport) -> dict[str, str]:
+    """Return the judgement of the cases of each suite."""
+    judgements = {}
+    for suite in ET.fromstring(junit(report)):
+        said = "\n".join(element.text or "" for element in suite.iter("system-out"))
+        red = "failed" if int(suite.get("failures", "")) else "open" if int(suite.get("errors", "")) else ""
+        judgements[suite.get("name", "")] = red or ("warned" if said.startswith("degraded: ") else "passed")
+    return judgements
+
+
+def of_markdown(report: ProbeReport) -> dict[str, str]:
+    """Return the judgement that the sign of each row of the table means."""
+    signs = {"❌": "failed", "❔": "open", "🟡": "warned", "✅": "passed"}
+    rows = re.findall(r"^\| (codex&#64;\S+) \| (\S+) ", markdown(report), re.MULTILINE)
+    return {name.replace("&#64;", "@"): signs[sign] for name, sign in rows}
+
+
+def of_sarif(report: ProbeReport) -> dict[str, str]:
+    """Return the judgement by the level of results, and by errors among the notifications."""
+    (run,) = json.loads(sarif(report))["runs"]
+    judgements = {release.release: "passed" for release in report.releases}
+    for result in run["results"]:
+        judgements[result["properties"]["release"]] = {"error": "failed", "warning": "warned"}[result["level"]]
+    for note in run["invocations"][0]["toolExecutionNotifications"]:
+        if note["level"] == "error":
+            judgements[note["message"]["text"].partition(" ")[0]] = "open"
+    return judgements
+
+
+def of_annotations(report: ProbeReport) -> dict[str, str]:
+    """Return the judgement by the kind of annotation; an error that names no clause is about what is open."""
+    judgements = {release.release: "passed" for release in report.releases}
+    for line in annotations(report):
+        if match := re.match(r"::(error|warning) .*title=(codex@[\d.]+)( \S+)?::", line):
+            failed = "failed" if match[3] else "open"
+            judgements[match[2]] = failed if match[1] == "error" else "warned"
+    return judgements
+
+
+def of_pytest(report: ProbeReport) -> dict[str, str]:
+    """Return the worst outcome of the tests of each release."""
+    return {release.release: _outcome(release, report.fail_on) for release in report.releases}
+
+
+def _outcome(release: ReleaseReport, fail_on: FailOn) -> str:
+    outcomes = set()
+    for clause in release.clauses:
+        item = SimpleNamespace(
+            name=clause.id, add_report_section=lambda *_: None,
+            parent=SimpleNamespace(
+                name=release.release, target=None,
+                probed=SimpleNamespace(release=lambda _: release, fail_on=fail_on),
+            ),
+        )  # fmt: skip
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            try:
+                ClauseTest.runtest(cast("ClauseTest", item))
+                outcomes.add("warned" if warned else "passed")
+            except ClauseFailed as failed:
+                outcomes.add("open" if "could not be asked" in str(failed) or "not run: " in str(failed) else "failed")
+            except pytest.skip.Exception:
+                outcomes.add("passed")
+    return next(word for word in ("failed", "open", "warned", "passed") if word in outcomes)
+
+
+@pytest.mark.parametrize("number, fail_on", list(enumerate(FailOn)))
+@pytest.mark.parametrize("clauses", [(), ("help.surface", "version.readable")])
+@pytest.mark.parametrize("judge", [of_text, of_junit, of_markdown, of_sarif, of_annotations, of_pytest, of_exit_code])
+def test_every_format_gives_a_failure_the_same_judgement(
+    judge: Callable[[ProbeReport], dict[str, str]], clauses: tuple[str, ...], number: int, fail_on: FailOn
+) -> None:
+    """Whatever fails in one of them fails in all, and the exit code says so too."""
+    releases, expected = (selected(), SELECTED) if clauses else (one_of_each(), JUDGEMENTS)
+    judgements = {release: by_fail_on[number] for release, by_fail_on in expected.items()}
+    if judge is of_exit_code:
+        judgements = {release: word.replace("warned", "passed") for release, word in judgements.items()}
+    assert judge(samples.of(*releases, fail_on=fail_on, clauses=clauses)) == judgements

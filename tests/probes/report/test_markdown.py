@@ -10,7 +10,7 @@ from turngate_probes.report import markdown as subject
 from turngate_probes.report.markdown import markdown
 from turngate_probes.report.structs import ProbeReport
 
-OURS = {"h2", "h3", "p", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "pre"}
+OURS = {"h2", "h3", "p", "ul", "li", "table", "thead", "tbody", "tr", "th", "td", "details", "summary", "pre"}
 
 
 class Reader(HTMLParser):
@@ -49,13 +49,32 @@ def test_it_tells_the_gist_each_verdict_and_each_failure() -> None:
     """A row for each release, and what failed below, folded."""
     shown = read(samples.mixed())
     assert shown.texts["h2"] == ["❌ 1 of 4 releases is broken"]
-    cells = shown.texts["td"][: 4 * 6]
-    assert cells[:6] == ["codex@0.169.0", "❌ broken", "resumable", "25", "2", ""]
-    assert cells[11] == "1 deviates, 1 unsupported"
-    assert cells[-1] == "npm is absent"
+    cells = shown.texts["td"][: 4 * 4]
+    counted = "25 passed, 0 known caveats, 2 failed, 0 not run"
+    assert cells[:4] == ["codex@0.169.0", "❌ broken", counted, "resumable"]
+    assert cells[5:7] == [
+        "✅ compatible, 1 known caveat",
+        "25 passed, 1 known caveat, 0 failed, 0 not run, 1 unsupported",
+    ]
+    assert cells[-3:] == ["❔ unanswered", "npm is absent", "not tested"]
     assert shown.texts["summary"][0] == "❌ codex@0.169.0: resume.accepted (breaking): the resume was refused"
     assert "$ codex exec --json" in shown.texts["pre"][0]
     assert [tag for tag, _ in shown.elements].count("details") == 2
+
+
+def test_problems_come_before_what_to_do_about_caveats_and_both_before_the_tables() -> None:
+    """Each problem and each caveat has one line; caveats stand once."""
+    shown = read(samples.mixed())
+    assert shown.texts["li"] == [
+        "❌ opencode@1.0.0: could not be asked: npm is absent",
+        "❌ codex@0.169.0 resume.accepted: the resume was refused",
+        "🟡 codex@0.169.0 help.surface: --json is gone",
+        "🔵 gemini@0.61.0 prompt.large: stale: as expected; stale: gone",
+        "resume.other-cwd: stay in the directory of the first turn (gemini@0.61.0)",
+    ]
+    assert shown.texts["h3"] == ["What your orchestrator must do"]
+    tags = [tag for tag, _ in shown.elements]
+    assert tags.index("ul") < tags.index("h3") < tags.index("table")
 
 
 def test_a_verdict_that_rests_on_recordings_says_so() -> None:

@@ -1,0 +1,135 @@
+"""What is new in each release as lines of text: what fails, what is open, then what is stale, missing or not run."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from rich.text import Text
+
+from turngate.contract.clauses import Result
+from turngate.contract.verdict import ClauseResult
+from turngate.sanitize import visible
+from turngate_probes.report.evidence import Line, evidence_lines
+from turngate_probes.report.judgement import JudgedCase, probe_cases
+from turngate_probes.report.output import Detail
+from turngate_probes.report.structs import ProbeReport, ReleaseReport
+from turngate_probes.report.wording import duration, known, name_of
+
+MOST_EVIDENCE = 20
+MOST_NAMED = 4
+WORDS = {"failed": "fail", "warned": "degraded", "open": "unanswered"}
+SEVEREST_FIRST = (*WORDS, "noted", "skipped")
+
+STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking"), "bold red")
+STYLES |= dict.fromkeys(("degraded", "known caveat", "unsupported"), "yellow") | {"stale": "cyan"}
+STYLES |= dict.fromkeys(("unanswered", "not run", "not asked", "interrupted"), "magenta")
+
+
+def style_of(word: str) -> str:
+    """Return the style of a verdict, result, outcome or impact; none for other words."""
+    return STYLES.get(word, "")
+
+
+def labelled(word: str, rest: str) -> Text:
+    """Return a line that begins with a word in its style."""
+    return Text.assemble((word, style_of(word)), f" {rest}")
+
+
+def named(releases: Sequence[str]) -> str:
+    """Return the names of releases, a few of them if they are many."""
+    more = len(releases) - MOST_NAMED
+    return ", ".join(releases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
+
+
+def problem_lines(report: ProbeReport, detail: Detail) -> Iterator[Line]:
+    """Return a block for the releases that have problems, one for all releases of which the same is said."""
+    blocks: dict[tuple[str, ...], tuple[list[Line], list[ReleaseReport]]] = {}
+    for release in report.releases:
+        if lines := list(_block(release, _listed(report, release, detail), detail)):
+            key = (release.engine, *(line.plain for _, line in lines))
+            blocks.setdefault(key, (lines, []))[1].append(release)
+    for lines, releases in blocks.values():
+        yield 0, Text()
+        yield 0, _title(releases)
+        yield from lines
+
+
+def failure_evidence(report: ProbeReport, detail: Detail) -> Iterator[Line]:
+    """Return what was seen of each failure, with a blank line after it; known caveats show theirs in verbose text."""
+    shown = [
+        (release, case)
+        for release in report.releases
+        for case in _listed(report, release, detail)
+        if case.clause and case.clause.evidence and case.clause.result in (Result.FAIL, Result.DEVIATES)
+    ]
+    if not shown:
+        return
+    yield 0, Text("Evidence", "bold")
+    for release, case in shown[:MOST_EVIDENCE]:
+        yield 1, labelled(_word(case), f"{name_of(release)} {visible(case.name)}")
+        for evidence in case.clause.evidence if case.clause else ():
+            yield from evidence_lines(evidence)
+    if len(shown) > MOST_EVIDENCE:
+        yield 1, Text(f"and {len(shown) - MOST_EVIDENCE} more in the journal and the reports")
+    yield 0, Text()
+
+
+def _listed(report: ProbeReport, release: ReleaseReport, detail: Detail) -> list[JudgedCase]:
+    cases = [case for case in probe_cases(release, report.fail_on) if _is_listed(case, detail)]
+    return sorted(cases, key=lambda case: SEVEREST_FIRST.index(case.judgement))
+
+
+def _is_listed(case: JudgedCase, detail: Detail) -> bool:
+    if case.judgement == "noted" and case.kind == "caveat":
+        return detail is Detail.VERBOSE
+    return case.judgement != "passed" and (detail is not Detail.QUIET or not case.text.startswith(Result.UNSUPPORTED))
+
+
+def _title(releases: Sequence[ReleaseReport]) -> Text:
+    first = releases[0]
+    versions = named([visible(release.version or "?") for release in releases])
+    where = "; ".join(filter(None, (first.executable or f"from {first.source}", first.note)))
+    about = f" ({visible(where)})" if len(releases) == 1 else ""
+    return Text.assemble((f"{visible(first.engine)} {versions}", "bold"), about)
+
+
+def _block(release: ReleaseReport, cases: Iterable[JudgedCase], detail: Detail) -> Iterator[Line]:
+    clauses = {clause.id: clause for clause in release.clauses}
+    if failed := release.failed:
+        yield 1, labelled("not asked", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
+        return
+    listed = [(case, clauses.get(case.name)) for case in cases]
+    shared = Counter((_word(case), clause.detail) for case, clause in listed if clause and _not_run(clause))
+    for case, clause in listed:
+        if clause is None:
+            yield 1, labelled(_word(case), visible(case.text))
+        elif not _not_run(clause) or shared[_word(case), clause.detail] == 1:
+            yield from _clause(case, clause, detail)
+    for (word, why), times in shared.items():
+        if times > 1:
+            ids = [case.name for case, clause in listed if clause and (_word(case), clause.detail) == (word, why)]
+            which = f": {', '.join(ids)}" if times < len(release.clauses) else ""
+            yield 1, labelled(word, visible(f"{times} of {len(release.clauses)} clauses, {why}{which}"))
+    if listed and release.unverified and detail is not Detail.QUIET:
+        yield 1, Text("unverified in the contract: " + ", ".join(map(visible, release.unverified)))
+    if detail is Detail.VERBOSE:
+        yield 1, Text(f"{release.turns} turns; the engine used {duration(release.engine_seconds)} of CPU")
+
+
+def _clause(case: JudgedCase, clause: ClauseResult, detail: Detail) -> Iterator[Line]:
+    entry = known(clause.id)
+    yield 1, labelled(_word(case), visible(clause.id) + (f": {entry.sentence}" if entry else ""))
+    is_caveat = (case.judgement, case.kind) == ("failed", "caveat")
+    yield 2, Text(visible(f"known caveat: {clause.detail}" if is_caveat else clause.detail))
+    if entry and detail is not Detail.QUIET and clause.result in (Result.FAIL, Result.DEVIATES):
+        yield 2, Text(f"why: {entry.why}")
+
+
+def _word(case: JudgedCase) -> str:
+    """Return the word that a line begins with."""
+    if case.judgement in WORDS:
+        return "crashed" if case.kind == "crashed" else WORDS[case.judgement]
+    return "known caveat" if case.kind == "caveat" else case.text.partition(":")[0]
+
+
+def _not_run(clause: ClauseResult) -> bool:
+    return clause.result is Result.NOT_RUN

@@ -1,0 +1,59 @@
+"""The blocks of the text report that say what is new."""
+
+from tests.probes.report import journals as j
+from tests.probes.report import samples
+from turngate_probes.journal.events import Event
+from turngate_probes.report.evidence import Line
+from turngate_probes.report.output import Detail
+from turngate_probes.report.problems import MOST_EVIDENCE, failure_evidence, named, problem_lines
+
+
+def plain(lines: list[Line]) -> list[str]:
+    """Return the lines at the outer two depths."""
+    return [line.plain for depth, line in lines if depth < 2 and line.plain]
+
+
+def refused(number: int) -> list[Event]:
+    """A release that refuses to resume."""
+    failure = j.clause("resume.accepted", "fail", detail="refused")
+    return samples.whole(failure, verdict="broken", release=f"codex@0.{number}.0")
+
+
+def test_a_note_alone_is_no_problem() -> None:
+    """A compatible release has no block, whatever it was installed for and whatever caveats are known."""
+    caveat = j.clause("stdin.open", "deviates", detail="hangs")
+    report = samples.of(samples.whole(caveat, note="installed on request"))
+    assert list(problem_lines(report, Detail.NORMAL)) == []
+    assert list(failure_evidence(report, Detail.NORMAL)) == []
+    assert "known caveat stdin.open" in "\n".join(plain(list(problem_lines(report, Detail.VERBOSE))))
+
+
+def test_releases_of_which_the_same_is_said_share_a_block() -> None:
+    """The report of a matrix names a few of them, and counts the rest."""
+    report = samples.of(*map(refused, range(7)), samples.whole(release="codex@0.9.0"))
+    assert plain(list(problem_lines(report, Detail.NORMAL))) == [
+        "codex 0.0.0, 0.1.0, 0.2.0, 0.3.0 and 3 more",
+        "fail resume.accepted: A resume with the caller's options is accepted and runs a turn.",
+    ]
+    assert named(["a", "b"]) == "a, b"
+
+
+def test_what_is_new_comes_before_what_is_not_run() -> None:
+    """The severest first, whatever the order of the catalogue."""
+    changed = [
+        j.clause("version.readable", "not_run", detail="no recording", reason="no_recording"),
+        j.clause("help.surface", "unsupported", detail="none"),
+        j.clause("stdin.open", "fail", detail="hangs"),
+        j.clause("resume.accepted", "fail", detail="refused"),
+    ]
+    report = samples.of(samples.whole(*changed, verdict="broken"))
+    words = [line.partition(".")[0] for line in plain(list(problem_lines(report, Detail.NORMAL)))[1:]]
+    assert words == ["fail resume", "degraded stdin", "not run version", "unsupported help"]
+
+
+def test_the_evidence_of_many_failures_is_bounded() -> None:
+    """The rest is in the reports, and counted."""
+    report = samples.of(*map(refused, range(MOST_EVIDENCE + 3)))
+    lines = plain(list(failure_evidence(report, Detail.NORMAL)))
+    assert lines[:2] == ["Evidence", "fail codex@0.0.0 resume.accepted"]
+    assert lines[-1] == "and 3 more in the journal and the reports"
