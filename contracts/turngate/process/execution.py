@@ -121,7 +121,8 @@ def run(
     read; what it raises ends the process too. EnvironmentFailed says why the process could not be started.
     """
     events: _Events = queue.SimpleQueue()
-    with (stop or Stop()).telling(events) as already_set:
+    stop = stop or Stop()
+    with stop.telling(events) as already_set:
         if already_set:
             return ProcessOutcome(Ended.STOPPED, None, b"", b"", 0, 0.0, 0.0, ())
         tree = ProcessTree(request.tag or uuid.uuid4().hex)
@@ -139,7 +140,7 @@ def run(
             raise
         finally:
             exit_code, cpu_seconds = tree.reap()
-            pipes.close(_DRAIN_GRACE)
+            pipes.close(_DRAIN_GRACE, hurries=stop.is_set)
         while not events.empty():
             if isinstance(late := events.get(), Exception):
                 raise late

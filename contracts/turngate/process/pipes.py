@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import IO, cast
 
 _CHUNK = 65536  # bytes, what a pipe holds on Linux
+_LOOK = 0.1  # seconds between two looks at what is still being read
 
 
 class Pipes:
@@ -32,6 +33,8 @@ class Pipes:
         self._on_output = on_output
         self._on_failure = on_failure
         self._one_call = threading.Lock()
+        self._deadline = float("inf")
+        self._call_began: float | None = None
         stdout, stderr = cast(IO[bytes], process.stdout), cast(IO[bytes], process.stderr)
         self._threads = [
             (stdout, _thread("stdout", self._read, "stdout", stdout)),
@@ -50,16 +53,19 @@ class Pipes:
         for _, thread in self._threads:
             thread.start()
 
-    def close(self, grace: float) -> None:
-        """Close the input and wait until both outputs have ended, `grace` seconds at most."""
+    def close(self, grace: float, hurries: Callable[[], bool] = lambda: False) -> None:
+        """Close the input and wait until both outputs have ended, `grace` seconds at most.
+
+        The time that `on_output` takes does not count, unless `hurries`: what has been read is not given up.
+        """
         if self._idle:
             self._idle.close()
-        deadline = time.monotonic() + grace
+        self._deadline = time.monotonic() + grace
         for stream, thread in self._threads:
             if thread.ident is None:  # an interrupt came before its start
                 stream.close()
-            else:
-                thread.join(max(deadline - time.monotonic(), 0))
+            while thread.is_alive() and (left := self._seconds_left(hurries=hurries())) > 0:
+                thread.join(min(left, _LOOK))
 
     def _read(self, name: str, stream: IO[bytes]) -> None:
         kept = self._kept[name]
@@ -70,9 +76,21 @@ class Pipes:
                         part = chunk[: max(self._limit - len(kept), 0)]
                         kept += part
                         self.dropped += len(chunk) - len(part)
-                        self._on_output(name, chunk)
+                        self._take_in(name, chunk)
         except Exception as error:  # noqa: BLE001 - it is raised again where run() was called
             self._on_failure(error)
+
+    def _take_in(self, name: str, chunk: bytes) -> None:
+        began = self._call_began = time.monotonic()
+        try:
+            self._on_output(name, chunk)
+        finally:
+            self._deadline += time.monotonic() - began
+            self._call_began = None
+
+    def _seconds_left(self, *, hurries: bool) -> float:
+        began = None if hurries else self._call_began
+        return self._deadline - (time.monotonic() if began is None else began)
 
 
 def _thread(name: str, work: Callable[..., None], *args: object) -> threading.Thread:

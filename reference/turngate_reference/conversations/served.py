@@ -25,6 +25,7 @@ from turngate_reference.server.orchestrator.run_files import Records, lost_works
 from turngate_reference.server.states import ENDED, RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run
 
 WATCH_SECONDS = 0.5
@@ -57,7 +58,8 @@ class ServedRun:
         if not message.strip():
             raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
         engine = find_engine(self.run.engine, self.records.data, stop)
-        turn = HeadlessTurn(self.store, self.run, engine, relocated(os.environ, self.run.locations), on_text)
+        outbox = Outbox(self.store)
+        turn = HeadlessTurn(outbox, self.run, engine, relocated(os.environ, self.run.locations), on_text)
         try:
             built, session = turn.command(message)
         except TurnFailed as early:
@@ -67,7 +69,7 @@ class ServedRun:
         if claimed is None:
             raise EnvironmentFailed(f"the question of {self.run.handle} is closed: somebody else was first", _SEE)
         self.records.keep(claimed, State.RUNNING, claimed.session)
-        add_event, done = text_events(self.store, claimed), None
+        add_event, done = text_events(outbox, claimed), None
 
         def on_text_and_event(text: str) -> None:
             on_text(text)
@@ -80,7 +82,7 @@ class ServedRun:
                 done = claimed_turn.play(built, session, stop)
             return claimed_turn.conclude(done, _INTERRUPTED)
 
-        complete(self.store, self.records, claimed, play, stop.wait)
+        complete(outbox, self.records, claimed, play, stop.wait)
         ended = runs.find(self.store, claimed.run_id) or claimed
         if done is None:
             raise EnvironmentFailed(_news(ended), _SEE)

@@ -2,6 +2,7 @@ import os
 import resource
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -342,3 +343,29 @@ def test_fake_process_is_stopped_through_its_tree(fp: FakeProcess, monkeypatch: 
     assert run(REQUEST, stop=stop).ended is Ended.STOPPED
     assert recorder.first_call is not None
     assert recorder.first_call.received_signals() == (signal.SIGTERM,)
+
+
+def test_a_slow_reader_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What takes in the output may take longer than the readers have once the process has ended."""
+    monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.1)
+    heard: list[bytes] = []
+
+    def on_output(_name: str, chunk: bytes) -> None:
+        time.sleep(0.4)
+        heard.append(chunk)
+
+    run(shell("echo first; sleep 0.1; echo last"), on_output=on_output)
+    assert b"".join(heard) == b"first\nlast\n"
+
+
+def test_a_stop_does_not_wait_for_a_slow_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who wants it to end is not kept waiting by what can't be handed on."""
+    monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.1)
+    stop, stuck = Stop(), threading.Event()
+
+    def on_output(_name: str, _chunk: bytes) -> None:
+        stop.set()
+        stuck.wait(60)
+
+    assert run(shell("echo x; sleep 60"), stop=stop, on_output=on_output).ended is Ended.STOPPED
+    stuck.set()

@@ -12,6 +12,7 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import RunErrorCode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run
 
 log = logging.getLogger(__name__)
@@ -137,7 +138,8 @@ class Dispatcher:
             self._release(tag)
             why = f"its turn was not started: {type(error).__name__}: {error}"
             decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, why), TurnResult(0.0)
-            transitions.end_turn_eventually(self._store, self._records, run, decision, result, self._closing.wait)
+            outbox, wait = Outbox(self._store), self._closing.wait
+            transitions.end_turn_eventually(outbox, self._records, run, decision, result, wait)
             raise
         # a cancel between the claim and this had nothing to stop
         current = runs.find(self._store, run.run_id)

@@ -3,7 +3,6 @@
 import logging
 import re
 import shlex
-import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -25,7 +24,7 @@ from turngate_reference.server.orchestrator.prompts import first_prompt, reply_p
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store import runs
-from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run
 
 log = logging.getLogger(__name__)
@@ -44,9 +43,12 @@ class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a faul
 
 @dataclass(frozen=True, slots=True)
 class HeadlessTurn:
-    """What a turn needs; `env` is the engine's environment except PWD, `on_text` gets the agent's texts."""
+    """What a turn needs; `env` is the engine's environment except PWD, `on_text` gets the agent's texts.
 
-    store: Store
+    What is written while the engine runs goes through `outbox`.
+    """
+
+    outbox: Outbox
     run: Run
     engine: InstalledEngine
     env: Mapping[str, str]
@@ -87,7 +89,7 @@ class HeadlessTurn:
         return None
 
     def play(self, built: Invocation, resumed: str | None, stop: Stop) -> Attempt:
-        """Run the engine to its end, and note its process in the store; TurnFailed if it could not be run."""
+        """Run the engine to its end, and have its process noted in the store; TurnFailed if it could not be run."""
         run = self.run
         log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
         reader = TurnReader(
@@ -98,9 +100,8 @@ class HeadlessTurn:
         def note_process(pid: int) -> None:
             with suppress(ProcessLookupError):
                 noted = (run.process or {}) | {"pid": pid, "started_at": start_time(pid)}
-                with self.store.writing() as connection:
-                    runs.change(connection, run.run_id, process=noted)
-                    transitions.note_argv(connection, run, built.own_arguments)
+                self.outbox.put(lambda connection: runs.change(connection, run.run_id, process=noted))
+            self.outbox.put(lambda connection: transitions.note_argv(connection, run, built.own_arguments))
 
         options = RunOptions(
             run.cwd, self.env, stop,
@@ -131,7 +132,7 @@ class HeadlessTurn:
 
 
 def complete(
-    store: Store,
+    outbox: Outbox,
     records: Records,
     run: Run,
     turn: Callable[[], tuple[Decision, TurnResult] | None],
@@ -139,7 +140,8 @@ def complete(
 ) -> TurnResult | None:
     """Run a claimed turn, and save its result, however it ended; None: `turn` has handed it over.
 
-    `wait` waits some seconds if the store can't be written, and returns whether to give up.
+    `outbox` holds what is still to be written of the turn, and is closed. `wait` waits some seconds if the store can't
+    be written, and returns whether to give up.
     """
     start = time.monotonic()
     try:
@@ -152,20 +154,26 @@ def complete(
         log.exception("turn %s of %s failed in turngate itself", run.turn_index, run.run_id)
         decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, f"{type(error).__name__}: {error}"), TurnResult()
     result = replace(result, seconds=time.monotonic() - start)
-    transitions.end_turn_eventually(store, records, run, decision, result, wait)
+    transitions.end_turn_eventually(outbox, records, run, decision, result, wait)
+    outbox.close()
     return result
 
 
-def text_events(store: Store, run: Run) -> Callable[[str], None]:
-    """Return a function that stores the agent's texts as events, within limits; what can't be written is left out."""
-    left = MAX_TEXTS
+def text_events(outbox: Outbox, run: Run) -> Callable[[str], None]:
+    """Return a function that stores the agent's texts as events, within limits, and never waits for the store."""
+    left, left_out = MAX_TEXTS, 0
 
     def add(text: str) -> None:
-        nonlocal left
+        nonlocal left, left_out
         left -= 1
-        if left >= 0:
-            with suppress(sqlite3.Error), store.writing() as connection:
-                data = {"turn_index": run.turn_index, "text": text[:MAX_TEXT]}
-                runs.add_event(connection, run.run_id, "text", data)
+        if left < 0:
+            return
+        data = {"turn_index": run.turn_index, "text": (kept := text[:MAX_TEXT])}
+        if not outbox.put(lambda connection: runs.add_event(connection, run.run_id, "text", data), len(kept)):
+            left_out += 1
+            log.warning(
+                "%s: %d texts of turn %d are missing from its events: the store can't be written; the trace has all",
+                run.run_id, left_out, run.turn_index,
+            )  # fmt: skip
 
     return add

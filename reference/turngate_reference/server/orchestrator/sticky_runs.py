@@ -5,14 +5,9 @@ of the run's state in the store: whatever comes second sees another state, and d
 """
 
 import logging
-import queue
 import re
-import sched
-import sqlite3
-import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,16 +23,17 @@ from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision,
 from turngate_reference.server.orchestrator.headless import text_events
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records
+from turngate_reference.server.orchestrator.run_inbox import RunInbox
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.sticky import events
 from turngate_reference.server.sticky.host import StickyHost
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run, StoredQuestion
 
 log = logging.getLogger(__name__)
 
-RETRY_SECONDS = 1.0
 _LATE = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
 
 
@@ -50,10 +46,10 @@ class StickyRun:
 
     run: Run
     contract: EngineContract
+    outbox: Outbox
     on_text: Callable[[str], None]
     turn_began: float
     process: dict[str, Any]
-    deadline: sched.Event | None = None
     lost: events.Lost | None = None
 
     def session(self, session_id: str) -> dict[str, Any] | None:
@@ -82,14 +78,14 @@ class StickyRuns:
         self._store, self._records, self._host = store, records, host
         self._release, self.observe, self._clock = release, observe, clock
         self._runs: dict[str, StickyRun] = {}
-        self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
-        self._due = sched.scheduler(clock)
-        self._thread = threading.Thread(target=self._loop, name="turngate-sticky", daemon=True)
-        self._thread.start()
+        self._inbox = RunInbox(clock)
 
     def begin(self, run: Run, engine: InstalledEngine, env: Mapping[str, str]) -> None:
         """Start the process of a claimed run, and run its first turn in it; `env` is the engine's."""
-        sticky = StickyRun(run, engine.contract, text_events(self._store, run), self._clock(), dict(run.process or {}))
+        outbox = Outbox(self._store)
+        sticky = StickyRun(
+            run, engine.contract, outbox, text_events(outbox, run), self._clock(), dict(run.process or {})
+        )  # fmt: skip
         request = events.StickyRequest(
             engine.executable, engine.contract, run.cwd, {**env, "PWD": str(run.cwd)}, run.mode,
             sticky.process["tag"], traces(run.run_directory, run.turn_index), run.model,
@@ -97,7 +93,10 @@ class StickyRuns:
         )  # fmt: skip
 
         def listener(event: events.StickyEvent) -> None:
-            self._inbox.put(lambda: self._on(sticky, event))
+            if isinstance(event, events.AgentText):
+                sticky.on_text(event.text)  # which is bounded, and never waits
+            else:
+                self._inbox.put(run.run_id, lambda: self._on(sticky, event))
 
         def start() -> None:
             if self._current(sticky).cancel_requested:
@@ -112,16 +111,16 @@ class StickyRuns:
                 # the server is closing, and starts nothing more
                 self._on(sticky, events.Gone(None))
 
-        self._inbox.put(start)
+        self._inbox.put(run.run_id, start)
 
     def replied(self, run_id: str, question: StoredQuestion, response: str) -> None:
         """Deliver an accepted reply: the run is `running` again."""
-        self._inbox.put(lambda: self._deliver(run_id, question, response))
+        self._inbox.put(run_id, lambda: self._deliver(run_id, question, response))
 
     def end(self, run_id: str) -> None:
         """End the process of a run, if any; its slot is free once the whole tree is gone."""
         # in turn, so that a process that is yet to be started is not missed
-        self._inbox.put(lambda: self._host.end(run_id))
+        self._inbox.put(run_id, lambda: self._host.end(run_id))
 
     def seconds(self, run_id: str) -> float:
         """Return how long the turn of a run has lasted; 0 without a process."""
@@ -131,37 +130,12 @@ class StickyRuns:
     def close(self) -> None:
         """End every process, save the state of their runs, and return."""
         self._host.close()
-        self._inbox.put(None)
-        self._thread.join()
-
-    def _loop(self) -> None:
-        while True:
-            left = self._due.run(blocking=False)
-            with suppress(queue.Empty):
-                todo = self._inbox.get(timeout=left)
-                if todo is None:
-                    return
-                self._do(todo)
-
-    def _do(self, action: Callable[[], None], late: StickyRun | None = None) -> None:
-        """Do one thing; repeat it later if the store fails, a deadline of `late` unless it is lifted."""
-        try:
-            action()
-        except sqlite3.Error:
-            log.exception("the store can't be written yet")
-            if late is not None:
-                self._set_deadline(late, RETRY_SECONDS, action)
-            else:
-                self._due.enter(RETRY_SECONDS, 0, self._do, (action,))
-        except Exception:
-            log.exception("a sticky run failed in turngate itself")
+        self._inbox.close()
 
     def _on(self, sticky: StickyRun, event: events.StickyEvent) -> None:
         match event:
             case events.Opened():
                 self._opened(sticky, event)
-            case events.AgentText():
-                sticky.on_text(event.text)
             case events.TurnEnded():
                 self._turn_ended(sticky, event)
             case events.PermissionAsked():
@@ -172,9 +146,10 @@ class StickyRuns:
             case events.Gone():
                 self._settle_lost(sticky)
                 self._runs.pop(sticky.run.run_id, None)
-                self._drop_deadline(sticky)
+                self._inbox.drop_deadline(sticky.run.run_id)
                 with self._store.writing() as connection:
                     transitions.end_process(connection, sticky.run.run_id, event.exit_code)
+                sticky.outbox.close()
                 self._release(sticky.run)
 
     def _opened(self, sticky: StickyRun, event: events.Opened) -> None:
@@ -191,7 +166,7 @@ class StickyRuns:
             transitions.drop_permission(self._store, sticky.run.run_id)
         if not self._is(sticky, State.RUNNING):
             return
-        self._drop_deadline(sticky)
+        self._inbox.drop_deadline(sticky.run.run_id)
         sticky.process["transport_session_id"] = event.session_id
         decision, result = decide_sticky(sticky.run, event.final_text, event.failure, declined=event.declined)
         session = sticky.session(event.session_id or "")
@@ -206,6 +181,7 @@ class StickyRuns:
         if self._is(sticky, State.RUNNING):
             asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
             columns = {"wait_deadline_at": self._limit_wait(sticky), "process": sticky.process}
+            sticky.outbox.flush()
             if not transitions.ask_permission(self._store, sticky.run, asked, event.request_id, **columns):
                 self._host.end(sticky.run.run_id)
 
@@ -218,7 +194,7 @@ class StickyRuns:
         if question.request_id is not None:
             self._host.decide(run_id, question.request_id, response)
             return
-        sticky.turn_began, sticky.on_text = self._clock(), text_events(self._store, run)
+        sticky.turn_began, sticky.on_text = self._clock(), text_events(sticky.outbox, run)
         self._host.prompt(run_id, reply_prompt(response, run.request, run.artifacts))
 
     def _limit_turn(self, sticky: StickyRun) -> None:
@@ -229,7 +205,7 @@ class StickyRuns:
                 self._fail_running(sticky, _LATE)
                 self._host.end(sticky.run.run_id)
 
-        self._set_deadline(sticky, sticky.run.timeout, too_late)
+        self._inbox.set_deadline(sticky.run.run_id, sticky.run.timeout, too_late)
 
     def _limit_wait(self, sticky: StickyRun) -> str:
         """Set the deadline for the user; return when it ends, by the wall clock."""
@@ -240,18 +216,8 @@ class StickyRuns:
             if self._fail_waiting(sticky, failed(RunErrorCode.INTERACTION_WAIT_TIMEOUT, detail)):
                 self._host.end(sticky.run.run_id)
 
-        self._set_deadline(sticky, sticky.run.timeout, too_late)
+        self._inbox.set_deadline(sticky.run.run_id, sticky.run.timeout, too_late)
         return (datetime.now(UTC) + timedelta(seconds=sticky.run.timeout)).isoformat(timespec="milliseconds")
-
-    def _set_deadline(self, sticky: StickyRun, seconds: float, too_late: Callable[[], None]) -> None:
-        self._drop_deadline(sticky)
-        sticky.deadline = self._due.enter(seconds, 0, self._do, (too_late, sticky))
-
-    def _drop_deadline(self, sticky: StickyRun) -> None:
-        if sticky.deadline is not None:
-            with suppress(ValueError):  # it is over
-                self._due.cancel(sticky.deadline)
-            sticky.deadline = None
 
     def _settle_lost(self, sticky: StickyRun) -> None:
         """Fail a run whose process is lost, unless it has ended before."""
@@ -275,6 +241,7 @@ class StickyRuns:
         self._end_turn(sticky, decision, TurnResult(self._clock() - sticky.turn_began), process=sticky.process)
 
     def _end_turn(self, sticky: StickyRun, decision: Decision, result: TurnResult, **columns: Any) -> State:
+        sticky.outbox.flush()
         state = transitions.end_turn(self._store, self._records, sticky.run, decision, result, **columns)
         self.observe(sticky.run.engine, result.outcome, result.seconds or 0.0)
         return state
@@ -282,6 +249,7 @@ class StickyRuns:
     def _fail_waiting(self, sticky: StickyRun, decision: Decision) -> bool:
         """Fail a run if it waits; False: it does not (any more)."""
         seconds = self._clock() - sticky.turn_began
+        sticky.outbox.flush()
         with self._store.writing() as connection:
             run = runs.get(connection, sticky.run.run_id)
             if run.state is not State.WAITING_USER:
@@ -290,7 +258,7 @@ class StickyRuns:
         if turn_ended:
             self.observe(run.engine, Outcome.ERROR, seconds)
         # after the deadlines that are due by now: many may coincide
-        self._inbox.put(lambda: self._records.keep(run, decision.state, run.session))
+        self._inbox.put(run.run_id, lambda: self._records.keep(run, decision.state, run.session))
         return True
 
     def _current(self, sticky: StickyRun) -> Run:

@@ -8,8 +8,9 @@ import logging
 import secrets
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -20,10 +21,12 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run
 from turngate_reference.server.store.runs import add_event
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 RETRY_SECONDS = 1.0
 MAX_CONTEXT = 64 * 2**10
@@ -136,18 +139,30 @@ def end_turn(store: Store, records: Records, run: Run, decision: Decision, resul
 
 
 def end_turn_eventually(
-    store: Store, records: Records, run: Run, decision: Decision, result: TurnResult, wait: Callable[[float], bool]
+    outbox: Outbox, records: Records, run: Run, decision: Decision, result: TurnResult, wait: Callable[[float], bool]
 ) -> None:
-    """End the turn as soon as the store can be written; `wait` waits for seconds, and returns whether to give up."""
+    """Write what the outbox holds of the turn, then its end, as soon as the store allows; `wait` as in `eventually`."""
+
+    def end() -> None:
+        outbox.flush()
+        end_turn(outbox.store, records, run, decision, result)
+
+    with suppress(sqlite3.Error):
+        eventually(end, wait)
+
+
+def eventually(action: Callable[[], T], wait: Callable[[float], bool]) -> T:
+    """Use the store as soon as it can be used; `wait` waits for seconds, and returns whether to give up.
+
+    What the store raised last is raised if it is given up.
+    """
     while True:
         try:
-            end_turn(store, records, run, decision, result)
+            return action()
         except sqlite3.Error:
-            log.exception("the end of turn %s of %s can't be written yet", run.turn_index, run.run_id)
+            log.exception("the store can't be used yet")
             if wait(RETRY_SECONDS):
-                return
-        else:
-            return
+                raise
 
 
 def ask_permission(store: Store, run: Run, interaction: Interaction, request_id: str, **columns: Any) -> bool:

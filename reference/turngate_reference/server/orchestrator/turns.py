@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec import structs
 
@@ -12,6 +12,7 @@ from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
 from turngate.process import Stop
 from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
@@ -21,7 +22,10 @@ from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.states import RunErrorCode
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +47,14 @@ class TurnRunner:
 
     def run(self, run: Run, stop: Stop) -> bool:
         """Run a turn, and save its result, however it ended; False: a sticky process holds the slot."""
-        result = complete(self.store, self.records, run, lambda: self._turn(run, stop), self.closing.wait)
+        outbox = Outbox(self.store)
+        result = complete(outbox, self.records, run, lambda: self._turn(run, stop, outbox), self.closing.wait)
         if result is None:
             return False
         self.observe(run.engine, result.outcome, result.seconds or 0.0)
         return True
 
-    def _turn(self, run: Run, stop: Stop) -> tuple[Decision, TurnResult] | None:
+    def _turn(self, run: Run, stop: Stop, outbox: Outbox) -> tuple[Decision, TurnResult] | None:
         """Run a turn to its end; None: it is run by a sticky process."""
         try:
             engine = self.engines.find(run.engine)
@@ -59,12 +64,12 @@ class TurnRunner:
         if run.turn_index == 1:
             run = self._prepared(run, engine)
         else:
-            reply = runs.last_answer(self.store, run.run_id, run.turn_index) or ""
+            reply = self._eventually(lambda: runs.last_answer(self.store, run.run_id, run.turn_index)) or ""
         env = self._env(engine, run.locations)
         if run.is_sticky and engine.contract.sticky.transport != "none":
             self.sticky.begin(run, engine, env)
             return None
-        turn = HeadlessTurn(self.store, run, engine, env, text_events(self.store, run))
+        turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run))
         return turn.conclude(turn.play(*turn.command(reply), stop), INTERRUPTED)
 
     def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
@@ -79,9 +84,16 @@ class TurnRunner:
                 asked=run.request.get("interactive_profile"), session_timeout_sec=run.timeout,
             )  # fmt: skip
             settled |= {"profile": structs.asdict(profile), "capability": structs.asdict(capability)}
-        with self.store.writing() as connection:
-            runs.change(connection, run.run_id, **settled)
-            return runs.get(connection, run.run_id)
+
+        def settle() -> Run:
+            with self.store.writing() as connection:
+                runs.change(connection, run.run_id, **settled)
+                return runs.get(connection, run.run_id)
+
+        return self._eventually(settle)
+
+    def _eventually(self, action: Callable[[], T]) -> T:
+        return transitions.eventually(action, self.closing.wait)
 
     def _env(self, engine: InstalledEngine, locations: Mapping[str, str | None]) -> dict[str, str]:
         return engine_environment(engine.contract, self.server_env, locations, self.pass_env)

@@ -108,7 +108,7 @@ class ModelledServer:
         # what is due is done after what woke the thread, and leaves more to be done
         for _ in range(3):
             done = threading.Event()
-            self.sticky._inbox.put(done.set)
+            self.sticky._inbox.put("", done.set)
             assert done.wait(PATIENCE)
         (newest,) = self.store.read("SELECT coalesce(max(id), 0) id FROM events")
         after = int(newest["id"])

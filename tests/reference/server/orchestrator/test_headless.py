@@ -3,17 +3,19 @@
 import json
 import logging
 import shlex
+import time
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 from tests.reference import cli_env as d
+from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, ServerEnv, final
-from turngate.process import execution
+from turngate.files import open_private
+from turngate.process import execution, is_alive
 from turngate_reference.server.states import State
-from turngate_reference.server.store import runs
+from turngate_reference.server.store import database, runs
 
 
 @pytest.mark.parametrize(
@@ -113,14 +115,13 @@ def test_a_disk_of_ours_that_is_full_is_no_fault_of_the_engine(
 ) -> None:
     """An attempt whose traces can't be kept has failed in the server."""
     server_env.cli_env.engine("codex", d.codex(ASK))
-    opened: Any = Path.open
 
-    def full(path: Path, *mode: str, **more: Any) -> Any:
-        if path.name == "stdout":
+    def full(file: str, flags: int) -> int:
+        if Path(file).name == "stdout":
             raise OSError(28, "No space left on device")
-        return opened(path, *mode, **more)
+        return open_private(file, flags)
 
-    monkeypatch.setattr(Path, "open", full)
+    monkeypatch.setattr("turngate_reference.engine.attempt.open_private", full)
     error = server_env.failed(server_env.create())
     assert (error["code"], "No space left" in error["detail"]) == ("ORCHESTRATOR_ERROR", True)
 
@@ -132,3 +133,47 @@ def test_what_is_logged_of_a_turn_can_be_run(server_env: ServerEnv, caplog: pyte
         server_env.wait(server_env.create(engine_options=["-c", "a = 'b c'"]), State.SUCCEEDED)
     (line,) = (record.message for record in caplog.records if " turn 1: codex " in record.message)
     assert "a = 'b c'" in shlex.split(line)
+
+
+@pytest.mark.parametrize("seconds", [2.5, pytest.param(15.0, marks=pytest.mark.long)])
+def test_a_locked_database_fails_no_turn(
+    closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    """Four turns end well while another process holds the database: all are read to the end, and written later."""
+    if seconds < database.BUSY_SECONDS:
+        monkeypatch.setattr(database, "BUSY_SECONDS", 1.0)
+        monkeypatch.setattr(execution, "_DRAIN_GRACE", 0.2)
+    env = closed_server_env
+    env.cli_env.engine("codex", [["meet"], *d.codex("one", "two", "x" * 2**20, final(x=1))])
+    with env.opened(slots=4):
+        run_ids = [env.create() for _ in range(4)]
+        pids: set[int] = set()
+        while len(pids) < 4:
+            pids |= set(map(int, env.cli_env.meet_word().split()))
+        with locked_database(env.settings.data.database):
+            start = time.monotonic()
+            env.cli_env.release()
+            while any(map(is_alive, pids)):
+                time.sleep(0.05)
+            time.sleep(max(0.0, start + seconds - time.monotonic()))
+            assert {env.run(run_id).state for run_id in run_ids} == {State.RUNNING}
+        for run_id in run_ids:
+            assert env.wait(run_id, State.SUCCEEDED).final_data == {"x": 1}
+            events = runs.events(env.server.store, run_id)
+            assert [event.type for event in events[-6:]] == [*["text"] * 4, "turn.ended", "state"]
+            assert [event.data["text"][:3] for event in events[-6:-3]] == ["one", "two", "xxx"]
+            (turn,) = runs.turns(env.server.store, run_id)
+            assert turn.argv
+
+
+def test_what_can_not_be_kept_in_memory_is_left_out_and_counted(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The turn is judged on all of it, and its trace has all."""
+    monkeypatch.setattr("turngate_reference.server.store.outbox.MAX_PENDING", 100)
+    server_env.cli_env.engine("codex", d.codex("x" * 101, final(x=1)))
+    run = server_env.wait(server_env.create(), State.SUCCEEDED)
+    texts = [event.data["text"] for event in runs.events(server_env.server.store, run.run_id) if event.type == "text"]
+    assert texts == [final(x=1)]
+    assert "1 texts of turn 1 are missing from its events" in caplog.text
+    assert "x" * 101 in (run.run_directory / ".turngate/attempt-001/stdout").read_text()

@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from tests.fakes.executables import sticky
 from tests.fakes.sticky_engine import SESSION
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
+from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
 from turngate.contract import load
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
@@ -25,7 +28,7 @@ from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.server.states import State
-from turngate_reference.server.store import runs
+from turngate_reference.server.store import database, runs
 from turngate_reference.server.store.rows import StoredQuestion, StoredTurn
 
 HERE = Path(__file__).parents[2]
@@ -379,3 +382,33 @@ def test_options_that_a_sticky_process_does_not_take_are_refused(server_env: Ser
     """They are refused before anything is made, though a headless turn would take them."""
     with pytest.raises(ApiError, match="OPTION_REFUSED"):
         create(server_env, f"say {ASK}", engine_options=["--cd", "/tmp"])
+
+
+def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn that ended while another process held the database counts, though its process has died since."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.3)
+    host, is_locked = server_env.server._sticky._host, threading.Event()
+    prompt = host.prompt
+
+    def prompt_when_locked(run_id: str, text: str) -> None:
+        assert is_locked.wait(PATIENCE)
+        prompt(run_id, text)
+
+    monkeypatch.setattr(host, "prompt", prompt_when_locked)
+    run_id = create(server_env, f"say {final(x=1)}")
+    while "pid" not in (server_env.run(run_id).process or {}):
+        time.sleep(0.05)
+    pid, protocol = pid_of(server_env, run_id), server_env.run(run_id).run_directory / ".turngate/attempt-001/protocol"
+    with locked_database(server_env.settings.data.database):
+        is_locked.set()
+        while "turn/completed" not in protocol.read_text():
+            time.sleep(0.05)
+        os.kill(pid, signal.SIGKILL)
+        while psutil.pid_exists(pid):
+            time.sleep(0.05)
+        time.sleep(1.5)
+        assert server_env.run(run_id).state is State.RUNNING
+    assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"x": 1}
+    types = [event.type for event in runs.events(server_env.server.store, run_id)]
+    assert types[-3:] == ["text", "turn.ended", "state"]
+    assert slots_are_free(server_env)

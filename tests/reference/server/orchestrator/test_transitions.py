@@ -322,8 +322,8 @@ def test_deadlines_that_are_void_are_not_kept(tmp_path: Path) -> None:
         (run,) = runs.in_state(world.store, State.WAITING_USER)
         world.commands.reply(run_id, {"interaction_id": run.pending_interaction_id, "response": "accept"}, None)
     world.settle()
-    assert len(world.sticky._due.queue) == 1
+    assert len(world.sticky._inbox._due.queue) == 1
     world.commands.cancel(run_id)
     world.settle()
-    assert world.sticky._due.empty()
+    assert world.sticky._inbox._due.empty()
     world.close()

@@ -1,19 +1,25 @@
 """The loop of a run: asked, waiting, answered, resumed in a new process, ended."""
 
 import json
+import threading
+import time
 from typing import Any
 
 import psutil
 import pytest
 
 from tests.reference import cli_env as d
+from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.model import Mode
 from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.orchestrator import turns
 from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
+from turngate_reference.server.orchestrator.run_files import prepare_workspace
 from turngate_reference.server.states import State
-from turngate_reference.server.store import runs
+from turngate_reference.server.store import database, runs
+from turngate_reference.server.store.rows import Run
 
 
 def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None:
@@ -219,3 +225,27 @@ def test_interactive_refuses_auto_flags(server_env: ServerEnv, flag: list[str]) 
     assert refused.value.code == "AUTO_FLAG_REFUSED"
     assert refused.value.members["flag"].split()[0] == flag[0]
     assert not server_env.cli_env.calls()
+
+
+def test_a_turn_waits_for_a_locked_database_before_its_engine_starts(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What must be written first is written when the database is free, and then the engine runs."""
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.1)
+    server_env.cli_env.engine("codex", d.codex("done"))
+    met, is_locked = threading.Event(), threading.Event()
+
+    def prepare_when_locked(run: Run) -> str | None:
+        met.set()
+        assert is_locked.wait(PATIENCE)
+        return prepare_workspace(run)
+
+    monkeypatch.setattr(turns, "prepare_workspace", prepare_when_locked)
+    run_id = server_env.create()
+    assert met.wait(PATIENCE)
+    with locked_database(server_env.settings.data.database):
+        is_locked.set()
+        time.sleep(0.5)
+        assert server_env.run(run_id).state is State.RUNNING
+        assert server_env.cli_env.calls() == []
+    server_env.wait(run_id, State.SUCCEEDED)

@@ -1,0 +1,113 @@
+"""What is written while a turn runs: in order, in bounded memory, and without anybody waiting for it."""
+
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.reference.locked_database import locked_database
+from turngate_reference.server.store import database, outbox
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.outbox import Outbox, Write
+
+PATIENCE = 30.0
+
+
+@pytest.fixture(name="store")
+def _store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.3)
+    monkeypatch.setattr(outbox, "RETRY_SECONDS", 0.1)
+    with contextlib.closing(Store(tmp_path / "turngate.db")) as store:
+        with store.writing() as connection:
+            connection.execute("CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT)")
+        yield store
+
+
+def adding(text: str) -> Write:
+    """Return what writes a text."""
+
+    def write(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO texts (text) VALUES (?)", (text,))
+
+    return write
+
+
+def texts(store: Store) -> list[str]:
+    """Read what was written."""
+    return [row["text"] for row in store.read("SELECT text FROM texts ORDER BY id")]
+
+
+def test_a_locked_database_keeps_nobody_waiting_and_loses_nothing(store: Store, tmp_path: Path) -> None:
+    """What is put while another process holds the database is written once, in order, when it lets go."""
+    turn = Outbox(store)
+    with locked_database(tmp_path / "turngate.db"):
+        start = time.monotonic()
+        for number in range(100):
+            assert turn.put(adding(str(number)))
+        assert time.monotonic() - start < 0.3
+        with pytest.raises(sqlite3.OperationalError, match="locked"):
+            turn.flush()
+        assert texts(store) == []
+    turn.flush()
+    assert turn.put(adding("last"))
+    turn.flush()
+    assert texts(store) == [*map(str, range(100)), "last"]
+    turn.close()
+
+
+def test_it_is_written_without_a_flush(store: Store) -> None:
+    """Who follows a turn sees each text soon."""
+    turn, written = Outbox(store), threading.Event()
+    turn.put(lambda _connection: written.set())
+    assert written.wait(PATIENCE)
+
+
+def test_memory_is_bounded(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has no room is refused; there is room again when what was there is written."""
+    monkeypatch.setattr(outbox, "MAX_PENDING", 10)
+    turn = Outbox(store)
+    with locked_database(tmp_path / "turngate.db"):
+        assert [turn.put(adding(text), len(text)) for text in ("1234567", "7654", "321")] == [True, False, True]
+    turn.flush()
+    assert turn.put(adding("7654"), 4)
+    turn.flush()
+    assert texts(store) == ["1234567", "321", "7654"]
+
+
+def test_what_can_never_be_written_holds_up_nothing(store: Store) -> None:
+    """It is left out, and what comes after it is written."""
+
+    def broken(_connection: sqlite3.Connection) -> None:
+        raise TypeError
+
+    turn = Outbox(store)
+    turn.put(broken)
+    turn.put(adding("after"))
+    turn.flush()
+    assert texts(store) == ["after"]
+
+
+def test_without_a_thread_it_is_written_by_the_flush(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has no threads left loses nothing."""
+
+    def none_left(_thread: threading.Thread) -> None:
+        raise RuntimeError
+
+    turn = Outbox(store)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", none_left)
+        assert turn.put(adding("late"))
+    assert texts(store) == []
+    turn.flush()
+    assert texts(store) == ["late"]
+
+
+def test_a_closed_one_takes_nothing(store: Store) -> None:
+    """What comes after the end of a turn is not written."""
+    turn = Outbox(store)
+    turn.close()
+    assert not turn.put(adding("late"))
