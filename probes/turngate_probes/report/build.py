@@ -101,7 +101,8 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
         handle=finished.handle if finished else None,
         seconds=finished.seconds if finished else _elapsed(events),
         engine_seconds=finished.engine_seconds if finished else sum(turn.cpu_seconds for turn in turns),
-        turns=finished.turns if finished else len(turns), unverified=finished.unverified if finished else (),
+        turns=finished.turns if finished else len(turns),
+        durations={turn.name: turn.seconds for turn in turns}, unverified=finished.unverified if finished else (),
         failed=NotAsked(failed.reason, failed.what, failed.hint) if failed else None, tool_access=tool_access(turns),
         clauses=tuple(_shown(result, shown, is_bug=result.id in unknown) for result in results),
     )  # fmt: skip

@@ -4,6 +4,7 @@ from xml.etree import ElementTree as ET
 
 from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import visible
+from turngate_probes.clauses import CHECKS
 from turngate_probes.report.evidence import evidence_text
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.judgement import JudgedCase
@@ -49,6 +50,7 @@ def _suite(shown: View, release: ReleaseReport) -> ET.Element:
 
 def _case(release: ReleaseReport, case: JudgedCase) -> ET.Element:
     element, text = ET.Element("testcase", classname=name_of(release), name=visible(case.name)), visible(case.note)
+    element.set("time", f"{_seconds(release, case):.3f}")
     if case.judgement in ("noted", "warned"):
         ET.SubElement(element, "system-out").text = text
     elif case.judgement == "skipped":
@@ -57,6 +59,16 @@ def _case(release: ReleaseReport, case: JudgedCase) -> ET.Element:
         result = ET.SubElement(element, TAGS[case.judgement], type=case.kind, message=text)
         result.text = _evidence(case.clause) if case.clause else visible(case.hint)
     return element
+
+
+def _seconds(release: ReleaseReport, case: JudgedCase) -> float:
+    """Return how long the turns took that a clause shows, or those of its cases where it shows none."""
+    clause = next((clause for clause in release.clauses if clause.id == case.name), None)
+    shown = {item if isinstance(item, str) else getattr(item, "turn", "") for item in clause.evidence} if clause else ()
+    named = release.durations.keys() & shown
+    if not named and case.name in CHECKS:
+        named = {turn for turn in release.durations if turn.partition("/")[0] in CHECKS[case.name].cases}
+    return sum(release.durations[turn] for turn in named)
 
 
 def _evidence(clause: ClauseResult) -> str:

@@ -1,5 +1,6 @@
 """The report of a probe: what it says of each release, with evidence."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
@@ -35,6 +36,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     unverified: Sections of the contract that nobody has seen hold.
     failed: Why the question could not be asked.
     integrity: The checksum of the engine's own package, as its registry writes it; absent: it comes from none.
+    durations: The seconds that each turn took, by its name as evidence has it.
     tool_access: The tools offered in each mode, and what becomes of a tool call; null: nobody looked.
     """
 
@@ -53,6 +55,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     seconds: Seconds
     engine_seconds: Seconds
     turns: Count
+    durations: Mapping[str, Seconds] = {}
     unverified: tuple[Text, ...]
     failed: NotAsked | None
     tool_access: ToolAccess | None

@@ -6,8 +6,10 @@ from xml.etree import ElementTree as ET
 import pytest
 from msgspec import structs
 
+from tests.probes.report import journals as j
 from tests.probes.report import samples
 from turngate.contract.verdict import FailOn
+from turngate_probes.report.build import build
 from turngate_probes.report.junit import junit
 from turngate_probes.report.structs import ProbeReport
 
@@ -20,7 +22,7 @@ SHAPE = {
     ),
     "properties": (set(), {"property"}),
     "property": ({"name", "value"}, set()),
-    "testcase": ({"classname", "name"}, {"failure", "error", "skipped", "system-out"}),
+    "testcase": ({"classname", "name", "time"}, {"failure", "error", "skipped", "system-out"}),
     "failure": ({"type", "message"}, set()),
     "error": ({"type", "message"}, set()),
     "skipped": ({"message"}, set()),
@@ -42,6 +44,22 @@ def test_the_file_is_well_formed_and_of_the_known_shape(make: Callable[[], Probe
         attributes, children = SHAPE[element.tag]
         assert set(element.attrib) == attributes
         assert {child.tag for child in element} <= children
+
+
+def test_a_case_takes_as_long_as_the_turns_that_show_it() -> None:
+    """Those of its evidence, else those of the cases that the clause is about."""
+    turns = j.turn(seconds=1.5), j.turn(step="again", seconds=2.25), j.turn(case="stdin-open", seconds=4)
+    changed = {
+        "resume_accepted": j.clause("resume.accepted", "fail", evidence=["main/first", "main/again"]),
+        "stdin_open": j.clause("stdin.open", evidence=[]),
+        "version_readable": j.clause("version.readable", evidence=[]),
+    }
+    expected = {
+        "resume.accepted": "3.750", "handle.present": "1.500", "stdin.open": "4.000", "version.readable": "0.000",
+    }  # fmt: skip
+    by_name = cases(build([j.started(), j.planned(), *turns, *j.clauses(**changed), j.finished(), j.ended()]))
+    taken = {name: by_name[f"codex@0.169.0/{name}"].get("time") for name in expected}
+    assert taken == expected
 
 
 def test_each_result_is_told_as_readers_take_it() -> None:
