@@ -1,4 +1,4 @@
-"""The turngate command in a process of its own, with a cache of its own."""
+"""The turngate command in a separate process, with a separate cache."""
 
 import json
 import os
@@ -22,7 +22,7 @@ CRASHING = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """Runs turngate with `folder` as its cache, home and working directory, `path` as PATH, and `env` beside it."""
+    """Runs turngate with `folder` as its cache, home and working directory, `path` as PATH, and `env` added."""
 
     folder: Path
     path: str = "/usr/bin:/bin"
@@ -48,7 +48,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """How the command ended, and what it said."""
+    """The exit code and the output of a command."""
 
     code: int
     out: str

@@ -37,7 +37,7 @@ class Table:
     env: dict[str, str]
 
     def type(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Type `turngate` and these words, and see it end well."""
+        """Run `turngate` with these words, and check that it succeeds."""
         done = self.try_to(*words)
         assert done.returncode == 0, done.stderr
         return done
@@ -57,7 +57,7 @@ class Table:
 
     @contextmanager
     def served(self) -> Iterator[str]:
-        """Serve for a block; gives the address."""
+        """Serve for a block; return the address."""
         passed = [word for name in sorted(self.env) for word in ("--pass-env", name)]
         command = [TURNGATE, "serve", "--port", "0", *passed]
         with subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE, text=True) as server:
@@ -70,7 +70,7 @@ class Table:
                 server.terminate()
 
     def ask(self, url: str, prompt: str) -> str:
-        """Create a run and wait for its question; gives the path of the run."""
+        """Create a run and wait for its question; return the path of the run."""
         request = {"engine": self.contract.engine, "prompt": prompt, "execution_mode": "interactive"}
         path = str(call(f"{url}/v1/runs", request | {"model": self.contract.hermetic.model})["links"]["self"])
         with urllib.request.urlopen(f"{url}{path}/events", timeout=PATIENCE) as events:
@@ -79,7 +79,7 @@ class Table:
 
 
 def call(url: str, body: Any = None) -> dict[str, Any]:
-    """Send a request, as POST if it has a body; gives the answer, also that of a refusal."""
+    """Send a request, as POST if it has a body; return the answer, also that of a refusal."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
     try:
@@ -123,7 +123,7 @@ def test_the_first_message_is_on_the_wire_of_the_third_turn(table: Table) -> Non
 
 
 def final(**data: str) -> Rule:
-    """Have the model end the run."""
+    """Make the model end the run."""
     return Rule(Text(json.dumps({"outcome": "final", "final_data": data})))
 
 
@@ -155,7 +155,7 @@ def _waits(told: threading.Event) -> None:
 
 
 def test_one_of_http_and_the_terminal_replies(table: Table) -> None:
-    """Both at once: one of them is taken, the other one is told before the turn has ended, and the model hears one."""
+    """Of two replies at once one is accepted, the other is refused before the turn ends, and the model gets one."""
     backend = table.box.backend
     backend.script(Rule(Text(QUESTION)))
     marks, told = {"terminal": new_nonce(), "http": new_nonce()}, threading.Event()

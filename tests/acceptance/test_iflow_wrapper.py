@@ -27,7 +27,7 @@ process.stdin.on("end", () => {
 
 @pytest.fixture(name="wrapper")
 def _wrapper(tmp_path: Path) -> Path:
-    """The wrapper as the page has it, beside a loader."""
+    """The wrapper as the page has it, next to a loader."""
     (code,) = re.findall(r"```js\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "iflow-ce-dev.cjs").write_text(LOADER)

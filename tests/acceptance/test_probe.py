@@ -81,7 +81,7 @@ def test_a_dropped_session_is_broken_by_its_context(turngate: Command) -> None:
 
 @pytest.mark.long
 def test_an_engine_that_updates_itself_is_degraded(turngate: Command) -> None:
-    """A changed executable is told, degrades the release, and fails under --strict."""
+    """A changed executable is reported, degrades the release, and fails under --strict."""
     executable = engines.install(turngate.folder / "engine", "updates-itself")
     args = ("probe", f"codex={executable}", "--json")
     done = turngate.run(*args, code=HURRIED)
@@ -100,7 +100,7 @@ def test_an_unreadable_version_is_broken(turngate: Command) -> None:
 
 
 def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
-    """What the contract reads as a version but is none is told like an unreadable one."""
+    """An invalid version that the contract's pattern accepts is reported like an unreadable one."""
     executable = engines.install(turngate.folder, "odd-version")
     done = turngate.run("probe", f"codex={executable}", "--level", "static", "--json")
     assert done.code == 1, done.err
@@ -116,7 +116,7 @@ def test_a_version_of_no_known_form_is_broken(turngate: Command) -> None:
     ],
 )
 def test_what_can_not_be_asked_is_unanswered(turngate: Command, target: str, said: str) -> None:
-    """No executable, none that runs and no npm are told with a hint; exit code 2, and no verdict."""
+    """No executable, none that runs and no npm are reported with a hint; exit code 2, and no verdict."""
     (turngate.folder / "plain").write_text("not executable")
     done = turngate.run("probe", target.format(folder=turngate.folder), "--json")
     assert done.code == 2, done.err
@@ -128,7 +128,7 @@ def test_what_can_not_be_asked_is_unanswered(turngate: Command, target: str, sai
 
 
 def test_an_unknown_engine_is_refused(turngate: Command) -> None:
-    """It is refused before anything runs, in two lines with the engines that there are."""
+    """It is refused before anything runs, in two lines with the known engines."""
     done = turngate.run("probe", "kodex", "codex=/missing")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("Error: 'kodex' names no engine\n")
@@ -136,7 +136,7 @@ def test_an_unknown_engine_is_refused(turngate: Command) -> None:
 
 
 def test_one_release_that_can_not_be_asked_leaves_the_others_alone(turngate: Command) -> None:
-    """What there is is still probed; the exit code says that something is open."""
+    """Available engines are still probed; the exit code says that something is unanswered."""
     executable = engines.install(turngate.folder)
     done = turngate.run("probe", "codex=/missing", f"codex={executable}", "--level", "static", "--json")
     assert done.code == 2
@@ -207,7 +207,7 @@ def test_the_server_level_asks_through_the_server(turngate: Command) -> None:
 
 @pytest.mark.long
 def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(turngate: Command) -> None:
-    """Whatever fails is shown by what the API answered, beside the engine's own output."""
+    """Whatever fails is shown by what the API answered, next to the engine's own output."""
     executable = engines.install(turngate.folder / "engine", "renames-id")
     asked = ("--level", "server", "--clause", "server.waits")
     done = turngate.run("probe", f"codex={executable}", *asked, "--json")
@@ -221,7 +221,7 @@ def test_an_engine_that_keeps_its_id_to_itself_is_told_with_the_servers_answer(t
 
 
 def test_a_withdrawn_engine_is_not_driven(turngate: Command) -> None:
-    """Without an executable no clause of the level can be run, and the reason is told."""
+    """Without an executable no clause of the level can be run, and the reason is reported."""
     done = turngate.run("probe", "iflow", "--level", "server", "--json")
     assert done.code == 2, done.err
     assert set(done.clauses().values()) == {"not_run"}

@@ -41,7 +41,7 @@ def test_a_case_that_ended_early_is_told(turngate: Command) -> None:
 
 
 def test_one_release_that_cannot_be_had_leaves_the_others(turngate: Command) -> None:
-    """What goes wrong with one target is told, exit code 2, and the next is recorded."""
+    """What goes wrong with one target is reported, exit code 2, and the next is recorded."""
     executable = engines.install(turngate.folder / "engine")
     done = turngate.run(
         "record", f"codex={turngate.folder}/none", f"codex={executable}", "--case", "final", "--into", "there"

@@ -26,7 +26,7 @@ Kind = TypeVar("Kind", bound=StickyEvent)
 
 @dataclass
 class Kept:
-    """One real engine that is kept over several turns, and what was told of it."""
+    """A sticky process of one real engine, and its events."""
 
     contract: EngineContract
     executable: Path
@@ -53,12 +53,12 @@ class Kept:
             assert not isinstance(event, Gone)
 
     def turn(self, prompt: str) -> TurnEnded:
-        """Run a turn in which nobody is asked."""
+        """Run a turn without permission requests."""
         self.host.prompt("run", prompt)
         return self.until(TurnEnded)
 
     def script_a_write(self, word: str) -> None:
-        """Have the model ask once for a tool that writes a file, when it reads a word, and end after that."""
+        """Make the model ask once for a tool that writes a file, when it reads a word, and then end."""
         call = self.contract.hermetic.tool_call
         assert call
         # some engines answer while a slow command still runs

@@ -1,4 +1,4 @@
-"""`make bench`: measures what the README states, each figure beside what it is compared to."""
+"""`make bench`: measures the figures in the README, with what they are compared to."""
 
 import argparse
 import sys

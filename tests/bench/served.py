@@ -47,7 +47,7 @@ echo '{{"type": "turn.completed"}}'
 
 
 def make_home(folder: Path) -> dict[str, str]:
-    """Make a home with the engine on PATH; gives the environment for it."""
+    """Make a home with the engine on PATH; return the environment for it."""
     (folder / "bin").mkdir()
     engine = folder / "bin" / "codex"
     engine.write_text(ENGINE)
@@ -66,7 +66,7 @@ class Served:
     seconds: float
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None, **headers: str) -> tuple[int, Any]:
-        """Make one request; gives status and document."""
+        """Make one request; return status and document."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         sent = json.dumps(body) if body is not None else None
         connection.request(method, path, sent, {"Content-Type": "application/json", **headers})
@@ -76,7 +76,7 @@ class Served:
         return reply
 
     def text(self, path: str) -> str:
-        """Read what is no document."""
+        """Read a body that is not JSON."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
         connection.request("GET", path)
         reply = connection.getresponse().read().decode()

@@ -77,7 +77,7 @@ def _real(folder: Path, *, short: bool) -> None:
 
 
 def _scripted(served: Served, box: Sandbox, model: str) -> float:
-    """Run two turns for which the model has answers; gives their seconds."""
+    """Run two turns for which the model has answers; return their seconds."""
     start = time.perf_counter()
     box.backend.script(Rule(cases.ASK))
     _, run = served.ask("POST", "/v1/runs", CREATE | {"model": model})

@@ -23,7 +23,7 @@ AIM = 0.25
 LOOK = 0.005
 PATIENCE = 60
 ENDED = "INTERACTION_WAIT_TIMEOUT"
-# an app server in shell that asks, whatever it is told
+# an app server in shell that always asks
 ENGINE = """#!/bin/sh
 [ "$1" = --version ] && echo "codex-cli 0.169.0" && exit
 case "$*" in *--help*) echo "SESSION_ID PROMPT"; exit;; esac

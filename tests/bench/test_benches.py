@@ -19,7 +19,7 @@ def test_short_figures_are_labelled(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_unknown_bench_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    """With the names that there are, and exit code 2, before anything is measured."""
+    """With the known names, and exit code 2, before anything is measured."""
     with pytest.raises(SystemExit, match="2"):
         command.main(["sever", "help"])
     said = capsys.readouterr()

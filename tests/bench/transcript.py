@@ -9,7 +9,7 @@ WORDS = ("session", "resume", "turn", "engine", "the", "handle", "answer", "file
 
 
 def lines(size: int, seed: int = 1) -> Iterator[bytes]:
-    """Give NDJSON lines of Codex's kinds of events, `size` bytes in all: commands, messages, reasoning."""
+    """Return NDJSON lines of Codex's kinds of events, `size` bytes in all: commands, messages, reasoning."""
     chance = random.Random(seed)
     yield _line({"type": "thread.started", "thread_id": "01a20033-ee25-73a3-a8df-8b64e97dac81"})
     yield _line({"type": "turn.started"})
@@ -24,7 +24,7 @@ def lines(size: int, seed: int = 1) -> Iterator[bytes]:
 
 
 def grouped(size: int) -> Iterator[bytes]:
-    """Give NDJSON lines of OpenCode's kinds of events, `size` bytes in all: one message in many small parts."""
+    """Return NDJSON lines of OpenCode's kinds of events, `size` bytes in all: one message in many small parts."""
     session = "ses_0123456789abABCDEFGHIJKLMN"
     line = _line({"type": "text", "sessionID": session, "part": {"messageID": "msg_1", "text": "a few words more "}})
     yield _line({"type": "step_start", "sessionID": session, "part": {"id": "prt_1"}})

@@ -29,7 +29,7 @@ def boundaries(name: str, engine: Mapping[str, Any]) -> Iterator[Boundary]:
     contract = load.contract(name)
     for claim in contract.document.claims():
         for edge in ("since", "until"):
-            # where chance begins to decide no single run can tell
+            # a single run can't show where a flaky deviation begins
             if edge in claim.data and "flaky" not in claim.data:
                 yield _boundary(_named(str(claim.path[0]), claim.data), edge, claim.data, engine)
 
@@ -57,7 +57,7 @@ def _was_asked(release: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
 
 
 def _shows(engine: Mapping[str, Any], version: str | None, deviation: Mapping[str, Any]) -> bool:
-    """Return whether a release showed a deviation's symptom, be it excused or not."""
+    """Return whether a release showed a deviation's symptom, excused or not."""
     seen = engine["releases"][version]["found"].get(deviation["clause"], {})
     return deviation["symptom"] in seen.get("symptoms", ())
 

@@ -1,4 +1,4 @@
-"""What is kept of matrices: for each release its verdict, and whatever did not simply hold."""
+"""The saved results of matrices: for each release its verdict, and the clauses that did not pass."""
 
 import json
 import re
@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "docs" / "compatibility.json"
 SCHEMA = "turngate.compatibility/1"
 
-# the reason stands for whatever fails beside it
+# the reason stands for all other failures
 UNUSABLE = ("broken", "unanswered")
 
 Kept = dict[str, Any]
@@ -28,7 +28,7 @@ CHANGING = (
 
 
 def read(path: Path = KEPT) -> Kept:
-    """Read what is kept; nothing yet is an empty record."""
+    """Read the saved results; none yet are an empty record."""
     if not path.exists():
         return {"schema": SCHEMA, "engines": {}}
     kept: Kept = json.loads(path.read_text("utf-8"))
@@ -36,7 +36,7 @@ def read(path: Path = KEPT) -> Kept:
 
 
 def write(kept: Kept, path: Path = KEPT) -> None:
-    """Write what is kept, a release a line, so that a difference shows which releases changed."""
+    """Write the results, one release per line, so that a diff shows which releases changed."""
     lines = ["{", f' "schema": {json.dumps(SCHEMA)},', ' "engines": {']
     for name, engine in kept["engines"].items():
         lines += [f"  {json.dumps(name)}: {{"]
@@ -52,7 +52,7 @@ def write(kept: Kept, path: Path = KEPT) -> None:
 
 
 def added(kept: Kept, report: Mapping[str, Any], published: Mapping[str, Iterable[str]]) -> Kept:
-    """Add the releases of a probe report; `published` names all that there are of each engine."""
+    """Add the releases of a probe report; `published` names all releases of each engine."""
     engines = dict(kept["engines"])
     for release in report["releases"]:
         name, version = release["engine"], release["version"]
@@ -69,7 +69,7 @@ def added(kept: Kept, report: Mapping[str, Any], published: Mapping[str, Iterabl
 
 
 def _joined(before: Kept | None, new: Kept) -> Kept:
-    """Add an answer to an earlier one: a few clauses alone never replace an answer to all, but join other few."""
+    """Add results to earlier ones: those of selected clauses never replace complete ones, but join others."""
     if before is None or "asked" not in new:
         return new
     if "asked" not in before:
@@ -107,7 +107,7 @@ def _reason(release: Mapping[str, Any]) -> str:
 
 
 def _worth_keeping(clause: Mapping[str, Any]) -> bool:
-    """Leave out what held, and what was not run because of another clause."""
+    """Return False for a pass, and for a clause that was not run because of another one."""
     needed = clause["result"] == "not_run" and clause["detail"].startswith("needs ")
     return clause["result"] != "pass" and not needed
 
@@ -119,14 +119,14 @@ def _clause(release: Mapping[str, Any], clause: Mapping[str, Any], *, told: bool
 
 
 def _symptoms(release: Mapping[str, Any], clause: Mapping[str, Any]) -> list[str]:
-    """Return what was seen: of a failure what no deviation excused, of a deviation what is declared and not stale."""
+    """Return the symptoms: of a failure those without a deviation, of a deviation those declared and not stale."""
     if clause["result"] == "fail" and (named := re.search(r" \[([a-z0-9, -]+)\]\Z", clause["detail"])):
         return named[1].split(", ")
     if clause["result"] != "deviates":
         return []
     contract = load.contract(release["engine"]).at(release["version"])
     of_clause = [deviation for deviation in contract.deviations if deviation.clause == clause["id"]]
-    # the absence of what occurs by chance is not told, but what is seen is told with what must be done about it
+    # the absence of a flaky deviation is not reported, but an observed one is, with its action
     declared = {
         deviation.symptom
         for deviation in of_clause

@@ -1,4 +1,4 @@
-"""Judges the engines that have no published release any more, from their recordings alone."""
+"""Judges withdrawn engines from their recordings."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Words what is kept of matrices: a short table for the README, and a page for all of it."""
+"""Renders the saved results of matrices: a short table for the README, and a page for everything."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
@@ -53,7 +53,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 
 
 def stretches(name: str, engine: Kept) -> list[tuple[list[str], Kept]]:
-    """Group the wholly asked releases that stand side by side and came out the same."""
+    """Group adjacent, completely probed releases with the same results."""
     whole = {
         version: {**release, "unseen": disagreeing(name, version, release)[0]}
         for version, release in engine["releases"].items()

@@ -36,7 +36,7 @@ def clause(name: str, result: str, detail: str) -> dict[str, Any]:
 
 
 def after(*reports: dict[str, Any]) -> dict[str, Any]:
-    """Keep reports one after the other; gives what is kept of codex."""
+    """Add reports one after the other; return the saved results of codex."""
     record: dict[str, Any] = {"schema": kept.SCHEMA, "engines": {}}
     for report_ in reports:
         record = kept.added(record, report_, {"codex": ["0.118.0", "0.9.0", "0.117.0"]})
@@ -45,7 +45,7 @@ def after(*reports: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_readme_holds_the_table_that_the_data_gives() -> None:
-    """Whoever changes a contract or runs a matrix makes the table anew."""
+    """After a change of a contract or a new matrix, the table must be generated again."""
     assert in_readme(README.read_text("utf-8"), KEPT) == README.read_text("utf-8"), "make compatibility"
 
 

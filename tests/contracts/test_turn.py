@@ -178,7 +178,7 @@ def test_stderr_is_kept_at_its_end() -> None:
     ],
 )
 def test_stderr_stands_in_every_result(contract: EngineContract, mode: Mode, text: str) -> None:
-    """Whatever a turn came to, what the engine printed beside it is kept; so it is after a bad exit."""
+    """Whatever a turn came to, what the engine printed next to it is kept; so it is after a bad exit."""
     stdout, stderr = transcript(contract, IDS[contract.engine], text)
     for code in (0, 1):
         assert read_turn(contract, mode, stdout, b"a word\n" + stderr, code).result.stderr.startswith("a word\n")
@@ -222,7 +222,7 @@ def test_block_that_strayed_stands_alone_where_there_is_but_one() -> None:
 
 
 def test_other_stream_is_read_again_only_where_the_right_one_shows_no_id() -> None:
-    """A block that the model imitates is no second id beside the right one, nor beside one of a wrong shape."""
+    """A block that the model imitates is no second id next to the right one, nor next to one of a wrong shape."""
     stdout, stderr = transcript(IFLOW, IDS["iflow"], IMITATION)
     imitated = stdout.rstrip(b"\n") + b"\n"
     assert imitated.endswith(b"</Execution Info>\n")

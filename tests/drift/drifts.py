@@ -1,4 +1,4 @@
-"""The drift corpus: one YAML file each, that says what changes, why it may, and which clause must notice.
+"""The drift corpus: one YAML file per drift, which says what changes, why it may, and which clause must notice.
 
 `recordings: codex` means the newest recordings of that engine. `executable: codex@0.169.0` is a fake that behaves as
 that release, `simulated: gemini@0.61.0` the simulation that its contract describes: both really run the `cases`.

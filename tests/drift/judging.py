@@ -1,4 +1,4 @@
-"""Applies a drift to its base and judges what comes of it by the real checks."""
+"""Applies a drift to its base and judges the result with the real checks."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -21,7 +21,7 @@ LEVELS = ("static", "hermetic")
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What came of a drift: every clause's result by its id."""
+    """The result of a drift: every clause's result by its id."""
 
     drift: Drift
     results: dict[str, ClauseResult]
@@ -32,7 +32,7 @@ class Judged:
         return self.results[self.drift.caught_by].result is Result.FAIL
 
     def __str__(self) -> str:
-        """Return what the named clause came to, and which failed instead."""
+        """Return the result of the named clause, and the clauses that failed instead."""
         named = self.results[self.drift.caught_by]
         others = [f"{failure.id} ({failure.detail})" for failure in failures(self.results)]
         return f"{self.drift.name}: {named.id} is {named.result}: {named.detail}; failed: " + (
@@ -50,7 +50,7 @@ def judge_drift(drift: Drift) -> Judged:
 
 
 def judge(seen: Observations) -> dict[str, ClauseResult]:
-    """Judge all that was seen, as if every case had ended."""
+    """Judge all observations, as if every case had ended."""
     results: dict[str, ClauseResult] = {}
     judge_all(seen, results, LEVELS, {case.name for case in CASES} | {EVERYTHING})
     return results

@@ -1,4 +1,4 @@
-"""Takes what an engine printed apart into records, and prints them again, framed as before."""
+"""Splits an engine's output into records, and prints them again, framed as before."""
 
 import json
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from turngate.contract.structs import Framed
 
 @dataclass
 class Printed:
-    """The records of a stream, and what stands before them that is none (the text before a tagged block)."""
+    """The records of a stream, and the text before them (before a tagged block)."""
 
     framed: Framed
     before: bytes

@@ -1,4 +1,4 @@
-"""Plays the cases of a drift on an executable that really runs, and drifts."""
+"""Plays the cases of a drift on a real executable that drifts."""
 
 import json
 import sys
@@ -72,7 +72,7 @@ def install(folder: Path, drift: Drift, contract: EngineContract) -> Path:
 
 @contextmanager
 def without_waiting() -> Iterator[None]:
-    """Let a later minute come at once, and patience end soon, while the block runs."""
+    """Make a later minute come at once, and deadlines short, while the block runs."""
     load.prepare()  # here, since drifts are judged on many threads
     with (
         patch.object(EngineDriver, "until_later_minute", lambda *_: None),

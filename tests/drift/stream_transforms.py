@@ -85,7 +85,7 @@ def spill(
 def rename_field(
     turn: Turn, seen: Observations, *, field: str, to: str, match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
-    """Return a field of the matching records another name."""
+    """Rename a field of the matching records."""
 
     def edit(stream_records: Printed) -> None:
         stream_records.records = [
@@ -100,7 +100,7 @@ def rename_field(
 def set_fields(
     turn: Turn, seen: Observations, *, fields: dict[str, Any], match: Match | None = None, stream: Stream = "stdout"
 ) -> Turn:
-    """Give top-level fields of the matching records other values, or add them."""
+    """Set top-level fields of the matching records."""
 
     def edit(stream_records: Printed) -> None:
         stream_records.records = [

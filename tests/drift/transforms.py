@@ -1,4 +1,4 @@
-"""What the words of drifts of recordings share: the list of them, and how they edit a turn."""
+"""What transforms of recordings share: their register, and how they edit a turn."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""An executable round an engine, that changes what goes in and what comes out.
+"""A wrapper around an engine that changes its input and output.
 
-`behaviour.json` beside it holds the engine, what marks its resumes and its ids, and the changes, each a word with its
+`behaviour.json` next to it holds the engine, what marks its resumes and its ids, and the changes, each a word with its
 details and `when`, the kind of call that it is for: version, help, start, resume, or turn (either of the last two).
 """
 
@@ -49,7 +49,7 @@ class WrappedCall:
         return match[1].decode() if match else None
 
     def run(self) -> None:
-        """Let the engine do its work."""
+        """Run the engine."""
         # without input of its own the engine inherits ours
         done = subprocess.run([TOLD["engine"], *self.argv], input=self.stdin, capture_output=True, check=False)
         self.stdout, self.stderr, self.code = done.stdout, done.stderr, done.returncode
@@ -83,7 +83,7 @@ def after(function: Word) -> Word:
 
 @before
 def refuse(call: WrappedCall, option: str, after: str = "") -> None:
-    """Take an option for unknown, or for unknown after a word."""
+    """Refuse an option, or refuse it after a word."""
     if option in call.argv[call.argv.index(after) if after else 0 :]:
         sys.stderr.write(f"error: unexpected argument '{option}' found\n")
         sys.exit(2)
@@ -155,7 +155,7 @@ def continue_last(call: WrappedCall) -> None:
 
 @instead
 def start_fresh(call: WrappedCall, *, echo: bool = False, only_if_refused: bool = False) -> None:
-    """Ignore the id and start a new session; with `echo` say the id that was asked for all the same."""
+    """Ignore the id and start a new session; with `echo` print the requested id all the same."""
     if only_if_refused:
         call.read_stdin()
         call.run()
@@ -171,7 +171,7 @@ def start_fresh(call: WrappedCall, *, echo: bool = False, only_if_refused: bool 
 
 @after
 def fork(call: WrappedCall, id: str) -> None:  # noqa: A002 - the corpus's word
-    """Say another id than the session's own."""
+    """Print another id than the session's own."""
     call.stdout = call.stdout.replace((call.session() or "").encode(), id.encode())
 
 
@@ -269,7 +269,7 @@ def main() -> int:
 
 
 def apply(changes: list[dict[str, Any]], words: dict[str, Word], call: WrappedCall) -> int:
-    """Apply the changes that use these words, in their order; give how many they are."""
+    """Apply the changes that use these words, in their order; return their number."""
     chosen = [change for change in changes if change["do"] in words]
     for change in chosen:
         words[change["do"]](call, **{key: value for key, value in change.items() if key != "do"})

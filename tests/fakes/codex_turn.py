@@ -1,17 +1,17 @@
 # ruff: noqa: T201 - engines print
 """Turns of the headless engine on the surface of codex: it asks its model by HTTP, keeps sessions, and lies if told to.
 
-A file `lies` beside the executable holds words of this list:
+A file `lies` next to the executable holds words of this list:
 
 - about the id: `renames-id`, `id-on-stderr`, `id-late`, `id-is-a-flag`, `second-id`
 - about resuming: `forgets` (fresh, but says the id it was asked for), `new-id` (remembers, says another one),
   `refuses-resume`, `resumes-the-dead`, `sends-the-dead`, `forgets-elsewhere`, `forgets-the-second`,
   `moves-store` (to where older releases do not look), `loses-model`, `shares-sessions` (all in one directory),
   `one-slot` (a new session ends the others)
-- about output: `banner`, `new-event`, `no-end`, `prints-raw` (the model's text, beside the event)
+- about output: `banner`, `new-event`, `no-end`, `prints-raw` (the model's text, next to the event)
 - about the prompt: `prompt-is-flag`, `cuts-prompt`, `reads-stdin` (to its end, whatever it is)
 - about its end: `exits-0-on-failure`, `exits-1-on-success`, `hangs` (after its last event), `leaves-child`,
-  `meets-tester` (says its pid through the fifo `meeting` beside it, then hangs), `hangs-at-version` (likewise),
+  `meets-tester` (says its pid through the fifo `meeting` next to it, then hangs), `hangs-at-version` (likewise),
   `hangs-at-help` (likewise), `refuses-auto`
 - about tools: `drops-tool`, `acts-unasked`, `hangs-at-tools`
 - about a model of its own: `answers-itself` (keeps a word), `shows-key` (prints its key on standard error)
@@ -159,7 +159,7 @@ def misbehave_before_the_answer() -> None:
 
 
 def meet_tester() -> None:
-    """Say the own process id, and wait to be ended."""
+    """Print the process id, and wait to be ended."""
     meeting.write_text(f"{os.getpid()}\n")
     signal.pause()
 
@@ -199,7 +199,7 @@ def offered(options: dict[str, str]) -> list[str]:
 
 
 def act(options: dict[str, str]) -> str:
-    """Do what the tool is asked to, if that is allowed; gives what the model is told."""
+    """Run the tool, if that is allowed; return the report to the model."""
     if "hangs-at-tools" in LIES:
         signal.pause()
     if options.get("--sandbox") != "workspace-write" and "acts-unasked" not in LIES:
@@ -219,7 +219,7 @@ def send(method: str, path: str, document: object) -> tuple[int, bytes]:
 
 
 def end() -> int:
-    """End as engines do, or as they should not."""
+    """Exit as engines do, or as they should not."""
     sys.stdout.flush()
     if "leaves-child" in LIES:
         subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])

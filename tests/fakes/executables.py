@@ -1,4 +1,4 @@
-"""The two fake engines as executables: one that runs a call at a time, and one whose process is kept."""
+"""Installs the two fake engines as executables: a headless one and a sticky one."""
 
 import sys
 from pathlib import Path
@@ -15,12 +15,12 @@ HEADLESS = _SOURCE.replace("MODULE", "headless_engine").replace("ARGUMENTS", '"c
 
 
 def headless(executable: Path) -> Path:
-    """Make the headless engine an executable, which plays what lies beside it."""
+    """Install the headless engine as an executable, which plays the files next to it."""
     return _written(executable, HEADLESS)
 
 
 def sticky(executable: Path, version: str = "", help_page: str = "") -> Path:
-    """Make the sticky engine an executable."""
+    """Install the sticky engine as an executable."""
     source = _SOURCE.replace("MODULE", "sticky_engine").replace("ARGUMENTS", f"{version!r}, {help_page!r}")
     return _written(executable, source)
 

@@ -1,7 +1,7 @@
 # ruff: noqa: PLC0415, PTH109, PTH110, PTH120, PTH123 - it starts a thousand times, and imports would take longest
 """An engine that plays what a test wrote: any engine's output, under any engine's name.
 
-`<engine>.plays` beside it, a Python literal, holds its version, its help and its plays, one a call (the last one again
+`<engine>.plays` next to it, a Python literal, holds its version, its help and its plays, one a call (the last one again
 when they run out); a play is a list of steps:
 
 - `["stdout", text]`, `["stderr", text]`: print

@@ -1,10 +1,10 @@
-"""An engine whose process is kept: it does what each prompt says, on the transport that its first argument names.
+"""A sticky engine: it does what each prompt says, on the transport that its first argument names.
 
-A prompt with a line `do: …` is that line, and is noted in `prompts` beside the executable, one JSON text a line.
+A prompt with a line `do: …` is that line, and is noted in `prompts` next to the executable, one JSON text a line.
 
 `FAKE_FLAWS` holds, separated by blanks, what it does wrong from the start: `banner`, `deaf-to-mode`, `widened`,
-`no-session`, `config-allows`, `no-options` (modes are set, and told, without them), `mute` (they are not told),
-`contrary` (another one is told), `answers` (the answer to a request says what is in force), `one-model` (no request
+`no-session`, `config-allows`, `no-options` (modes are set, and reported, without them), `mute` (they are not reported),
+`contrary` (another one is reported), `answers` (the answer to a request says what is in force), `one-model` (no request
 sets another model).
 """
 
@@ -45,7 +45,7 @@ def get() -> Any:
 
 
 class Engine:
-    """What both JSON-RPC transports share: the prompts and what comes of them."""
+    """What both JSON-RPC transports share: the prompts and their results."""
 
     def __init__(self) -> None:
         self.turns = 0
@@ -53,7 +53,7 @@ class Engine:
         self.late: list[str] = []
 
     def play(self, prompt: str) -> str | None:
-        """Do what the prompt says; gives the text to answer with, or None for a failure."""
+        """Do what the prompt says; return the text to answer with, or None for a failure."""
         self.turns += 1
         if orders := re.findall(r"^do: (.*)$", prompt, re.MULTILINE):
             with Path(sys.argv[0]).with_name("prompts").open("a") as file:
@@ -68,7 +68,7 @@ class Engine:
         return answers.get(word, f"turn {self.turns} of {os.getpid()}")
 
     def act(self, word: str, rest: str) -> str | None:
-        """Ask for permission, or do what an engine should not; gives the answers of the client."""
+        """Ask for permission, or do what an engine should not; return the answers of the client."""
         match word:
             case "allow" | "twice":
                 return "+".join(self.ask(1 if word == "allow" else 2))
@@ -90,7 +90,7 @@ class Engine:
         return None
 
     def die(self, word: str, code: str) -> None:
-        """Exit, or stop to speak or to hear."""
+        """Exit, or stop writing or reading."""
         if word == "exit":
             sys.stderr.write("\x1b]0;fake\x07\x1b[1;31mout of ideas\x1b[0m\x1b[K\a\n")
             sys.exit(int(code))
@@ -104,7 +104,7 @@ class Engine:
         time.sleep(60)
 
     def ask(self, count: int) -> list[str]:
-        """Ask for so many permissions at once, and give the answers in the order of the questions."""
+        """Ask for that many permissions at once, and return the answers in the order of the questions."""
         ids: list[int | str] = [self.send_ask(f"write {number}") for number in range(count)]
         answers: dict[int | str, str] = {}
         while len(answers) < count:
@@ -133,7 +133,7 @@ class Engine:
         """Leave the mode, where there is one."""
 
     def send_ask(self, title: str) -> int | str:
-        """Ask for permission; gives the id of the request."""
+        """Ask for permission; return the id of the request."""
         raise NotImplementedError
 
     def read_answer(self, message: Message) -> str:
@@ -199,7 +199,7 @@ class FakeAcp(Engine):
         return {"sessionId": "s-1", "modes": modes} | ({} if "no-options" in FLAWS else {"configOptions": [option]})
 
     def set_mode(self, mode: str) -> None:
-        """Set the mode, and tell of it."""
+        """Set the mode, and report it."""
         self.mode = self.mode if "deaf-to-mode" in FLAWS else mode
         if "no-options" in FLAWS and not {"mute", "answers"} & set(FLAWS):
             self.update({"sessionUpdate": "current_mode_update", "currentModeId": self.mode})
@@ -250,7 +250,7 @@ class FakeAppServer(Engine):
             self.end(self.play(params["input"][0]["text"]))
 
     def end(self, text: str | None) -> None:
-        """Tell the text, and the end of the turn."""
+        """Report the text, and the end of the turn."""
         if text is None:
             turn = {"status": "failed", "error": {"message": "key refused"}}
         else:

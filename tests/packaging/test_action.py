@@ -27,7 +27,7 @@ REPORTS = [f"turngate.{suffix}" for suffix in ("json", "xml", "sarif", "md", "ht
 def played(
     folder: Path, code: int = 0, *, writes: bool = True, report: str = "{}", **inputs: str
 ) -> tuple[int, list[str], dict[str, str]]:
-    """Run the step `run` with a turngate that writes down its arguments; gives exit code, those, and the outputs.
+    """Run the step `run` with a turngate that records its arguments; return exit code, arguments and outputs.
 
     It writes the SARIF report and this JSON report, unless asked not to.
     """

@@ -1,4 +1,4 @@
-"""What no file may say: where packages come from, and where it lies on some machine; and where tests stand."""
+"""What no file may contain: registry addresses and paths of a machine; and where tests belong."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ def files() -> list[Path]:
 
 
 def text(file: Path) -> str:
-    """Read a file, whatever it holds."""
+    """Read a file as text, whatever its bytes."""
     return file.read_text("utf-8", errors="replace")
 
 

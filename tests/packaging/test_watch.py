@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[2]
 PIN = "pins/codex/package.json"
 REPORT = "## ❌ codex 0.170.0\n\nresume.dead-handle fails\n"
 
-# each plays one call: it notes its arguments, and answers from the files beside it
+# each program records its arguments, and answers from the files next to it
 GH = """
 import json, sys
 from pathlib import Path

@@ -26,7 +26,7 @@ def pinned_release(engine: str) -> tuple[EngineContract, Path]:
 
 
 def install(folder: Path, *lies: str) -> Path:
-    """Make the fake engine an executable named codex in `folder`, with these lies beside it."""
+    """Make the fake engine an executable named codex in `folder`, with these lies next to it."""
     executable = headless(folder / "codex")
     (folder / "lies").write_text(" ".join(lies))
     return executable

@@ -4,7 +4,7 @@
 `wait-<command>` is a fifo, which the command reads to its end before it goes on. `without` names what an
 installation shall lack: `executable`, `integrity`, `pin` (it leaves its lock), `build` (of any platform, though the
 package names one for each). `calls` gets every call. With a file `engine` an installation brings that as codex, saying
-the version that was installed, with `lies-<version>` beside it.
+the version that was installed, with `lies-<version>` next to it.
 """
 
 import base64

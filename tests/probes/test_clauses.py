@@ -1,4 +1,4 @@
-"""Judging: which clauses are asked when, what becomes of a finding, and why a clause was not run."""
+"""Judging: which clauses are asked when, how a finding is judged, and why a clause was not run."""
 
 from collections.abc import Iterable
 
@@ -49,7 +49,7 @@ def test_every_clause_of_a_probe_has_a_check_and_every_check_a_clause() -> None:
 
 
 def test_every_check_says_what_it_looks_at() -> None:
-    """Each check has a sentence of its own."""
+    """Each check has its own sentence."""
     assert all(check.run.__doc__ for check in CHECKS.values())
 
 

@@ -121,7 +121,7 @@ def test_an_interrupted_probe_says_so(folder: Path) -> None:
 
 
 def test_what_was_printed_is_kept_if_asked(folder: Path) -> None:
-    """Kept sandboxes lie by release and case, with streams beside them."""
+    """Kept sandboxes are sorted by release and case, with streams next to them."""
     probed(folder, f"codex={engines.install(folder)}", keep=True)
     assert (folder / "boxes/codex@0.169.0/static/turns/version/stdout").read_bytes() == b"codex-cli 0.169.0\n"
 

@@ -21,7 +21,7 @@ TURNGATE = str(Path(sys.executable).with_name("turngate"))
 
 @pytest.fixture(autouse=True)
 def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cache of its own for each test."""
+    """A separate cache for each test."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
 
 

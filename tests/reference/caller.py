@@ -86,7 +86,7 @@ def _dashed(headers: dict[str, str]) -> dict[str, str]:
 
 
 def hold_to_document(method: str, path: str, answer: Answer) -> Occurrence:
-    """Check an answer against the document; gives what occurred."""
+    """Check an answer against the document; return what occurred."""
     operation = operation_of(method, path)
     code = answer.json["code"] if answer.headers.get("Content-Type") == "application/problem+json" else ""
     if code:

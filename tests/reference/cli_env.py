@@ -74,7 +74,7 @@ class CliEnv:
         return CliResult(code, shown.out, shown.err)
 
     def spawn(self, *words: str) -> subprocess.Popen[str]:
-        """Start `turngate` as a process of its own."""
+        """Start `turngate` in a separate process."""
         pipe = subprocess.PIPE
         return subprocess.Popen([TURNGATE, *words], stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
 

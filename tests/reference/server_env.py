@@ -61,7 +61,7 @@ class ServerEnv:
             server.close()
 
     def create(self, prompt: str = "paint it", *, engine: str = "codex", key: str | None = None, **more: Any) -> str:
-        """Create a run; gives its id."""
+        """Create a run; return its id."""
         answer = self.server.commands.create({"engine": engine, "prompt": prompt, **more}, key)
         return str(answer["run_id"])
 
@@ -71,7 +71,7 @@ class ServerEnv:
         return run_id, self.question(run_id)
 
     def question(self, run_id: str) -> StoredQuestion:
-        """Wait until a run asks; gives the question."""
+        """Wait until a run asks; return the question."""
         run = self.wait(run_id, State.WAITING_USER)
         question = runs.question(self.server.store, run.pending_interaction_id or "")
         assert question
@@ -104,7 +104,7 @@ class ServerEnv:
         return [e.data["state"] for e in runs.events(self.server.store, run_id, 0, 1000) if e.type == "state"]
 
     def failed(self, run_id: str) -> dict[str, str]:
-        """Wait until a run has failed; gives its error."""
+        """Wait until a run has failed; return its error."""
         error = self.wait(run_id, State.FAILED).error
         assert error
         return error

@@ -41,7 +41,7 @@ def test_recorded_turns_are_started_and_resumed(
     contract = load.contract(engine).at(version)
     person = Person(cli_env, fp, monkeypatch, contract, installed(cli_env, fp, contract))
     turns = replay.replay(contract).turns.values()
-    # a prompt as an argument beside an open standard input is the probes' own
+    # a prompt as an argument with an open standard input is only used by the probes
     typed = [turn for turn in turns if turn.stdin != "open"]
     handles = {turn.mode: person.starts(turn) for turn in typed if turn.resumed is None}
     for turn in typed:
@@ -61,7 +61,7 @@ def installed(cli_env: CliEnv, fp: FakeProcess, contract: EngineContract) -> Pat
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """Somebody who types what was recorded of one release, and looks at what comes of it."""
+    """Somebody who types what was recorded of one release, and looks at the result."""
 
     cli_env: CliEnv
     fp: FakeProcess
@@ -232,7 +232,7 @@ def test_an_interrupt_ends_the_engine_and_the_record_is_written(cli_env: CliEnv,
     """Interrupted, a start ends with 130, leaves no process, and the record holds the session that had begun."""
     cli_env.fifos()
     cli_env.engine("codex", d.codex("hi", more=[["meet"]]))
-    # whoever runs the tests under nohup has them inherit that SIGHUP is ignored, and so would the command
+    # under nohup the tests inherit that SIGHUP is ignored, and so would the command
     before = signal.signal(number, signal.SIG_DFL)
     try:
         process = cli_env.spawn("start", "codex", "hello")

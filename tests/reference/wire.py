@@ -18,7 +18,7 @@ MANY = 10_000
 
 @contextmanager
 def served(caller: Caller) -> Iterator[int]:
-    """Serve a caller's app; gives the port."""
+    """Serve a caller's app; return the port."""
     with bound(socket.AF_INET, ("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]
         listener = WebListener(caller.app, listening, caller.streams)
@@ -51,7 +51,7 @@ class Sent(NamedTuple):
 
 
 class Following:
-    """A client that follows a run; `comments` are what came beside events."""
+    """A client that follows a run; `comments` are the lines besides events."""
 
     def __init__(self, port: int, path: str, **headers: str) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
@@ -81,7 +81,7 @@ class Following:
         return self.response.readline().decode()
 
     def all(self) -> list[Sent]:
-        """Wait for the end; gives what came before it."""
+        """Wait for the end; return what came before it."""
         events = list(islice(iter(self.next, None), MANY))
         assert len(events) < MANY
         return events

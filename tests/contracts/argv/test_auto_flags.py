@@ -56,7 +56,7 @@ def test_letter_that_takes_a_value_ends_a_cluster() -> None:
 
 
 def test_each_finding_is_reported_once_with_its_value() -> None:
-    """What is found is reported as it was written, with the value beside it, without repeats."""
+    """What is found is reported as it was written, with the value next to it, without repeats."""
     tokens = ["--sandbox", "workspace-write", "--yolo", "--sandbox", "workspace-write", "-s=read-only"]
     assert auto_flags_in(tokens, NEWEST["codex"]) == ("--sandbox workspace-write", "--yolo")
 

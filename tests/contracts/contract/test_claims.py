@@ -39,7 +39,7 @@ def test_the_packaged_contracts_are_clean(engine: str) -> None:
     ({"recording": "codex/main-first"}, "'codex/main-first' names no recording of codex"),
 ])  # fmt: skip
 def test_evidence_that_shows_nothing_is_found(evidence: dict[str, Any], message: str) -> None:
-    """At its own place, beside evidence that does."""
+    """At its own place, next to evidence that does."""
     volatile = [{"pattern": "a", "placeholder": "b", "evidence": [*OBSERVED, evidence]}]
     assert wrong(volatile=volatile) == [f"$.volatile[0].evidence[1]: {message}"]
 

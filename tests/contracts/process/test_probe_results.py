@@ -153,7 +153,7 @@ def linked(file: Path) -> None:
     ],
 )
 def test_a_hostile_file_is_no_result(harm: Callable[[Path], object], executable: Path, cache: Path) -> None:
-    """Anything but our own file, about this executable and writable by nobody else, is passed over."""
+    """Anything but our own file, about this executable and writable by nobody else, is ignored."""
     save_result(result(executable), cache)
     harm(only_file(cache))
     assert last_result(ProbeResult, "codex", executable, cache) is None

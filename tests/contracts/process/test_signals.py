@@ -1,4 +1,4 @@
-"""Signals are handled on a thread of their own, whichever thread received them and whatever the main thread does."""
+"""Signals are handled in a separate thread, whichever thread received them and whatever the main thread does."""
 
 import signal
 import threading

@@ -92,7 +92,7 @@ def test_same_envelope_written_differently_is_one() -> None:
     [ASKED, SAID.replace("blue", "red"), '{"outcome": "final"}', '{"outcome": null}', SAID.replace('"blue"', "1")],
 )
 def test_differing_envelopes_are_an_error(other: str) -> None:
-    """Several envelopes that differ are an error, a valid one beside a broken one too, in any order."""
+    """Several envelopes that differ are an error, a valid one next to a broken one too, in any order."""
     assert "differ" in detail(f"{SAID} or {other}")
     assert "differ" in detail(f"{other} or {SAID}")
 

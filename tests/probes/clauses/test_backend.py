@@ -37,7 +37,7 @@ def test_failures_that_are_told_pass() -> None:
     ids=["answered", "answered in words", "told with exit code 0", "hung", "bad exit"],
 )
 def test_a_failure_that_is_not_told_has_a_symptom(turn: Turn, symptoms: tuple[str, ...]) -> None:
-    """A success, an error with exit code 0 and a hang are told by backend; a bad exit code is enough."""
+    """A success, an error with exit code 0 and a hang are reported for each backend; a bad exit code is enough."""
     finding = t.check("backend.failure-told", *with_(turn))
     assert (finding.ok, finding.symptoms) == (not symptoms, symptoms)
 

@@ -47,7 +47,7 @@ def test_an_id_in_the_wrong_place_or_shape_is_present(stdout: bytes) -> None:
     ids=["late", "second", "other stream"],
 )
 def test_an_id_elsewhere_is_out_of_place(stdout: bytes, stderr: bytes, detail: str) -> None:
-    """An id in a later record, beside another one, or on the other stream is out of place."""
+    """An id in a later record, next to another one, or on the other stream is out of place."""
     finding = t.check("handle.place", t.turn("main/first", stdout, stderr=stderr))
     assert not finding.ok
     assert detail in finding.detail
@@ -79,6 +79,6 @@ def test_a_shapeless_id_fails_its_shape() -> None:
 
 @pytest.mark.parametrize("clause", ["handle.present", "handle.place", "handle.shape"])
 def test_without_a_first_turn_nothing_is_said(clause: str) -> None:
-    """A first turn that was not seen is no failure of the engine, and the reason is told."""
+    """A first turn that was not seen is no failure of the engine, and the reason is reported."""
     with pytest.raises(NotSeenError, match="main/first was not seen: no disk"):
         t.check(clause, stopped={"main": Obstacle("no disk", Reason.MACHINE)})

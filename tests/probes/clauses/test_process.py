@@ -24,7 +24,7 @@ def test_a_process_left_running_fails() -> None:
 
 
 def test_a_process_that_stays_after_its_turn_fails() -> None:
-    """A turn that was ended at the limit for its exit fails, with a symptom of its own."""
+    """A turn that was ended at the limit for its exit fails, with a separate symptom."""
     turn = t.turn("main/first", ended=Ended.LINGERED, exit_code=-15, exit_seconds=10.1)
     finding = t.check("process.clean-exit", turn)
     assert (finding.ok, finding.symptoms, finding.evidence) == (False, ("lingers",), ("main/first",))
@@ -62,7 +62,7 @@ def test_an_executable_that_changed_fails() -> None:
 
 
 def test_the_model_backend_alone_passes() -> None:
-    """No host and no strange path pass, and so does a host that the contract lists, which is told."""
+    """No host and no strange path pass, and so does a host that the contract lists, which is reported."""
     assert t.check("network.loopback-only", t.turn("main/first"), hosts=set()).detail == "the model backend alone"
     listed = t.check("network.loopback-only", t.turn("main/first"), hosts={"updates.example"}, contract=LISTED)
     assert (listed.ok, listed.detail) == (True, "the model backend alone, and as listed updates.example")
@@ -83,7 +83,7 @@ def test_a_path_that_the_backend_does_not_know_fails() -> None:
 
 
 def test_a_path_that_is_unknown_outside_of_a_turn_fails() -> None:
-    """What was asked for the version, or after the end of a turn, is told as that of turns is."""
+    """Requests of the version command, or after the end of a turn, are reported like those of turns."""
     known = t.exchange(method="GET", path="/v1/brand-new", protocol=None)
     turn = t.turn("main/first", requests=(known,))
     finding = t.check("network.loopback-only", turn, hosts=set(), unknown={"GET /v1/brand-new", "GET /v2"})

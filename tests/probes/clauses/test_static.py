@@ -56,7 +56,7 @@ def test_help_that_names_everything_passes() -> None:
 
 @pytest.mark.parametrize("instead", ["", "--jsonl", "--json-lines", "x--json"])
 def test_help_must_name_whole_words(instead: str) -> None:
-    """A flag that only begins or ends with the name does not count, and the page is told."""
+    """A flag that only begins or ends with the name does not count, and the page is reported."""
     poor = dataclasses.replace(HELP[0], stdout=HELP[0].stdout.replace(b"--json ", instead.encode() + b" "))
     finding = t.check("help.surface", poor, *HELP[1:])
     assert (finding.ok, finding.detail) == (False, "not named: --json (exec --help)")

@@ -38,7 +38,7 @@ def test_a_line_that_is_no_record_leaves_the_framing(stdout: bytes) -> None:
 
 
 def test_more_than_the_agents_text_on_its_plain_stream_leaves_the_framing() -> None:
-    """Where a plain stream is the agent's text, a banner beside it can't be told from it, and fails."""
+    """If a plain stream is the agent's text, a banner in it can't be distinguished from that, and fails."""
     iflow = load.contract("iflow").at("0.5.19")
     info = f'<Execution Info>\n{{"session-id": "session-{t.SESSION}"}}\n</Execution Info>\n'.encode()
 

@@ -33,14 +33,14 @@ def _recorded(tmp_path: Path) -> Path:
 
 
 def linted(capsys: pytest.CaptureFixture[str], *args: str | Path) -> tuple[int, list[str], str]:
-    """Lint; gives the exit code, the lines of errors, and what was clean."""
+    """Lint; return the exit code, the lines of errors, and what was clean."""
     code = cli.run(["contracts", "check", *map(str, args)])
     said = capsys.readouterr()
     return code, said.err.splitlines(), said.out
 
 
 def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixture[str]) -> None:
-    """Save the releases that are listed as broken; claims that nobody has seen hold are told."""
+    """Save the releases that are listed as broken; claims that nobody has seen hold are reported."""
     code, wrong, clean = linted(capsys)
     assert (code, wrong) == (0, [])
     assert [line.partition(":")[0] for line in clean.splitlines()] == [
@@ -126,7 +126,7 @@ def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
 
 
 def test_recordings_that_keep_too_much_are_told(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A prompt of the vendor or a body is told with file, line and fix, each release by itself."""
+    """A prompt of the vendor or a body is reported with file, line and fix, each release by itself."""
     file = recorded / "codex/0.169.0/main-first/requests.ndjson"
     clean = file.read_text()
     args = (CODEX, "--fixtures", recorded, "--broken", "codex@0.42.0")

@@ -7,7 +7,7 @@ from turngate.contract import load
 
 
 def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each error has file, line and path; the exit code is 2, and a good file beside it is still called valid."""
+    """Each error has file, line and path; the exit code is 2, and a good file next to it is still called valid."""
     good, bad = tmp_path / "good.yaml", tmp_path / "bad.yaml"
     text = (Path(load.__file__).parents[1] / "engines/codex.yaml").read_text()
     good.write_text(text)

@@ -31,7 +31,7 @@ def _live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
-    """What is run is told before, the word comes back, the session stays in the user's store, and no key is kept."""
+    """The plan is shown first, the word comes back, the session stays in the user's store, and no key is saved."""
     done = live("--yes", "--json")
     assert done.code == 0, done.err
     assert done.clauses() == dict.fromkeys(CLAUSES, "pass")

@@ -44,7 +44,7 @@ def test_a_store_that_moves_degrades_the_way_back(gate: Gate, few: tuple[str, ..
 
 
 def test_a_version_that_is_not_published_is_told_before_the_other_is_probed(gate: Gate, few: tuple[str, ...]) -> None:
-    """On either side, with those beside it; nothing is installed for it."""
+    """On either side, with those next to it; nothing is installed for it."""
     for old, new in ((OLD, "0.169.1"), ("0.159.9", NEW)):
         assert gate.run(*few, old=old, new=new) == (2, None)
         assert "has no version 0.1" in gate.shop.err

@@ -93,7 +93,7 @@ def test_a_tool_that_runs_unasked_breaks(gate: Gate, tmp_path: Path) -> None:
     baseline.write_text("- {engine: codex, clause: interactive.tool-call, reason: as it always did}\n")
     assert gate.run("--baseline", baseline, "--report", xml)[0] == 0
     assert 'failures="0" errors="0"' in xml.read_text()
-    # where the older release did so too it is told, and is nothing that an upgrade breaks
+    # if the older release did so too it is reported, but does not count as broken by the upgrade
     code, report = gate.run(old=NEW, new=NEW)
     assert (code, subjects(report, "degraded")) == (0, ["interactive"])
 

@@ -84,7 +84,7 @@ def test_records_of_the_same_turns_alone_are_compared() -> None:
 
 
 def test_a_key_that_is_read_and_gone_is_told_once() -> None:
-    """What stands below a key that went is not told apart."""
+    """Keys below a missing key are not reported separately."""
     kinds = ["item.completed", "item.completed: item", "item.completed: item.text", "item.completed: item.text.part"]
     before, after = shown_by(first=kinds), shown_by(first=kinds[:2])
     changes = by_subject(old(surface=before), new(clause("text.imitation", "fail"), surface=after))

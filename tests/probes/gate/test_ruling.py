@@ -172,7 +172,7 @@ def test_fail_on_says_what_is_against_it(
 
 
 def test_a_caveat_of_which_a_part_is_stale_is_one_reason() -> None:
-    """It is told as a caveat, where caveats fail."""
+    """It is reported as a caveat, where caveats fail."""
     partly = clause("stdin.open", "deviates", "it hangs; stale: cut", action="close standard input", stale=True)
     kinds = [[reason.kind for reason in ruled(partly, fail_on=fail_on).reasons] for fail_on in FailOn]
     assert kinds == [[], ["stale"], ["caveat"]]

@@ -31,7 +31,7 @@ def test_the_most_of_all_samples_is_kept() -> None:
 
 
 def test_processes_below_count() -> None:
-    """A child's memory is in the sum, and one that vanished is passed over."""
+    """A child's memory is in the sum, and one that vanished is ignored."""
     alone = resident_set_bytes()
     with psutil.Popen(("cat",), stdin=-1) as child:
         assert resident_set_bytes() >= alone

@@ -20,7 +20,7 @@ from turngate_probes.harness.runner import CaseRunner, Slots
 
 @pytest.fixture(name="no_waiting", autouse=True)
 def _no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a later minute come at once."""
+    """Make a later minute come at once."""
     monkeypatch.setattr(EngineDriver, "until_later_minute", lambda *_: None)
 
 
@@ -119,7 +119,7 @@ def test_sandboxes_are_gone_afterwards(tmp_path: Path) -> None:
 
 
 def test_an_executable_that_can_not_start_stops_each_case(tmp_path: Path) -> None:
-    """What fails before the engine runs is told as the reason, and no turn is made up."""
+    """What fails before the engine runs is reported as the reason, and no turn is made up."""
     broken = tmp_path / "codex"
     broken.write_text("#!/nonexistent/interpreter\n")
     broken.chmod(0o755)

@@ -113,7 +113,7 @@ with claimed(Path(sys.argv[1]), "main-") as root:
 
 
 def holding(parent: Path) -> tuple[subprocess.Popen[str], Path]:
-    """Start a process that holds a sandbox until its input ends; gives both."""
+    """Start a process that holds a sandbox until its input ends; return both."""
     pipe = subprocess.PIPE
     process = subprocess.Popen((sys.executable, "-c", HOLDING, str(parent)), stdin=pipe, stdout=pipe, text=True)
     assert process.stdout

@@ -64,7 +64,7 @@ def test_places_of_the_machine_are_replaced() -> None:
 
 
 def test_long_matter_is_bounded() -> None:
-    """Long arguments, streams and many requests are cut, and their true size is told."""
+    """Long arguments, streams and many requests are cut, and their true size is reported."""
     turn = t.turn(
         "main/first", b"x" * 100_000, argv=("codex", "y" * 1000), requests=(t.exchange(texts=("z" * 9999,)),) * 50
     )

@@ -40,7 +40,7 @@ def asked(*lies: str, folder: Path) -> ToolAccess:
 
 
 def outcomes(access: ToolAccess) -> list[str]:
-    """What became of the call in each mode."""
+    """The outcome of the call in each mode."""
     return [mode.call.outcome for _, mode in access.modes() if mode.call]
 
 
@@ -157,7 +157,7 @@ def test_every_table_of_tool_access_names_them(kind: str) -> None:
     ],
 )
 def test_what_the_model_is_told_is_read_in_every_protocol(document: Any) -> None:
-    """From the first request after the call that holds a result; others run beside it."""
+    """From the first request after the call that holds a result; others run next to it."""
     call = exchange(reply="tool_call exec_command", body=json.dumps(document).encode())
     beside = exchange(body=b'{"messages": [{"role": "user", "content": "a title, please"}]}')
     result = exchange(body=json.dumps(document).encode())

@@ -69,7 +69,7 @@ def verdicts(report: Any) -> dict[str, str]:
 
 @pytest.fixture(name="shop")
 def _shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shop:
-    """Put the fake npm, and nothing else, on PATH, with a cache of its own."""
+    """Put the fake npm, and nothing else, on PATH, with a separate cache."""
     program = tmp_path / "bin" / "npm"
     program.parent.mkdir()
     program.write_text(f"#!{sys.executable} -IS\n{Path(fake_npm.__file__).read_text()}")

@@ -178,7 +178,7 @@ def test_the_cache_is_kept_within_its_limit(shop: Shop) -> None:
 
 
 def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
-    """What another process probes stays, and what finds no room beside it says so."""
+    """A release that another process probes stays, and one without room says so."""
     shop.matrix("0.160.0")
     with in_use(shop.root("0.160.0")):
         code, report = shop.matrix("0.161.0", "--cache-limit", "40KB")
@@ -190,7 +190,7 @@ def test_a_release_in_use_is_not_evicted(shop: Shop) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("lies", ["hangs-at-version", "no-version hangs-at-help"])
 def test_an_interrupted_matrix_keeps_what_it_has(shop: Shop, monkeypatch: pytest.MonkeyPatch, lies: str) -> None:
-    """After a signal the answers so far are reported, and the rest is asked the next time, be it broken already."""
+    """After a signal the answers so far are reported, and the rest is asked the next time, even if one is broken."""
     monkeypatch.setattr(run_module, "AT_ONCE", 1)
     shop.matrix("0.160.0")
     shop.lies("0.161.0", lies)

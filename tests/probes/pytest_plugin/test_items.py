@@ -25,7 +25,7 @@ def _alone(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
 
 
 def asked(pytester: pytest.Pytester, *args: str | Path) -> pytest.RunResult:
-    """Run pytest in a process of its own."""
+    """Run pytest in a separate process."""
     return pytester.runpytest_subprocess("-p", "no:cacheprovider", *args)
 
 
@@ -43,7 +43,7 @@ def test_it_does_nothing_until_it_is_asked(alone: pytest.Pytester) -> None:
 
 
 def test_each_clause_is_a_test_by_its_name(alone: pytest.Pytester) -> None:
-    """Of the level, beside those of the project, which -m can leave out; listing them runs nothing."""
+    """Those of the level, besides those of the project; -m can leave them out, and listing them runs nothing."""
     named = [f"codex=/nowhere::{clause.id}" for clause in catalogue().at_level("static", "hermetic")]
     listed = asked(alone, "--collect-only", "-q", "--turngate", "codex=/nowhere").outlines
     assert [line for line in listed if "::" in line] == ["test_own.py::test_own", *named]
@@ -85,7 +85,7 @@ def test_a_release_that_can_not_be_asked_fails(alone: pytest.Pytester) -> None:
 
 
 def test_what_names_no_engine_is_a_mistake_of_usage(alone: pytest.Pytester) -> None:
-    """Told in a line, with what there is."""
+    """Reported in one line, with the known ones."""
     result = asked(alone, "--turngate", "kodex")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*--turngate: 'kodex' names no engine*"])
@@ -117,7 +117,7 @@ def test_an_overlay_of_contracts_is_used(alone: pytest.Pytester, monkeypatch: py
 
 
 def test_the_plugin_is_registered(alone: pytest.Pytester) -> None:
-    """Whoever installs us has it."""
+    """Every installation has it."""
     asked(alone, "--help").stdout.fnmatch_lines(["*--turngate=TARGET*"])
 
 

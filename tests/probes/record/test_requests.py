@@ -149,7 +149,7 @@ def test_a_request_of_another_shape_is_not_read(release: Path, changes: dict[str
 
 @given(st.text(max_size=50), st.integers(0, 6000), st.text(max_size=50))
 def test_a_recipe_gives_the_text_again(before: str, count: int, after: str) -> None:
-    """Whatever is shortened can be had back whole."""
+    """Every shortened text can be restored in full."""
     text = before + (FILLER * 200)[:count] + after
     assert lengthened(shortened(text)) == text
 

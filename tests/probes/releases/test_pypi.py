@@ -33,7 +33,7 @@ def _index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_wheel_is_installed_to_its_checksum(index: Path) -> None:
-    """The release lies beside those of npm, found again without pip, and nothing of it was run or compiled."""
+    """The release is stored next to those of npm, reused without pip, and nothing of it was run or compiled."""
     installed = WHEELS.install("1.0.0", print)
     assert installed.root == index / "cache/engines/codex/pypi-1.0.0"
     assert installed.executable == installed.root / "site/vendor/bin/codex"

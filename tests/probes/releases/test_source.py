@@ -21,7 +21,7 @@ from turngate_probes.simulate.process import install
 
 @pytest.fixture(name="path")
 def _path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder as PATH, a cache of its own, and no recordings."""
+    """An empty folder as PATH, a separate cache, and no recordings."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
@@ -72,7 +72,7 @@ def test_a_path_in_the_home_directory_is_expanded(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("text", ["", "vim", "codex@", "codex=", "codex@1=x", "-h"])
 def test_what_is_no_target_is_refused(text: str) -> None:
-    """The error repeats what was written, and names the engines that there are."""
+    """The error repeats what was written, and names the known engines."""
     with pytest.raises(EnvironmentFailed, match="names no engine") as refused:
         parse_target(text)
     assert repr(text) in refused.value.what

@@ -80,7 +80,7 @@ def test_the_server_level_plans_its_own_clauses_alone() -> None:
 
 
 def test_a_call_is_evidence_with_its_answer() -> None:
-    """What was sent to the reference server and what came back stands beside the turns."""
+    """Requests to the reference server and its answers are listed with the turns."""
     missed = j.clause("server.waits", "fail", evidence=["loop/asked", "loop/turn-1", "loop/lost"])
     events = (j.call(), j.turn(case="loop", step="turn-1"), missed)
     release = only_release(j.started(level="server"), j.planned(), *events)
@@ -188,7 +188,7 @@ def test_a_stale_deviation_fails_under_strict(fail_on: str, code: int) -> None:
 
 
 def test_an_interrupted_probe_exits_as_such() -> None:
-    """Ctrl-C is told from a verdict, even when a release is broken already."""
+    """Ctrl-C differs from a verdict, even when a release is broken already."""
     report = built(j.started(), j.planned(), MISSED, j.ended(interrupted=True))
     assert (report["exit_code"], report["interrupted"]) == (130, True)
 
@@ -252,7 +252,7 @@ def test_turns_without_a_backend_have_no_requests() -> None:
 
 @pytest.mark.parametrize("place", ["", "machine", "release", "clause", "evidence"])
 def test_the_schema_refuses_fields_that_it_does_not_know(place: str) -> None:
-    """The report says nothing that readers were not told of."""
+    """The report has no field that its schema does not describe."""
     report = built(j.started(), j.planned(), j.turn(), MISSED)
     release = report["releases"][0]
     missed = next(c for c in release["clauses"] if c["result"] == "fail")

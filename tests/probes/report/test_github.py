@@ -20,7 +20,7 @@ COMMAND = re.compile(r"::(error|warning|notice) ([^:]*)::([^\r\n]*)")
 
 @pytest.fixture(name="summary")
 def _summary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Play a workflow of GitHub; gives the file of its summary."""
+    """Simulate a workflow of GitHub; return the file of its summary."""
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     return tmp_path / "summary"
@@ -111,7 +111,7 @@ def test_a_summary_that_can_not_be_written_is_told(summary: Path) -> None:
 
 
 def test_elsewhere_nothing_of_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever runs this at home sees no commands."""
+    """A user outside of GitHub sees no commands."""
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary"))
     broken = samples.of(samples.whole(j.clause("resume.accepted", "fail"), verdict="broken"))

@@ -100,7 +100,7 @@ def test_a_journal_of_nonsense_is_refused(tmp_path: Path, change: Change) -> Non
 
 
 def test_a_file_that_is_too_large_is_not_read(tmp_path: Path) -> None:
-    """Whoever gives a disk image gets an answer all the same."""
+    """A disk image as a path gets an answer all the same."""
     path = tmp_path / "huge.json"
     with path.open("wb") as file:
         file.truncate(300 * 1024 * 1024)

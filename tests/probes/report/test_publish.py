@@ -165,7 +165,7 @@ def test_a_file_that_can_not_be_written_leaves_the_older_one(tmp_path: Path, mon
 
 
 def test_a_report_that_breaks_its_schema_is_written_nowhere(tmp_path: Path) -> None:
-    """Such a report is our mistake and is told as one."""
+    """Such a report is our mistake and is reported as one."""
     with pytest.raises(ValueError, match="exit_code"):
         write_reports(structs.replace(samples.mixed(), exit_code=-1), Output(reports=(tmp_path / "a.md",)))
     assert list(tmp_path.iterdir()) == []

@@ -33,7 +33,7 @@ def write(file: Path, text: str) -> Path:
 
 
 def test_an_empty_repository_has_no_place(repository: Path) -> None:
-    """Whoever reports decides what to point at instead."""
+    """The renderer decides what to point at instead."""
     assert place_of(RELEASE) is None
 
 

@@ -92,7 +92,7 @@ def test_a_release_with_caveats_says_what_to_do(snapshot: SnapshotAssertion) -> 
 
 
 def test_a_broken_release_shows_its_evidence(snapshot: SnapshotAssertion) -> None:
-    """A failure is told with why it matters, the turn, and the request seen."""
+    """A failure is reported with why it matters, the turn, and the request seen."""
     assert text(j.started(), *broken(), *compatible(), j.ended()) == snapshot
 
 

@@ -73,7 +73,7 @@ def test_one_that_says_nothing_ends_the_case(tmp_path: Path, monkeypatch: pytest
 
 
 def test_one_that_is_not_there_ends_the_case(tmp_path: Path) -> None:
-    """A program that can't be started is told."""
+    """A program that can't be started is reported."""
     absent = ProcessRequest(("/missing/turngate",), tmp_path, {})
     with pytest.raises(CaseStoppedError, match=r"did not start: .*missing"):
         ServerProcess(absent, Interrupt(), "serve").__enter__()

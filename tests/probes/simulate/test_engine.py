@@ -37,7 +37,7 @@ def _deviating(*declared: tuple[str, str]) -> EngineContract:
 
 
 def _said(played: CallResult) -> list[str]:
-    """Return what the model was told in the last request, but for the system."""
+    """Return the messages to the model in the last request, except those of the system."""
     return [str(message["content"]) for message in played.requests[-1].messages if message["role"] != "system"]
 
 

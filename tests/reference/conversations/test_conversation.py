@@ -348,7 +348,7 @@ def test_an_engine_that_is_not_installed_is_named(cli_env: CliEnv) -> None:
 
 
 def test_an_engine_without_contract_is_named(cli_env: CliEnv) -> None:
-    """A name that no contract knows ends with 2, with those that there are."""
+    """A name that no contract knows ends with 2, and the known ones are listed."""
     said = cli_env.type("start", "nosuch", "hello")
     assert (said.code, "codex, gemini, iflow, opencode" in said.err) == (2, True)
 

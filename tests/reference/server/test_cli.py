@@ -1,4 +1,4 @@
-"""The command `turngate serve`, as a process of its own."""
+"""The command `turngate serve`, in a separate process."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from turngate_reference.server.web.listener import bound
 
 
 class ServeProcess:
-    """`turngate serve` as a process of its own, on a free port."""
+    """`turngate serve` in a separate process, on a free port."""
 
     def __init__(self, cli_env: CliEnv, *words: str) -> None:
         self.process = cli_env.spawn("serve", "--port", "0", "--verify", "off", *words)
@@ -48,7 +48,7 @@ class ServeProcess:
             return json.load(response)
 
     def end(self, number: signal.Signals) -> tuple[int, str]:
-        """Send it a signal; gives its exit code and what it said on stderr."""
+        """Send it a signal; return its exit code and what it said on stderr."""
         self.process.send_signal(number)
         _, err = self.process.communicate(timeout=PATIENCE)
         return self.process.returncode, err
@@ -59,7 +59,7 @@ class ServeProcess:
 def test_serve_runs_until_it_is_told_to_end(cli_env: CliEnv, number: signal.Signals) -> None:
     """The start-up line says all that a caller needs; a signal ends it well."""
     cli_env.engine("codex", d.codex("x"))
-    # whoever runs the tests under nohup has them inherit that SIGHUP is ignored, and so would the command
+    # under nohup the tests inherit that SIGHUP is ignored, and so would the command
     before = signal.signal(number, signal.SIG_DFL)
     try:
         serving = ServeProcess(cli_env, "--slots", "1")

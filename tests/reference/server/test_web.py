@@ -80,7 +80,7 @@ def _label(operation_id: str) -> str:
 
 @pytest.fixture(name="fuzzed")
 def _fuzzed(closed_server_env: ServerEnv) -> Iterator[Fuzzed]:
-    """Have runs end, wait, run and queue, behind a real socket; what runs then goes on until it is canceled."""
+    """Make runs end, wait, run and queue, behind a real socket; running ones continue until they are canceled."""
     server_env = closed_server_env
     server_env.cli_env.engine("codex", d.codex(final(x=1)), d.codex(ASK), d.codex(final(x=1), more=[["meet"]]))
     server_env.keep_session()
@@ -122,7 +122,7 @@ def free_port() -> str:
 
 
 def walk(folder: Path) -> str:
-    """Run every block of the walk as one script, at a port of its own; gives what it printed."""
+    """Run every block of the walk as one script, on a separate port; return its output."""
     walked = TEXT.partition("## A walk through it")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```sh\n(.*?)^```$", walked, re.MULTILINE | re.DOTALL)
     script = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + "\n".join(blocks)

@@ -22,7 +22,7 @@ def test_a_text_comes_in_pieces_before_the_end_of_its_turn(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("allow, status", [(True, "completed"), (False, "failed")])
 def test_a_tool_call_is_told_until_it_is_done(allow: bool, status: str, tmp_path: Path) -> None:  # noqa: FBT001 - a case
-    """The client gets the call, is asked with three options, and gets what came of it."""
+    """The client gets the call, is asked with three options, and gets its result."""
     contract = at_known_release("gemini")
     client = RawClient(contract, tmp_path, (calls(contract),), ("first",), allow=allow)
     assert client.run() == 0

@@ -16,7 +16,7 @@ def test_messages_name_the_version_that_their_protocol_asks_for(engine: str, ver
 
 @pytest.mark.parametrize("engine", ["codex", "gemini"])
 def test_unknown_messages_leave_it_going(engine: str, tmp_path: Path) -> None:
-    """An unknown method is answered with an error if it is a request; a line that is no message is passed over."""
+    """An unknown method is answered with an error if it is a request; a line that is no message is ignored."""
     client = RawClient(at_known_release(engine), tmp_path, prompts=("first",))
     client.lines = (
         b"{broken", b"[]", b'{"id": 7, "method": "no/such"}', b'{"id": 8, "result": {}}', b'{"method": 9}',

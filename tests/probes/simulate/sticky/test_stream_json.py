@@ -30,7 +30,7 @@ def test_control_requests_are_answered(tmp_path: Path) -> None:
 
 
 def test_a_turn_begins_with_its_session_and_ends_with_its_result(tmp_path: Path) -> None:
-    """The call of a tool and what came of it stand between, all under the session's id."""
+    """The call of a tool and its result stand between, all under the session's id."""
     claude = at_known_release("claude")
     client = RawClient(claude, tmp_path, (calls(claude),), ("first",))
     assert client.run() == 0

@@ -1,4 +1,4 @@
-"""One turn in a process of its own: what is checked before it starts, what it came to, and how it ends."""
+"""One turn in a separate process: what is checked before it starts, what it came to, and how it ends."""
 
 import json
 import logging

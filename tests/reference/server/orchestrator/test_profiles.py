@@ -57,7 +57,7 @@ class Place:
 
 @pytest.fixture(name="place")
 def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
-    """An empty place with a cache of its own."""
+    """An empty place with a separate cache."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "home").mkdir()
     return Place(tmp_path)
@@ -323,7 +323,7 @@ def test_a_probe_made_later_decides_from_then_on(place: Place) -> None:
 
 
 def test_while_a_verification_is_pending_nothing_is_promised(place: Place) -> None:
-    """What is not known yet is not told, save where another layer has said no."""
+    """What is not known yet is not reported, save where another layer has said no."""
     engine = place.engine()
     place.verifier.mode = Verify.BACKGROUND
     place.choose(engine)

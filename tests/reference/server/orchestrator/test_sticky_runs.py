@@ -225,7 +225,7 @@ def test_an_action_is_no_question_any_more_when_its_turn_ends(server_env: Server
 
 
 def until(server_env: ServerEnv, run_id: str, kind: str) -> list[dict[str, Any]]:
-    """Wait for an event of a kind; gives the data of all of them."""
+    """Wait for an event of a kind; return the data of all of them."""
     after = 0
     while not (told := [e for e in runs.events(server_env.server.store, run_id, 0, 1000) if e.type == kind]):
         assert server_env.server.store.wait_for_event(run_id, after, PATIENCE)

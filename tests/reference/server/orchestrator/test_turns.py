@@ -86,7 +86,7 @@ def test_auto_without_a_session_id_is_no_error(server_env: ServerEnv) -> None:
 
 
 def test_auto_never_waits(server_env: ServerEnv) -> None:
-    """An agent that asks in mode auto fails the run with a code of its own."""
+    """An agent that asks in mode auto fails the run with a separate code."""
     server_env.cli_env.engine("codex", d.codex(ASK))
     run_id = server_env.create()
     assert server_env.failed(run_id)["code"] == "ASK_USER_IN_AUTO"

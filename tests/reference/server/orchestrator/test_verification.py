@@ -1,4 +1,4 @@
-"""Engines are verified on the wire by a process of its own, one at a time; interactive runs wait for that."""
+"""Engines are verified on the wire in a separate process, one at a time; interactive runs wait for that."""
 
 import os
 import sys
@@ -43,7 +43,7 @@ class Stand:
         self._monkeypatch.setattr(verification, "_COMMAND", command)
 
     def asked(self) -> str:
-        """Wait for a verification to begin; gives its target."""
+        """Wait for a verification to begin; return its target."""
         return self._asked.read_text()
 
     def answer(self, text: str) -> None:
@@ -53,7 +53,7 @@ class Stand:
 
 @pytest.fixture(name="stand")
 def _stand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stand:
-    """Replace the command, with a cache of its own."""
+    """Replace the command, with a separate cache."""
     monkeypatch.setenv("TURNGATE_CACHE_DIR", str(tmp_path / "cache"))
     stand = Stand(tmp_path, monkeypatch)
     stand.install()

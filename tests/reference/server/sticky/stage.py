@@ -35,7 +35,7 @@ def contract(transport: str, *before: str, permission_mode: PermissionMode | Non
 
 @dataclass
 class Heard:
-    """What a run's listener was told, in order, with the time of each event."""
+    """The events that a run's listener got, in order, with their times."""
 
     events: "queue.SimpleQueue[tuple[float, StickyEvent]]" = field(default_factory=queue.SimpleQueue)
     past: list[StickyEvent] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Stage:
         return StickyRequest(self.executable(), known, self.folder, path, mode, uuid.uuid4().hex, self.folder / run)
 
     def open(self, known: EngineContract, run: str = "run", mode: Mode = Mode.INTERACTIVE, flaws: str = "") -> Heard:
-        """Open a process; what comes of it is heard."""
+        """Open a process, and listen to its events."""
         heard = Heard()
         self.host.open(run, self.request(known, run, mode, {"FAKE_FLAWS": flaws}), heard)
         return heard

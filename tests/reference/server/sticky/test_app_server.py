@@ -3,7 +3,7 @@ from turngate_reference.server.sticky.events import Lost, Opened
 
 
 def test_news_of_no_thread_ends_no_turn(stage: Stage) -> None:
-    """A notification without a thread or a turn, before the turn has an id, is passed over."""
+    """A notification without a thread or a turn, before the turn has an id, is ignored."""
     heard = stage.open(contract("app_server"), flaws="news")
     heard.until(Opened)
     assert stage.turn(heard, "go on").failure is None

@@ -47,7 +47,7 @@ def test_a_hundred_processes_share_one_thread_and_leave_nothing(tmp_path: Path) 
 
 
 def test_an_end_that_was_asked_for_is_no_loss(stage: Stage) -> None:
-    """The tree is ended, and `Gone` is all that is told; the run can be opened anew."""
+    """The tree is ended, and `Gone` is all that is reported; the run can be opened anew."""
     heard, opened = stage.opened(contract("app_server", "launcher"))
     stage.host.end("run")
     heard.until(Gone)
@@ -57,7 +57,7 @@ def test_an_end_that_was_asked_for_is_no_loss(stage: Stage) -> None:
 
 
 def test_a_run_has_one_process(stage: Stage) -> None:
-    """A second one is refused, and so is any once the host is closed; calls for unknown runs are passed over."""
+    """A second one is refused, and so is any once the host is closed; calls for unknown runs are ignored."""
     heard = stage.open(contract("acp"))
     with pytest.raises(ValueError, match="has a process already"):
         stage.open(contract("acp"))

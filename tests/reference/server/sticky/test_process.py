@@ -30,7 +30,7 @@ def test_a_kill_while_waiting_is_noticed_at_once(stage: Stage, transport: str) -
 
 @all_of_them
 def test_an_exit_within_a_turn_is_a_loss(stage: Stage, transport: str) -> None:
-    """The detail holds the last words on stderr, with nothing that a terminal would obey; no end is told."""
+    """The detail holds the last words on stderr, with nothing that a terminal would obey; no end is reported."""
     heard, _ = stage.opened(contract(transport))
     stage.host.prompt("run", "exit 3")
     lost = heard.until(Lost)
@@ -64,7 +64,7 @@ def test_a_pipe_that_ends_is_a_loss(stage: Stage, prompt: str) -> None:
 
 
 def test_an_executable_that_is_not_there_is_a_loss(stage: Stage) -> None:
-    """The reason is told as an event, and nothing is raised."""
+    """The reason is reported as an event, and nothing is raised."""
     stage.executable().unlink()
     stage.executable().write_text("no program")
     heard = stage.open(contract("acp"))
@@ -96,7 +96,7 @@ def test_an_oversized_line_is_dropped(stage: Stage, transport: str) -> None:
 
 
 def test_the_traces_hold_both_directions(stage: Stage) -> None:
-    """What was written and read is kept, in order, beside the run."""
+    """Everything written and read is saved, in order, in the run's directory."""
     heard, _ = stage.opened(contract("acp"))
     stage.turn(heard, "go on")
     lines = (stage.folder / "run/protocol").read_text().splitlines()

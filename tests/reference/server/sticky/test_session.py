@@ -11,7 +11,7 @@ from turngate_reference.server.sticky.events import AgentText, Gone, Lost, Opene
 
 @all_of_them
 def test_three_turns_run_in_one_process(stage: Stage, transport: str) -> None:
-    """Each turn is answered by the process that was opened, and its texts are told before its end."""
+    """Each turn is answered by the process that was opened, and its texts are reported before its end."""
     heard, opened = stage.opened(contract(transport))
     assert opened.started_at == psutil.Process(opened.pid).create_time()
     for number in (1, 2, 3):

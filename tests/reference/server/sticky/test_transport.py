@@ -19,7 +19,7 @@ REFUSALS = {"acp": "cancelled", "app_server": "error", "stream_json": "deny"}
 
 @all_of_them
 def test_a_request_is_surfaced_and_decided(stage: Stage, transport: str) -> None:
-    """Its options are the one-time choices alone, the action is told, and the engine gets what was chosen."""
+    """Its options are the one-time choices alone, the action is reported, and the engine gets what was chosen."""
     heard, _ = stage.opened(contract(transport))
     options, words = CHOICES[transport]
     for option, word in zip(options, words, strict=True):
@@ -50,7 +50,7 @@ def test_concurrent_requests_queue(stage: Stage, transport: str) -> None:
 
 
 def test_only_an_option_of_the_open_request_decides(stage: Stage) -> None:
-    """What is no option, an "always" included, and an answer to another request are passed over."""
+    """What is no option, an "always" included, and an answer to another request are ignored."""
     heard, _ = stage.opened(contract("acp"))
     stage.host.prompt("run", "ask")
     asked = heard.until(PermissionAsked)
@@ -68,7 +68,7 @@ def sent(stage: Stage) -> list[str]:
 
 @all_of_them
 def test_a_request_is_void_when_its_turn_ends(stage: Stage, transport: str) -> None:
-    """The engine is told that it is refused; a decision that comes later is passed over, and the next turn runs."""
+    """The engine is told that it is refused; a decision that comes later is ignored, and the next turn runs."""
     heard, _ = stage.opened(contract(transport))
     stage.host.prompt("run", "abandon so be it")
     asked = heard.until(PermissionAsked)

@@ -66,7 +66,7 @@ def test_a_transaction_that_fails_is_undone(server_env: ServerEnv) -> None:
 
 
 def test_who_waits_for_a_locked_database_waits_but_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many who want to write are all told after the same time, and not one after the other."""
+    """Many waiting writers all give up after the same time, not one after the other."""
     monkeypatch.setattr("turngate_reference.server.store.database.BUSY_SECONDS", 0.5)
     store = Store(tmp_path / "turngate.db")
 

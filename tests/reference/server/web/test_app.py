@@ -16,7 +16,7 @@ def test_other_paths_are_none(caller: Caller, path: str) -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "POST"])
 def test_other_methods_are_named(caller: Caller, method: str) -> None:
-    """The answer names the methods that there are."""
+    """The answer names the allowed methods."""
     answer = caller.call(method, "/v1/engines")
     assert (answer.status, answer.json["code"]) == (405, "METHOD_NOT_ALLOWED")
     assert set(answer.headers["Allow"].split(", ")) == {"GET", "HEAD"}

@@ -8,7 +8,7 @@ from turngate_reference.server.web.validation import MAX_BODY
 
 
 def test_a_body_is_bounded(caller: Caller) -> None:
-    """4 MiB are read at most, whether the length is told or not."""
+    """4 MiB are read at most, whether the length is declared or not."""
     answer = caller.call("POST", "/v1/runs", data=b"x" * (MAX_BODY + 1), content_type="application/json")
     assert answer.json["code"] == "BODY_TOO_LARGE"
     head = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -40,7 +40,7 @@ def test_a_host_that_is_none_is_refused() -> None:
 
 
 def test_a_bound_socket_has_a_url_and_its_port_alone() -> None:
-    """The port that was chosen is told, and nobody else gets it."""
+    """The port that was chosen is reported, and nobody else gets it."""
     family, address = address_of("127.0.0.1", 0)
     with bound(family, address) as listening:
         port = listening.getsockname()[1]

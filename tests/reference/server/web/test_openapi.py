@@ -54,7 +54,7 @@ def test_the_table_of_run_errors_is_that_of_the_code() -> None:
 
 
 def test_the_table_of_events_is_that_of_the_schema() -> None:
-    """What each type of event means is told for every type there is."""
+    """Every type of event is described."""
     assert set(OURS["events"]) == set(enums("Event", "event"))
 
 
@@ -106,7 +106,7 @@ def schemas_within(value: Any, path: str = "#") -> list[tuple[str, dict[str, Any
 
 
 def test_references_stand_alone() -> None:
-    """Generators ignore what stands next to a reference, so other keys go beside an `allOf`."""
+    """Generators ignore keys next to a reference, so other keys go next to an `allOf`."""
     listed = schemas_within(openapi.document())
     assert listed
     assert [path for path, schema_ in listed if len(schema_) > 1] == []

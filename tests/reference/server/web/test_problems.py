@@ -50,7 +50,7 @@ def _full(*_: object, **__: object) -> None:
 
 
 def test_a_fault_of_ours_is_a_problem_too(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What nobody foresaw is told as such, without its inside."""
+    """An unexpected error is reported as such, without its details."""
     monkeypatch.setattr(caller.core.engines, "every", _faulty)
     response = caller.client.get("/v1/engines")
     assert response.status_code == 500
@@ -59,7 +59,7 @@ def test_a_fault_of_ours_is_a_problem_too(caller: Caller, monkeypatch: pytest.Mo
 
 
 def test_a_problem_names_its_place(caller: Caller) -> None:
-    """The path is told as a URI, whatever stands in it."""
+    """The path is reported as a URI, whatever stands in it."""
     answer = caller.get("/v1/runs/%C3%A9%20%22%0A/turns")
     assert answer.json["instance"] == "/v1/runs/%C3%A9%20%22%0A/turns"
     assert not problem_flaws(answer)

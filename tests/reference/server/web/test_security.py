@@ -135,7 +135,7 @@ def test_a_token_is_read_from_a_file_of_ones_own(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"short", b"x" * 15, b"two words of a length\n", b"\xc3\xa9" * 20])
 def test_a_poor_token_is_refused(tmp_path: Path, content: bytes) -> None:
-    """An empty, short or odd token is told at the start, not found out by a guess."""
+    """An empty, short or odd token is reported at the start, instead of being left to guessers."""
     file = tmp_path / "token"
     file.write_bytes(content)
     with pytest.raises(EnvironmentFailed, match=re.escape(str(file))):

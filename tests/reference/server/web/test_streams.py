@@ -29,7 +29,7 @@ class Watched(EventStreams):
         self.left = threading.Event()
 
     def leave(self, place: object) -> None:
-        """Give a place back, and tell."""
+        """Free a place, and record that."""
         super().leave(place)
         self.left.set()
 
@@ -44,13 +44,13 @@ def _caller(closed_server_env: ServerEnv) -> Iterator[Caller]:
 
 
 def queued(caller: Caller) -> tuple[str, str]:
-    """Create a run that stays queued; gives its id and the path of its events."""
+    """Create a run that stays queued; return its id and the path of its events."""
     links = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json["links"]
     return links["self"].rpartition("/")[2], links["events"]
 
 
 def tell(caller: Caller, run_id: str, *texts: str) -> None:
-    """Have things happen to a run."""
+    """Make things happen to a run."""
     for text in texts:
         with caller.core.store.writing() as connection:
             runs.add_event(connection, run_id, "text", {"text": text})

@@ -46,7 +46,7 @@ def test_a_body_is_strict_json(caller: Caller, body: bytes, said: str) -> None:
     ],
 )
 def test_a_wrong_member_is_named(caller: Caller, body: object, path: str, said: str) -> None:
-    """The place and what is expected there are told, and not the value, which may be long."""
+    """The place and what is expected there are reported, and not the value, which may be long."""
     answer = caller.post("/v1/runs", body)
     assert (answer.status, answer.json["code"]) == (422, "INVALID_REQUEST")
     assert [(e["path"], said in e["message"]) for e in answer.json["errors"]] == [(path, True)]

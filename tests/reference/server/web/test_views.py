@@ -50,7 +50,7 @@ def test_every_documented_answer_occurs_and_no_other(open_house: ServerEnv, monk
 
 
 def a_run_to_its_end(caller: Caller, server_env: ServerEnv) -> str:
-    """Create a run, answer its question, look at it from every side; gives its id."""
+    """Create a run, answer its question, look at it from every side; return its id."""
     for path in ("/healthz", "/readyz", "/metrics", "/openapi.json", "/v1/engines"):
         assert caller.get(path).status == 200
     created = caller.post("/v1/runs", ASKS, Idempotency_Key="once")
@@ -75,7 +75,7 @@ def a_run_to_its_end(caller: Caller, server_env: ServerEnv) -> str:
 
 
 def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
-    """Have creation refused for every reason that the engine and the disk can give; gives a run that waits."""
+    """Make creation fail for every reason of the engine and the disk; return a run that waits."""
     run_id: str = caller.post("/v1/runs", ASKS | {"workspace": "door"}).json["run_id"]
     server_env.question(run_id)
     refused: dict[str, dict[str, Any]] = {
@@ -96,7 +96,7 @@ def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
 
 
 def what_a_reply_refuses(caller: Caller, ended: str, waiting: str) -> None:
-    """Have replies refused by the state of their run."""
+    """Make replies fail because of the state of their run."""
     reply = {"interaction_id": "another", "response": "red"}
     assert caller.post(f"/v1/runs/{ended}/interaction/reply", reply).json["code"] == "NOT_WAITING"
     assert caller.post(f"/v1/runs/{waiting}/interaction/reply", reply).json["code"] == "INTERACTION_STALE"
@@ -172,7 +172,7 @@ class Refusing:
 
 
 def what_the_core_refuses(caller: Caller, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have refused what no engine of this test refuses."""
+    """Make requests fail that no engine of this test refuses."""
     for code in ("PROMPT_REFUSED", "REPLY_NOT_AN_OPTION"):
         with monkeypatch.context() as patch:
             patch.setattr(caller.core, "commands", Refusing(code))
@@ -185,7 +185,7 @@ def what_the_core_refuses(caller: Caller, run_id: str, monkeypatch: pytest.Monke
 
 
 def what_fails_with_the_disk(caller: Caller, run_id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the store and the machine fail under every operation that needs them."""
+    """Make the store and the machine fail in every operation that needs them."""
 
     def full(*_: object) -> None:
         raise sqlite3.OperationalError("database or disk is full")
