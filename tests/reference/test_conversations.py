@@ -22,7 +22,7 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
-from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stop, execution, run
+from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stop, execution, is_alive, run
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
@@ -202,15 +202,35 @@ def test_of_two_resumes_at_once_one_runs_and_the_other_is_told(cli_env: CliEnv, 
 
 
 def test_the_lock_of_a_process_that_crashed_is_none(cli_env: CliEnv, handle: str) -> None:
-    """After SIGKILL of its holder a handle can be resumed at once, from a record that is whole."""
+    """After SIGKILL of its holder a handle can be resumed at once, when the engine that was left is ended."""
     holder = cli_env.spawn("resume", handle, "one")
-    engine = cli_env.meet()
+    engine = psutil.Process(cli_env.meet())
     holder.kill()
     holder.communicate(timeout=PATIENCE)
     record = cli_env.record(handle)
     assert (record["state"], record["session"]["value"]) == ("unfinished", d.SESSION)
+    assert is_alive(engine)
     assert cli_env.type("resume", handle, "two").out == "Next.\n"
-    os.kill(engine, signal.SIGKILL)
+    assert not is_alive(engine)
+
+
+def test_a_resume_is_refused_while_an_engine_that_was_left_lives_on(
+    cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What can't be ended is named, and nothing is run."""
+    holder = cli_env.spawn("resume", handle, "one")
+    engine = psutil.Process(cli_env.meet())
+    holder.kill()
+    holder.communicate(timeout=PATIENCE)
+    monkeypatch.setattr("turngate.process.scan.TERM_GRACE", 0.1)
+    monkeypatch.setattr("turngate.process.scan.KILL_GRACE", 0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(psutil.Process, "send_signal", lambda *_: None)
+        refused = cli_env.type("resume", handle, "two")
+    assert refused.code == 2
+    assert f"{handle} still runs: process {engine.pid} can't be ended" in refused.err
+    assert [call["stdin"] for call in cli_env.calls()] == ["hello", "one"]
+    engine.kill()
 
 
 def test_a_start_that_crashed_is_listed_and_pruned(cli_env: CliEnv) -> None:
@@ -265,6 +285,22 @@ def test_when_the_reader_of_the_answer_goes_away_the_record_is_written(cli_env: 
     with suppress(subprocess.SubprocessError):
         process.kill()
     process.stderr.close()
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a full disk is played by /dev/full")
+@pytest.mark.parametrize("flags", [(), ("--json",)])
+def test_an_answer_that_can_not_be_printed_is_an_error(cli_env: CliEnv, flags: tuple[str, ...]) -> None:
+    """As in `turngate resume … > /dev/full`: one sentence and exit code 2; the record keeps its session."""
+    cli_env.engine("codex", d.codex("hi"))
+    handle = cli_env.begin()
+    with Path("/dev/full").open("wb") as full:
+        argv = [d.TURNGATE, "resume", *flags, handle, "go on"]
+        resumed = subprocess.run(argv, stdout=full, stderr=subprocess.PIPE, text=True, timeout=PATIENCE, check=False)
+    assert resumed.returncode == 2
+    assert resumed.stderr.endswith("Error: the output can't be written: No space left on device\n")
+    assert "Traceback" not in resumed.stderr
+    record = cli_env.record(handle)
+    assert (record["turns"], record["session"]["value"]) == (2, d.SESSION)
 
 
 def test_start_and_resume_import_what_they_need_alone(cli_env: CliEnv) -> None:

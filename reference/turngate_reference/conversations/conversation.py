@@ -13,7 +13,7 @@ from turngate.argv.build import Invocation
 from turngate.argv.environment import relocated
 from turngate.errors import EnvironmentFailed
 from turngate.model import Mode
-from turngate.process import Stop
+from turngate.process import Noted, Stop, end_orphans
 from turngate.turn.envelope import Envelope
 from turngate.turn.read import TurnReader
 from turngate_reference import handle_record
@@ -86,6 +86,7 @@ class Conversations(Struct, frozen=True):
             if not directory.is_dir():
                 hint = f"put it back, or start anew: turngate start {record.engine} …"
                 raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
+        _end_earlier(record)
         installed = find_engine(record.engine, self.data, self.stop)
         built = build.resume(installed.contract, message, launch.mode, session, options=launch.args, model=launch.model)
         with _naming(handle):
@@ -101,7 +102,8 @@ class Conversations(Struct, frozen=True):
         reader = TurnReader(
             installed.contract, Mode.AUTO, turn_index=record.turns, resumed=resumed, on_text=self.on_text
         )
-        options = RunOptions(record.launch.cwd, relocated(os.environ, record.launch.locations), self.stop)
+        env = relocated(os.environ, record.launch.locations)
+        options = RunOptions(record.launch.cwd, env, self.stop, tag=record.run_id)
         try:
             done = attempt(installed, built, reader, traces(record.run_directory, record.turns), options)
         except Exception:
@@ -115,6 +117,16 @@ class Conversations(Struct, frozen=True):
         )
         handle_record.write(path, record)
         return Attempted(record, done, other_session)
+
+
+def _end_earlier(record: HandleRecord) -> None:
+    """End the engine of an attempt whose turngate was killed: two engines must never run on one session.
+
+    EnvironmentFailed if it lives on. The caller holds the lock of the handle.
+    """
+    if record.state == "unfinished" and (left := end_orphans([Noted(record.run_id)])):
+        what = f"an earlier attempt of {record.handle} still runs: process {', '.join(map(str, left))} can't be ended"
+        raise EnvironmentFailed(what, "end it, then resume again")
 
 
 @contextmanager
