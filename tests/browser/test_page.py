@@ -134,7 +134,7 @@ def test_the_matrix_is_filtered_by_engine_result_and_text(opened: Opened) -> Non
     assert tab.ask(SHOWN) == every / 2
     assert tab.ask("document.querySelector('th.engine:not([hidden])').colSpan") == 2
     tab.click("#find")
-    tab.type("an orchestrator must STAY")
+    tab.type("orchestrator must: STAY")
     assert tab.ask(SHOWN) == 1
     tab.type(" nowhere")
     assert tab.ask(SHOWN) == 0

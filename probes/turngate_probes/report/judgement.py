@@ -40,7 +40,8 @@ class JudgedCase(Struct, frozen=True):
 
 def judged(clause: ClauseResult, fail_on: FailOn = FailOn.BROKEN) -> JudgedCase:
     """Judge the result of a clause as the exit code does."""
-    text = f"{label(state(clause))}: {clause.detail}" + (f"; to do: {clause.action}" if clause.action else "")
+    detail = clause.detail.partition("; stale: ")[2] if state(clause) == "stale" else ""
+    text = f"{label(state(clause))}: {detail or clause.detail}" + (f"; to do: {clause.action}" if clause.action else "")
     if clause.result is Result.FAIL:
         if clause.severity is Severity.BREAKING or fail_on is not FailOn.BROKEN:
             return JudgedCase(clause.id, "failed", clause.detail, clause.severity, clause)

@@ -19,11 +19,12 @@ from turngate.contract.verdict import ClauseResult
 from turngate.sanitize import command_line, visible
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
-from turngate_probes.report.view import ACTIONS, view
-from turngate_probes.report.wording import known, state
+from turngate_probes.report.view import ACTIONS, View, view
+from turngate_probes.report.wording import counted, duration, known, label, state, verdict_of
 
 FOLDER = Path(__file__).parent / "html"
 MOST_EVIDENCE = 12_000_000  # characters of JSON, of the whole page
+MOST_PROBLEMS = 20
 FEW = 8  # so many columns have room for what stands above them
 LONGEST_WORD = 1000
 
@@ -57,6 +58,8 @@ def page(report: ProbeReport | GateReport) -> str:
         style=Markup(style), script=Markup(script),  # noqa: S704 - files of ours
         verdict_signs=VERDICT_SIGNS, impact_signs=IMPACT_SIGNS,
         started=_started(probe), columns=columns, few=len(columns) <= FEW, engines=_engines(columns),
+        verdicts={name: count for name, count in shown.verdicts.items() if any(shown.verdicts.values())},
+        problems=_problems(shown, families), most_problems=MOST_PROBLEMS,
         families=families, counts={state: cells.count(state) for state in STATES},
         tool_access=[(columns[probe.releases.index(release)], row) for release, row in shown.tool_access],
     )  # fmt: skip
@@ -68,6 +71,8 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )  # fmt: skip
     environment.filters |= {
+        "label": label,
+        "duration": duration,
         "shown": visible,
         "lines": lambda text: visible(text.strip("\n"), keep="\n\t"),
         "command": lambda argv: command_line(argv, LONGEST_WORD),
@@ -92,7 +97,21 @@ def _started(report: ProbeReport) -> str:
 def _column(number: int, release: ReleaseReport) -> Json:
     version = release.version or "unknown"
     verdict, title = release.verdict or "no verdict", f"{release.engine} {version}"
-    return {**structs.asdict(release), "verdict": verdict, "n": number, "version": version, "title": title}
+    shown = {"verdict": verdict, "n": number, "version": version, "title": title, "counted": counted(release)}
+    return {**structs.asdict(release), **shown, "verdict_with_caveats": verdict_of(release)}
+
+
+def _problems(shown: View, families: Iterable[Json]) -> list[Json]:
+    """Return the remarks of a probe, each with the cell that it is about."""
+    rows = {row["id"]: row["n"] for family in families for row in family["rows"]}
+    columns = {release.release: number for number, release in enumerate(shown.probe.releases)}
+    problems = list[Json]()
+    for remark in () if shown.gate else shown.remarks:
+        row, column = rows.get(remark.about), columns[remark.release.release]
+        link = f"r{column}" if row is None else f"c{row}-{column}"
+        sign = {"error": "fail", "warning": "deviates", "note": "stale"}[remark.level]
+        problems.append({"link": link, "sign": sign, "title": remark.title, "text": remark.text})
+    return problems
 
 
 def _engines(columns: Iterable[Json]) -> list[Json]:
@@ -127,7 +146,8 @@ def _cell(clause: ClauseResult, whole: Container[int]) -> dict[str, Any]:
     left_out = bool(evidence) and id(clause) not in whole
     return {
         "state": str(state(clause)),
-        "detail": clause.detail, "level": clause.level, "evidence": [] if left_out else evidence, "left_out": left_out,
+        "detail": clause.detail, "action": clause.action, "level": clause.level,
+        "evidence": [] if left_out else evidence, "left_out": left_out,
         "names": [name for name in clause.evidence if isinstance(name, str)],
     }  # fmt: skip
 

@@ -69,7 +69,7 @@ def test_problems_come_before_what_to_do_about_caveats_and_both_before_the_table
         "❌ opencode@1.0.0: could not be asked: npm is absent",
         "❌ codex@0.169.0 resume.accepted: the resume was refused",
         "🟡 codex@0.169.0 help.surface: --json is gone",
-        "🔵 gemini@0.61.0 prompt.large: stale: as expected; stale: gone",
+        "🔵 gemini@0.61.0 prompt.large: stale: gone",
         "resume.other-cwd: stay in the directory of the first turn (gemini@0.61.0)",
     ]
     assert shown.texts["h3"] == ["What your orchestrator must do"]
