@@ -38,9 +38,9 @@ def gate(new: str, output: Any, **asked: Any) -> int:
     pages, events and the tools that the model is offered. NEW can be an executable: codex=/path/to/codex.
 
     \b
-    turngate gate codex@0.170.0
-    turngate gate codex@latest --from codex@0.154.0 --report gate.md
-    turngate gate codex@0.170.0 --accept
+    turngate gate codex@latest
+    turngate gate codex@0.169.0 --from codex@0.147.0 --report gate.md
+    turngate gate codex@latest --accept
 
     --fail-on degraded also fails on other clauses that fail in NEW, on deviations that no longer occur, and on
     differences that make NEW worse. --fail-on caveat also fails on every known caveat of NEW.
