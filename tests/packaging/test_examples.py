@@ -1,0 +1,144 @@
+"""Every documented command: those of the documents and of `--help` are run on simulated engines, or it is said why not.
+
+`turngate` finds each release that an example names in a cache of simulated engines, so nothing is downloaded. The walk
+of docs/api.md is run by tests/reference/server/test_web.py, the GitHub workflow of docs/ci.md by test_action.py.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.acceptance.command import HURRIED
+from turngate import cli
+from turngate.contract import load
+from turngate_probes.releases.cache import MARKER
+from turngate_probes.releases.npm import pinned_version
+from turngate_probes.releases.source import registries
+from turngate_probes.simulate.process import install
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+WHY_NOT = {
+    r"make ": "a target of the Makefile, which .ci/run runs",
+    r"curl ": "the walk of docs/api.md sends the same request",
+    r"pytest ": "the plugin is tested by tests/probes/test_pytest_plugin.py, which runs such commands",
+    r"(PATH=\S+ )?turngate serve": "it runs until it is stopped: tests/reference/server/test_cli.py",
+    r"turngate (start|resume)|git diff": "handles are drawn by chance: tests/reference/conversations",
+    r"turngate probe$": "it probes every engine, which takes minutes: tests/acceptance/test_probe.py",
+    r"turngate probe --level live": "it needs an account: tests/probes/cli/test_live.py",
+    r"turngate probe --level server": "it takes minutes: `make server` runs it on real engines",
+    r"turngate (probe|record|verify) .*(=/path/to/|iflow=|=\./node_modules)": "the path is a placeholder",
+    r"\.venv/bin/turngate probe codex=/path/to/": "the path is a placeholder",
+    r"turngate matrix \w+ --versions|turngate bisect|turngate gate": (
+        "it asks npm what is published, and takes minutes: tests/probes/matrix and tests/acceptance/test_gate.py"
+    ),
+    r"turngate matrix --merge": "it joins what other machines left: tests/probes/matrix/test_results.py",
+    r"turngate record": "it records for minutes: tests/acceptance/test_record_command.py",
+    r"turngate contracts check my/": "tests/packaging/test_writing_a_contract.py runs it",
+    r"turngate report (codex|gate)\.json": "tests/probes/cli/test_report.py joins reports, and renders those of a gate",
+}
+
+
+def shown() -> Iterator[str]:
+    """Return each command after a prompt in the documents, without its comment."""
+    for page in PAGES:
+        for block in re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
+            for command in re.findall(r"^\$ (.*(?:\\\n.*)*)", block, re.MULTILINE):
+                yield re.sub(r"\s{2,}# .*", "", command).strip()
+
+
+def helped() -> Iterator[str]:
+    """Return each example of a help page, subcommands included."""
+    context = click.Context(cli.turngate)
+    commands = [cli.turngate.get_command(context, name) for name in cli.turngate.list_commands(context)]
+    for command in commands:
+        commands += command.commands.values() if isinstance(command, click.Group) else ()
+        yield from re.findall(r"^\s*(turngate [a-z]+(?: .*)?)$", (command.help or "").partition("\b")[2], re.MULTILINE)
+
+
+EXAMPLES = sorted({*shown(), *helped()})
+RUN = [command for command in EXAMPLES if not any(re.match(pattern, command) for pattern in WHY_NOT)]
+
+
+def spans() -> Iterator[str]:
+    """Return each command of turngate in the running text of a document."""
+    for page in PAGES:
+        yield from re.findall(r"`(turngate [a-z][^`]*)`", page.read_text("utf-8"))
+
+
+def test_every_reason_not_to_run_an_example_concerns_one() -> None:
+    """None is left of an example that is gone, and some examples are run."""
+    for pattern in WHY_NOT:
+        assert any(re.match(pattern, command) for command in EXAMPLES), pattern
+    assert len(RUN) >= 5
+
+
+@pytest.mark.parametrize("command", sorted({*EXAMPLES, *spans()}))
+def test_every_option_that_is_shown_exists(command: str) -> None:
+    """Of the subcommand that it is shown with."""
+    for part in re.findall(r"(?<!-)\bturngate ([^|&]*)", command):
+        words = shlex.split(part.replace("…", ""))
+        context = click.Context(cli.turngate)
+        named = cli.turngate.get_command(context, words[0])
+        if isinstance(named, click.Group) and len(words) > 1:
+            named = named.get_command(context, words[1]) or named
+        assert named is not None, command
+        known = {flag for option in named.params for flag in (*option.opts, *option.secondary_opts)}
+        own = words[: words.index("--")] if "--" in words else words
+        asked = {word.partition("=")[0] for word in own if re.match(r"--\w", word)}
+        if words[0] != "simulate" or "--install" in words:  # the others are for the engine
+            assert asked <= known, command
+
+
+@pytest.mark.parametrize("command", EXAMPLES)
+def test_every_release_that_is_shown_is_known(command: str) -> None:
+    """A pinned one, one that a matrix probed, or the latest."""
+    run = (ROOT / "docs/compatibility.json").read_text("utf-8")
+    for engine, version in re.findall(r"\b([a-z]+)@(\d[\d.]*\d)", command):
+        assert version == pinned_version(engine) or f'"{version}"' in run
+
+
+@pytest.fixture(name="bin_folder", scope="module")
+def _bin_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Simulate each release that an example names, as if npm had installed it, with turngate on PATH."""
+    folder = tmp_path_factory.mktemp("examples")
+    for engine, version in {*re.findall(r"\b([a-z]+)@(\d[\d.]*\d)", " ".join(RUN))}:
+        registry, contract = registries(engine)["npm"], load.contract(engine).at(version)
+        root = folder / "cache/engines" / engine / version
+        executable = root / registry.executables[0]
+        install(contract, executable.parent)
+        integrity = registry.promised(version) or "sha512-simulated"
+        (root / MARKER).write_text(f"{registry.package} {version} {integrity}\n")
+    for engine in ("codex", "gemini"):
+        install(load.contract(engine).at(pinned_version(engine)), folder / "path")
+    program = folder / "path/turngate"
+    program.write_text(f"#!{sys.executable}\n{HURRIED}\n")
+    program.chmod(0o755)
+    return folder
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("command", RUN)
+def test_the_example_works(command: str, bin_folder: Path, tmp_path: Path) -> None:
+    """In an empty folder, but for what an example before it makes: its report, and the simulated engine."""
+    env = {
+        "PATH": f"{bin_folder / 'path'}:{os.environ['PATH']}", "HOME": str(tmp_path),
+        "TURNGATE_CACHE_DIR": str(bin_folder / "cache"),
+    }  # fmt: skip
+    before = ["turngate simulate codex@0.169.0 --install bin"] if "codex=bin/codex" in command else []
+    before += ["turngate probe codex@0.169.0 --level static --report report.json"] if "report report" in command else []
+    for line in (*before, command):
+        ended = subprocess.run(
+            ("bash", "-c", line), cwd=tmp_path, env=env, capture_output=True, text=True, timeout=240, check=False
+        )
+        assert ended.returncode == 0, ended.stderr or ended.stdout
+    for name in re.findall(r"--(?:report|install) (\S+)", command):
+        assert (tmp_path / name).exists()
