@@ -9,6 +9,7 @@ from pathlib import Path
 from time import sleep
 
 from turngate.errors import EnvironmentFailed
+from turngate.process.critical import refuse_in_critical
 
 _TEXT_BY_STDIN = "pass long text on standard input"
 # a file that was just written is busy until every process that was started meanwhile has closed its copy of it
@@ -21,6 +22,7 @@ def launch(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: boo
     `argv[0]` is looked up on the `PATH` of `env`; `stdin` asks for a pipe for input instead of none at all.
     EnvironmentFailed says why the process could not be started.
     """
+    refuse_in_critical("a process is started")
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
         raise EnvironmentFailed("SIGCHLD is ignored, so no exit code can be read", "restore its default action")
     pauses = iter(_BUSY_PAUSES)

@@ -9,6 +9,8 @@ from contextlib import suppress
 import psutil
 from msgspec import Struct
 
+from turngate.process.critical import refuse_in_critical
+
 TAG = "TURNGATE_RUN"  # environment variable that holds the ids of the run and of those around it
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 KILL_GRACE = 3.0  # seconds after SIGKILL until a process counts as a survivor
@@ -112,6 +114,7 @@ def end_orphans(noted: Iterable[Noted]) -> tuple[int, ...]:
     SIGTERM, a grace, then SIGKILL; returns the ids of the survivors. A process id alone is never trusted: another
     process may have it by now.
     """
+    refuse_in_critical("processes are ended")
     wanted = list(noted)
     seen: dict[psutil.Process, None] = {}
 

@@ -51,12 +51,16 @@ class Commands:
         self._check(request)
         workspace = resolved_workspace(request["workspace"], self.workspace_root) if request.get("workspace") else None
         try:
-            with self.records.created(request, workspace) as (handle, directory), self.store.writing() as connection:
-                if (before := once.answer(connection)) is not None:
+            with self.records.created(request, workspace) as (handle, directory):
+                with self.store.writing() as connection:
+                    before = once.answer(connection)
+                    if before is None:
+                        run = runs.insert(connection, handle, directory, request, workspace)
+                        answer = _accepted(run) | {"handle": handle}
+                        once.keep(connection, directory.name, answer)
+                if before is not None:
                     self.records.discard(handle, directory)
                     return before
-                answer = _accepted(runs.insert(connection, handle, directory, request, workspace)) | {"handle": handle}
-                once.keep(connection, directory.name, answer)
         except sqlite3.IntegrityError as error:
             if "runs.workspace" not in str(error):
                 raise
@@ -69,6 +73,7 @@ class Commands:
         """Take the user's reply, and queue the run for its next turn; ApiError: nothing has changed."""
         once = IdempotentRequest(f"POST /v1/runs/{run_id}/interaction/reply", key, request)
         interaction_id, response = request["interaction_id"], request["response"]
+        engine = self._resumed_engine(run_id)
         with self.store.writing() as connection:
             if (before := once.answer(connection)) is not None:
                 return before
@@ -79,7 +84,7 @@ class Commands:
                 hint = f"read {run.links['interaction']} and reply to what it asks now"
                 raise ApiError("INTERACTION_STALE", f"the open question is not {interaction_id[:100]!r}", hint)
             question = runs.question_in(connection, interaction_id)
-            self._check_reply(run, question, response)
+            _check_reply(run, question, response, engine)
             transitions.take_reply(connection, run, response, permission=question.request_id is not None)
             answer = _accepted(runs.get(connection, run_id)) | {"interaction_id": interaction_id}
             once.keep(connection, run_id, answer)
@@ -141,21 +146,28 @@ class Commands:
         except ContractError as uncovered:
             raise ApiError("ENGINE_NOT_INSTALLED", str(uncovered), "install a release that it covers") from uncovered
 
-    def _check_reply(self, run: Run, question: StoredQuestion, response: str) -> None:
-        """Refuse a reply that the engine can't take; a missing engine fails the turn, not the reply."""
-        if question.request_id is not None and response not in question.question["options"]:
-            hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
-            raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is none of the options", hint)
-        if run.process is not None:
-            return
+    def _resumed_engine(self, run_id: str) -> InstalledEngine | None:
+        """Return the engine that a reply would resume; None: there is none, or it is not known any more."""
+        run = runs.find(self.store, run_id)
+        if run is None or run.state is not State.WAITING_USER or run.process is not None:
+            return None
         try:
-            engine = self.engines.find(run.engine)
+            return self.engines.find(run.engine)
         except EnvironmentFailed:
-            return
-        try:
-            build.prompt_channel(engine.contract, reply_prompt(response, run.request, run.artifacts))
-        except RefusedError as refused:
-            raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
+            return None
+
+
+def _check_reply(run: Run, question: StoredQuestion, response: str, engine: InstalledEngine | None) -> None:
+    """Refuse a reply that the engine can't take; an engine that is gone (None) fails the turn, not the reply."""
+    if question.request_id is not None and response not in question.question["options"]:
+        hint = f"reply with one of {', '.join(map(repr, question.question['options']))}"
+        raise ApiError("REPLY_NOT_AN_OPTION", f"{response[:100]!r} is none of the options", hint)
+    if engine is None:
+        return
+    try:
+        build.prompt_channel(engine.contract, reply_prompt(response, run.request, run.artifacts))
+    except RefusedError as refused:
+        raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
 
 
 def _existing(connection: sqlite3.Connection, run_id: str) -> Run:

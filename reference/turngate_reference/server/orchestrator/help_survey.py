@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from turngate.contract.launch import HelpPage
 from turngate.errors import EnvironmentFailed
 from turngate.process import Stop
+from turngate.process.critical import refuse_in_critical
 from turngate.process.executable import printed
 from turngate_reference.engine.lookup import InstalledEngine
 
@@ -26,6 +27,7 @@ class Memo(Generic[T]):
 
     def get(self, key: Hashable, find: Callable[[], tuple[T, float]]) -> T:
         """Return the value of a key; `find` returns it and for how many seconds it holds. Errors are not kept."""
+        refuse_in_critical("what an engine prints is waited for")
         with self._lock:
             lock = self._locks.setdefault(key, Lock())
         with lock:

@@ -12,6 +12,7 @@ from typing import Any
 
 from turngate.errors import EnvironmentFailed
 from turngate.files import open_private
+from turngate.process.critical import critical
 
 VERSION = 3
 BUSY_SECONDS = 5.0
@@ -43,12 +44,14 @@ class Store:
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Return the connection inside a transaction, which is committed unless the block raises.
 
+        Nothing slow may be done in the block: it must not start a process, nor wait for what another thread runs.
         Waiting for other threads and other processes takes at most `BUSY_SECONDS` in total.
         """
         with self._turn_to_write():
             self._writer.execute("BEGIN IMMEDIATE")
             try:
-                yield self._writer
+                with critical("a write transaction"):
+                    yield self._writer
                 self._writer.execute("COMMIT")
             except BaseException:
                 if self._writer.in_transaction:

@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import psutil
 import pytest
 
 from tests.reference import cli_env as d
-from tests.reference.server_env import ASK, ServerEnv, final
+from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
@@ -208,3 +209,25 @@ def test_output_schemas_that_can_not_be_used_are_refused(server_env: ServerEnv, 
     server_env.cli_env.engine("codex", d.codex(ASK))
     with pytest.raises(ApiError, match="INVALID_OUTPUT_SCHEMA"):
         server_env.create(output_schema=schema)
+
+
+def test_a_slow_executable_holds_up_no_other_writer(server_env: ServerEnv) -> None:
+    """A reply to an engine that was replaced waits for its `--version` before it opens a transaction."""
+    executable = server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x=1)))
+    run_id, question = server_env.ask()
+    interpreter, _, program = executable.read_text().partition("\n")
+    meeting, go = (str(executable.parent / name) for name in ("meeting", "go"))
+    slow = f"import sys\nif '--version' in sys.argv:\n    open({meeting!r}, 'w').write('x')\n    open({go!r}).read()\n"
+    executable.write_text(f"{interpreter}\n{slow}{program}")
+    with ThreadPoolExecutor(1) as pool:
+        reply = pool.submit(server_env.reply, run_id, question)
+        server_env.cli_env.meet_word()
+        start = time.monotonic()
+        try:
+            with server_env.server.store.writing():
+                took = time.monotonic() - start
+        finally:
+            server_env.cli_env.release()
+        assert reply.result(PATIENCE)["state"] == State.QUEUED
+    assert took < 3
+    server_env.wait(run_id, State.SUCCEEDED)

@@ -11,6 +11,7 @@ import pytest
 from tests.reference import cli_env as d
 from tests.reference.server_env import ASK, ServerEnv, final
 from turngate.errors import EnvironmentFailed
+from turngate.process import ProcessRequest, run
 from turngate_reference.server.app import Server
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
@@ -90,3 +91,14 @@ def test_a_data_directory_has_one_server(server_env: ServerEnv) -> None:
     """A second server on the same directory is refused, and says who has it."""
     with pytest.raises(EnvironmentFailed, match="in use by process"):
         Server(server_env.settings)
+
+
+def test_nothing_slow_is_done_in_a_transaction(server_env: ServerEnv) -> None:
+    """A process that would be started in one, or an engine that would be asked, is refused as a bug."""
+    server_env.cli_env.engine("codex", d.codex("ok"))
+    request = ProcessRequest(("true",), Path("/"), {"PATH": "/usr/bin:/bin"})
+    with pytest.raises(RuntimeError, match="started in a write transaction"), server_env.server.store.writing():
+        run(request)
+    with pytest.raises(RuntimeError, match="waited for in a write transaction"), server_env.server.store.writing():
+        server_env.server.engines.find("codex")
+    assert run(request).exit_code == 0

@@ -1,0 +1,42 @@
+"""Nothing slow is done while others wait."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from turngate.process import ProcessRequest, end_orphans, run
+from turngate.process.critical import critical, refuse_in_critical
+
+
+def test_no_process_is_started_or_ended_in_a_critical_section() -> None:
+    """The attempt is refused, and allowed again after the section."""
+    request = ProcessRequest(("true",), Path("/"), {"PATH": os.defpath})
+    with critical("a transaction"):
+        with pytest.raises(RuntimeError, match="process is started in a transaction"):
+            run(request)
+        with pytest.raises(RuntimeError, match="processes are ended in a transaction"):
+            end_orphans([])
+    assert run(request).exit_code == 0
+
+
+def test_a_section_is_that_of_its_thread_and_of_the_innermost_block() -> None:
+    """Other threads go on meanwhile, and an inner section gives way to the outer one."""
+    with critical("outer"):
+        with critical("inner"), pytest.raises(RuntimeError, match="work in inner"):
+            refuse_in_critical("work")
+        with pytest.raises(RuntimeError, match="work in outer"):
+            refuse_in_critical("work")
+        raised: list[BaseException] = []
+
+        def elsewhere() -> None:
+            try:
+                refuse_in_critical("work")
+            except RuntimeError as error:
+                raised.append(error)
+
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        assert not raised
