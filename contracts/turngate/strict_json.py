@@ -41,7 +41,7 @@ def flaw(value: Any) -> str | None:
         if depth > MAX_DEPTH:
             return f"data that is nested more than {MAX_DEPTH} deep"
         if isinstance(part, _Twice):
-            return f"an object in which the key {part.key[:80]!r} stands twice"
+            return f"an object in which the key {part.key[:80]!r} occurs twice"
         if isinstance(part, float) and not math.isfinite(part):
             return "a number that JSON does not know"
         if isinstance(part, str) and not _is_text(part):

@@ -22,7 +22,7 @@ def test_what_json_can_say_comes_back(value: object) -> None:
 @pytest.mark.parametrize(
     "text, said",
     [
-        ('{"a": {"b": 1, "c": 2, "c": 3, "b": 4}}', "the key 'c' stands twice"),
+        ('{"a": {"b": 1, "c": 2, "c": 3, "b": 4}}', "the key 'c' occurs twice"),
         ("[NaN]", "does not know"),
         ("1e999", "does not know"),
         ('{"\\udc00": 1}', "surrogate"),

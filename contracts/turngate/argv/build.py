@@ -74,7 +74,7 @@ def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[Place
             hint = f"options that the contract of {contract.engine} can place: {', '.join(sorted(by_name))}"
             raise RefusedError(f"{token[:80]!r} is not a known option of {contract.engine}", hint, token)
         if option.value != "many" and any(option is placed.option for placed in read):
-            raise RefusedError(f"{option.flag} stands twice", "pass it once", token)
+            raise RefusedError(f"{option.flag} occurs twice", "pass it once", token)
         if option.value == "none" or equals:
             if option.value == "none" and equals:
                 raise RefusedError(f"{name} takes no value", f"pass {name} alone", token)

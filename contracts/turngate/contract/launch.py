@@ -250,7 +250,7 @@ class OneTime(Struct, frozen=True):
 
 
 class Sticky(Struct, frozen=True):
-    """How one process is kept over several turns.
+    """How one process serves several turns.
 
     argv: Arguments after the executable; {options} stands for the options of the caller and of the mode.
     options: The options, declared under `options`, that argv takes; others are refused.

@@ -244,7 +244,7 @@ def _construct(
         if not isinstance(key, str):
             raise ContractError("a key must be text", file, line, column, dotted(path))
         if key in mapping:
-            raise ContractError(f"key {key!r} stands twice", file, line, column, dotted(path), "keep one of them")
+            raise ContractError(f"key {key!r} occurs twice", file, line, column, dotted(path), "keep one of them")
         keys[*path, key] = (line, column)
         mapping[key] = _construct(value_node, (*path, key), marks, keys, file)
     return mapping

@@ -108,7 +108,7 @@ def context_recalled(seen: Observations) -> Finding:
     shown = f"it answered {said.strip()[:EXCERPT]!r}" if said else how_it_ended(turn)
     lost = f"the answer does not hold the word {first.nonce} of the first turn: {shown}"
     fail_if(first.nonce.casefold() not in re.findall(r"[\w-]+", said.casefold()), lost, first, turn)
-    return passed(f"{first.nonce} was told and given back", first, turn)
+    return passed(f"{first.nonce} was sent, and recalled", first, turn)
 
 
 def _models(turn: Turn) -> set[str]:
@@ -120,7 +120,7 @@ def _loud(turn: Turn) -> Finding:
     fresh = turn.session is not None and turn.session != turn.resumed
     fail_if(went_well(turn) and fresh, f"exit code 0 and a fresh session {turn.session}", turn, symptom="fresh-session")
     fail_if(went_well(turn), "exit code 0 and no new id", turn, symptom="quiet")
-    fail_if(turn.exit_code == 0, f"an error was told, with {how_it_ended(turn)}", turn, symptom="exit-0")
+    fail_if(turn.exit_code == 0, f"an error was reported, with {how_it_ended(turn)}", turn, symptom="exit-0")
     late = f"the prompt was sent to the model before it failed ({how_it_ended(turn)})"
     fail_if(turn.requests and turn.sent(), late, turn, symptom="late")
     return passed(how_it_ended(turn), turn)

@@ -51,7 +51,7 @@ def context_carried(seen: Observations) -> Finding:
     """One request after the reply held the nonce of the first turn and that of the reply, under the same session id."""
     first, turn = seen.turn("loop/turn-1"), seen.turn("loop/turn-2")
     ended = seen.call("loop/ended")
-    lost = f"no request holds {first.nonce} beside the reply; the run is {standing(ended)}"
+    lost = f"no request holds {first.nonce}together with the reply; the run is {standing(ended)}"
     fail_if(not turn.carries(first), lost, turn, ended)
     another = f"the first turn's session is {first.session}, the next one's {turn.session}"
     fail_if(turn.session != first.session, another, first, turn)

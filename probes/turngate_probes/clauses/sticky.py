@@ -80,7 +80,7 @@ def permission_asked(seen: Observations) -> Finding:
     fail_if(lasting, f"it offers more than this one time: {', '.join(lasting)}", asked)
     fail_if(len(options) != len(set(options)) or not options, f"its options are {options}", asked)
     wrong, unmoved, declined = (seen.call(f"sticky/{step}") for step in ("no-option", "unmoved", "declined"))
-    what = "a reply that is none of its options"
+    what = "a reply that is not one of its options"
     fail_if(wrong.status != UNPROCESSABLE, f"{what} was answered {wrong.said()}", asked, wrong)
     check_state("waiting_user", unmoved, wrong, unmoved, when=f"after {what} ")
     fail_if(declined.status != ACCEPTED, f"its option {options[-1]} was refused: {declined.said()}", asked, declined)

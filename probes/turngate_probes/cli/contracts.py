@@ -17,7 +17,7 @@ def contracts() -> None:
 @click.argument("files", nargs=-1, type=file(exists=True), metavar="[FILE]...")
 @click.option(
     "--fixtures", type=folder(exists=True), metavar="DIR",
-    help="Compare the contracts with the recordings in DIR.  [default: those beside them, and of the checkout]",
+    help="Compare the contracts with the recordings in DIR.  [default: those next to them, and in the checkout]",
 )  # fmt: skip
 @click.option("--broken", multiple=True, metavar="ENGINE@VERSION", help="Excuse a release that is known to be broken.")
 def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...]) -> int:

@@ -11,7 +11,7 @@ from turngate_probes.simulate.sticky.faults import FAULTS
 @click.option("--install", "folder", type=click.Path(path_type=Path), metavar="DIR", help="Write DIR/<executable>.")
 @click.option(
     "--fault", "faulty", multiple=True, type=click.Choice(tuple(FAULTS)),
-    help="What it does wrong when its process is kept over several turns; see docs/simulate.md (repeatable).",
+    help="Make its sticky process misbehave; see docs/simulate.md (repeatable).",
 )  # fmt: skip
 @click.argument("target", metavar="ENGINE[@VERSION]")
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")

@@ -165,7 +165,7 @@ def _tool_access(shown: View) -> Iterator[Line]:
     listed = shown.tool_access
     if not listed:
         return
-    yield 0, Text("tools available per approval mode, and what becomes of a call:")
+    yield 0, Text("tools available per approval mode, and the outcome of a call:")
     for release, row in listed[:MOST_TOOL_LINES]:
         offered = f"tools offered: {row.offered}{f' ({row.alone})' if row.alone else ''}"
         ended = f", exit code {row.code}" if row.code else ""

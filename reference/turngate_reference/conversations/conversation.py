@@ -80,11 +80,11 @@ class Conversations(Struct, frozen=True):
         if session is None:
             raise EnvironmentFailed(
                 f"{handle} has no session to resume: its attempts reported no session id",
-                f"see {record.run_directory}, and start anew: turngate start {record.engine} …",
+                f"see {record.run_directory}, and start again: turngate start {record.engine} …",
             )
         for directory in (record.run_directory, launch.cwd):
             if not directory.is_dir():
-                hint = f"put it back, or start anew: turngate start {record.engine} …"
+                hint = f"put it back, or start again: turngate start {record.engine} …"
                 raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
         _end_earlier(record)
         installed = find_engine(record.engine, self.data, self.stop)

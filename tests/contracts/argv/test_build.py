@@ -184,9 +184,9 @@ def test_callers_own_choice_replaces_ours() -> None:
         (CODEX, ["--model", "\ud800"], "needs a value"),
         (CODEX, ["--model=\ud800"], "not a known option"),
         (CODEX, ["--oss=true"], "takes no value"),
-        (CODEX, ["--oss", "--oss"], "stands twice"),
-        (CODEX, ["--model", "a", "-m", "b"], "stands twice"),
-        (CODEX, ["--model=a", "--model=a"], "stands twice"),
+        (CODEX, ["--oss", "--oss"], "occurs twice"),
+        (CODEX, ["--model", "a", "-m", "b"], "occurs twice"),
+        (CODEX, ["--model=a", "--model=a"], "occurs twice"),
         (GEMINI, ["--sandbox=false"], "takes no value"),
         (GEMINI, ["--no-sandbox"], "not a known option"),
         (GEMINI, ["--resume", IDS["gemini"]], "not a known option"),
@@ -195,7 +195,7 @@ def test_callers_own_choice_replaces_ours() -> None:
     ],
 )
 def test_option_that_can_not_be_placed_is_refused(contract: EngineContract, options: list[str], what: str) -> None:
-    """An option that is unknown, lacks its value, or stands twice is refused by name, with a hint."""
+    """An option that is unknown, lacks its value, or occurs twice is refused by name, with a hint."""
     with pytest.raises(RefusedError, match=what) as refused:
         start(contract, "hello", AUTO, options=options)
     assert refused.value.hint

@@ -115,10 +115,10 @@ def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
 @pytest.mark.parametrize(
     "text, place, message",
     [
-        ("a: 1\nb:\n  c: 1\n  c: 2\n", "f:4:3: $.b", "key 'c' stands twice"),
-        ("a: 1\n'a': 1\n", "f:2:1: $", "key 'a' stands twice"),
-        ("a: {b: 1, b: 1}\n", "f:1:11: $.a", "key 'b' stands twice"),
-        ("- a: 1\n- b: 1\n  b: 1\n", "f:3:3: $[1]", "key 'b' stands twice"),
+        ("a: 1\nb:\n  c: 1\n  c: 2\n", "f:4:3: $.b", "key 'c' occurs twice"),
+        ("a: 1\n'a': 1\n", "f:2:1: $", "key 'a' occurs twice"),
+        ("a: {b: 1, b: 1}\n", "f:1:11: $.a", "key 'b' occurs twice"),
+        ("- a: 1\n- b: 1\n  b: 1\n", "f:3:3: $[1]", "key 'b' occurs twice"),
         ("? [a]\n: 1\n", "f:1:3: $", "a key must be text"),
         ("a: [1\nb: 2\n", "f:2:2", ""),
         ("a:\n\t- 1\n", "f:2:1", ""),
@@ -133,7 +133,7 @@ def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
     ],
 )
 def test_broken_yaml_is_reported_with_its_place(text: str, place: str, message: str) -> None:
-    """A syntax error, a key that stands twice and what else is no contract are reported by file, line and column."""
+    """A syntax error, a key that occurs twice and what else is no contract are reported by file, line and column."""
     with pytest.raises(ContractError) as raised:
         parse(text, "f")
     assert str(raised.value).startswith(f"{place}: ")

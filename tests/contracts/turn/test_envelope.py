@@ -219,8 +219,8 @@ def test_final_data_is_an_object(data: str) -> None:
         ('{"x": 1e999}', "does not know"),
         ('{"x": "\\ud83d"}', "surrogate"),
         ('{"\\udc00": 1}', "surrogate"),
-        ('{"x": 1, "x": 1}', "stands twice"),
-        ('{"x": {"y": [{"z": 1, "z": 2}]}}', "stands twice"),
+        ('{"x": 1, "x": 1}', "occurs twice"),
+        ('{"x": {"y": [{"z": 1, "z": 2}]}}', "occurs twice"),
         ("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1), "deep"),
         ('{"x":' + "[" * 300 + "]" * 300 + "}", "deep"),
         ('{"x":' + '{"x":' * 900 + "1" + "}" * 901, "deep"),
@@ -236,7 +236,7 @@ def test_data_that_can_not_be_passed_on_is_an_error(data: str, why: str) -> None
 
 def test_outcome_that_stands_twice_is_an_error() -> None:
     """An envelope that names two outcomes is neither."""
-    assert "stands twice" in detail('{"outcome": "final", "outcome": "ask_user", "final_data": {}}')
+    assert "occurs twice" in detail('{"outcome": "final", "outcome": "ask_user", "final_data": {}}')
 
 
 def test_escaped_key_is_the_same_key() -> None:

@@ -329,7 +329,7 @@ def test_a_conversation_without_session_is_not_resumed(cli_env: CliEnv, value: s
     said = cli_env.type("resume", handle, "go on")
     assert said.code == 2
     assert "has no session to resume" in said.err
-    assert "start anew: turngate start codex" in said.err
+    assert "start again: turngate start codex" in said.err
     assert len(cli_env.calls()) == 1
 
 
@@ -365,7 +365,7 @@ def test_a_directory_that_is_gone_is_named(cli_env: CliEnv, which: str) -> None:
     said = cli_env.type("resume", handle, "go on")
     assert said.code == 2
     assert f"the directory {gone} of {handle} is gone" in said.err
-    assert "put it back, or start anew" in said.err
+    assert "put it back, or start again" in said.err
     assert cli_env.record(handle) == record
 
 

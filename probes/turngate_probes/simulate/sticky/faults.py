@@ -12,8 +12,8 @@ FAULTS: Mapping[str, str] = {
     DIES_IN_TURN: "exits during its first turn",
     IGNORES_TERMINATION: "goes on after SIGTERM, SIGINT and the end of its input; only SIGKILL ends it",
     ASKS_TWICE: "asks for each action by two requests at once",
-    FORGETS: "tells the model nothing of earlier turns",
-    ACTS_UNASKED: "acts without asking, whatever it says is in force",
+    FORGETS: "sends the model nothing from earlier turns",
+    ACTS_UNASKED: "acts without asking, whatever mode it reports",
     CHANGES_SESSION: "goes by another session id from its second turn on",
     PRINTS_NOISE: "prints a line that is not JSON before each message",
 }

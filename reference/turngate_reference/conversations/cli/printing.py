@@ -79,7 +79,7 @@ def diagnostics(done: Attempted) -> None:
     if done.other_session:
         back = f"{reading.session.handle_value} came back" if reading.session else "no session id came back"
         _note(f"asked for session {record.session.value}, but {back}: {visible(reading.handle.detail)}")
-        _note("what was said before may be lost to it. The record keeps the session that was asked for.")
+        _note("it may lack the earlier conversation. The record keeps the requested session.")
     if record.session.value is None:
         _note(f"no session id was found: {visible(reading.handle.detail)}")
     if done.news:

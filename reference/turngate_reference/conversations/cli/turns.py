@@ -24,8 +24,8 @@ SIGNALLED = 128
 INTERRUPTED = 130
 MAX_BYTES = 4 * 2**20
 
-_CODES = """Exits with the engine's exit code (128 + N if signal N ended it), but: 2 it was not run, 4 another session
-came back than the one asked for, 130 interrupted."""
+_CODES = """Exits with the engine's exit code (128 + N if signal N ended it), except: 2 the engine was not run,
+4 a different session came back, 130 interrupted."""
 
 data_dir_option = click.option(
     "--data-dir",

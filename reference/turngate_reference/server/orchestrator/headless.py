@@ -79,7 +79,7 @@ class HeadlessTurn:
         if why := lost_workspace(run):
             return why
         if not session:
-            return "no session id was kept"
+            return "no session id was saved"
         if not re.fullmatch(contract.handle.shape, session):
             return f"{session[:100]!r} has not the shape of a session id"
         # a store that did not hold the session right after it was made is not where the engine keeps it

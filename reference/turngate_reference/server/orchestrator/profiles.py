@@ -50,7 +50,7 @@ class Profiles:
         if asked == STICKY:
             kind, reason = "sticky_process", "the run asked for it"
         elif asked is not None and asked != kind:
-            reason = f"the run asked for {asked}, which is not to be had: {able.detail}"
+            reason = f"the run asked for {asked}, which is not available: {able.detail}"
         return EngineInteractiveProfile(kind, reason, session_timeout_sec), able
 
     def learn(self, engine: InstalledEngine) -> None:
@@ -86,7 +86,7 @@ class Profiles:
             ("command", "contract", probe.unsupported),
             ("command", "help", no_resume),
             ("filesystem", "executable", replaced(engine)),
-            ("filesystem", "session store: sessions can't be kept", probe.directory and _unwritable(directory)),
+            ("filesystem", "session store: sessions can't be stored", probe.directory and _unwritable(directory)),
             ("command", "verified on the wire: it does not resume", dated if on_wire.status is Status.REFUTED else ""),
         )
         for method, layer, why in refutations:
@@ -95,7 +95,7 @@ class Profiles:
         if on_wire.status is Status.PROVEN:
             detail = f"verified on the wire: {dated}"
             return EngineResumeCapability(supported=True, probe_method="command", detail=detail)
-        kept = f"session store: sessions can be kept in {directory}" if probe.directory else ""
+        kept = f"session store: sessions can be stored in {directory}" if probe.directory else ""
         detail = f"{kept or 'help: it names what a resume needs'}; not verified on the wire: {on_wire.detail}"
         return EngineResumeCapability(
             supported=True, probe_method="filesystem" if kept else "command", detail=detail

@@ -83,7 +83,7 @@ def _lost(run: Summary) -> Decision | None:
         detail = "the server ended, and with it the process that waited"
         return failed(RunErrorCode.INTERACTION_PROCESS_LOST, detail)
     if run.session is None or not re.fullmatch(_shape(run.engine, run.engine_version), run.session["handle_value"]):
-        detail = "at the restart: no session id of the engine's shape was kept"
+        detail = "at the restart: no valid session id was saved"
         return failed(RunErrorCode.SESSION_RESUME_FAILED, detail)
     return None
 

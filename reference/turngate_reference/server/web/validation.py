@@ -49,7 +49,7 @@ def _parameters(operation: Operation) -> dict[str, Any]:
             name, schema = parameter["name"], openapi.resolved(parameter["schema"])
             texts = sent.getlist(name) or ([schema["default"]] if "default" in schema else [])
             if len(texts) > 1:
-                errors.append((f"{place}.{name}", "must stand once"))
+                errors.append((f"{place}.{name}", "must occur once"))
             elif texts:
                 is_number = schema.get("type") == "integer" and re.fullmatch("-?[0-9]{1,19}", str(texts[0]))
                 value = int(texts[0]) if is_number else texts[0]

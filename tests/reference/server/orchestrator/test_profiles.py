@@ -90,7 +90,7 @@ def test_an_engine_that_can_resume_is_resumable(place: Place) -> None:
     assert (profile.kind, profile.session_timeout_sec, profile.reason) == ("resumable", 99, able.detail)
     assert (able.supported, able.probe_method) == (True, "filesystem")
     assert able.detail == (
-        f"session store: sessions can be kept in {place.root}/home/.codex/sessions; "
+        f"session store: sessions can be stored in {place.root}/home/.codex/sessions; "
         "not verified on the wire: verification is off"
     )
     folders, homes, _, argvs = zip(*(call.split("|") for call in place.calls()), strict=True)
@@ -186,7 +186,7 @@ def test_sessions_need_a_place(place: Place) -> None:
     blocked.write_text("")
     profile, able = place.choose(engine)
     assert (profile.kind, able.supported, able.probe_method) == ("sticky_process", False, "filesystem")
-    assert able.detail == f"session store: sessions can't be kept: {blocked} is no directory"
+    assert able.detail == f"session store: sessions can't be stored: {blocked} is no directory"
     assert place.choose(engine, CLAUDE_CONFIG_DIR=str(place.root / "else"))[1].supported
     assert not (place.root / "else").exists()
     assert "no absolute path" in place.choose(engine, CLAUDE_CONFIG_DIR="else")[1].detail
@@ -212,7 +212,7 @@ def test_a_directory_must_be_writable(place: Place, monkeypatch: pytest.MonkeyPa
     closed = (place.root / "home", os.W_OK | os.X_OK)
     # root may write anywhere, so that no mode would tell
     monkeypatch.setattr(os, "access", lambda *asked: asked != closed)
-    assert place.choose(engine)[1].detail == f"session store: sessions can't be kept: {closed[0]} can't be written"
+    assert place.choose(engine)[1].detail == f"session store: sessions can't be stored: {closed[0]} can't be written"
 
 
 def test_help_pages_are_asked_for_until_the_executable_changes(place: Place) -> None:
@@ -250,7 +250,7 @@ def test_a_wish_that_can_not_be_met_is_told(place: Place) -> None:
     """An engine that can't resume is kept, and the reason names what was asked for; one that can has its own."""
     profile, able = place.choose(place.engine("exit 1"), asked="resumable")
     assert (profile.kind, able.supported) == ("sticky_process", False)
-    assert profile.reason == f"the run asked for resumable, which is not to be had: {able.detail}"
+    assert profile.reason == f"the run asked for resumable, which is not available: {able.detail}"
     profile, able = place.choose(place.engine(GOOD + "\n"), asked="resumable")
     assert (profile.kind, profile.reason) == ("resumable", able.detail)
 
@@ -332,4 +332,4 @@ def test_while_a_verification_is_pending_nothing_is_promised(place: Place) -> No
     (place.home / ".codex").write_text("")
     able = place.profiles.known(engine)
     assert able
-    assert able.detail.startswith("session store: sessions can't be kept")
+    assert able.detail.startswith("session store: sessions can't be stored")

@@ -11,7 +11,7 @@ RUN = b'{"engine": "codex", "prompt": "x", "output_schema": %s}'
         (b"", "Expecting value"),
         (b"\xff\xfe{}", "decode"),
         (b"{'a': 1}", "property name"),
-        (RUN % b'{"a": 1, "a": 2}', "'a' stands twice"),
+        (RUN % b'{"a": 1, "a": 2}', "'a' occurs twice"),
         (RUN % b'{"minimum": NaN}', "does not know"),
         (RUN % b'{"minimum": -Infinity}', "does not know"),
         (RUN % b'{"minimum": 1e999}', "does not know"),
@@ -65,7 +65,7 @@ def test_an_odd_key_is_refused(caller: Caller, key: str) -> None:
     "query", ["limit=0", "limit=101", "limit=x", "limit=", "before=0", "state=done", "sort=up", "limit=1&limit=2"]
 )
 def test_an_odd_parameter_is_refused(caller: Caller, query: str) -> None:
-    """A parameter that is unknown, wrong or stands twice would otherwise be silently ignored."""
+    """A parameter that is unknown, wrong or occurs twice would otherwise be silently ignored."""
     answer = caller.get(f"/v1/runs?{query}")
     assert answer.json["errors"][0]["path"] == f"query.{query.partition('=')[0]}"
 
