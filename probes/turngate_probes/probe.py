@@ -227,12 +227,14 @@ class ReleaseProbe:
 
     def _finished(self, seconds: float) -> events.ReleaseFinished:
         """Weigh the results, once: from here on the verdict is read from this event."""
-        results, able = self.results.values(), capability(self.results.values())
-        weighed = verdict(results, recordings_only=self.release.executable is None)
+        results, selected = self.results.values(), bool(self.probe.settings.clauses)
+        # selected clauses say nothing of the whole release
+        able = None if selected else capability(results)
+        weighed = None if selected else verdict(results, recordings_only=self.release.executable is None)
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
         return events.ReleaseFinished(
             release=self.release.name, profile=profile(able) if able else None, capability=able,
-            verdict=None if self.probe.settings.clauses else weighed, handle=session,
+            verdict=weighed, handle=session,
             seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3), turns=len(self.seen.turns),
             unverified=tuple(self.release.contract.unverified),
         )  # fmt: skip

@@ -52,8 +52,8 @@ def gate_report(
     required = actions(old, new, compared)
     return GateReport(
         turngate=probe.turngate, started_at=probe.started_at, engine=new.engine, old=_gated(old), new=_gated(new),
-        outcome=ruling.outcome, exit_code=CODES[ruling.outcome], changes_required=_changes_required(ruling, required),
-        reasons=sentences(ruling), actions=required, ruling=ruling, counts=_counted(compared),
+        outcome=ruling.outcome, exit_code=CODES[ruling.outcome], reasons=sentences(ruling), actions=required,
+        changes_required=_changes_required(ruling, required, probe.clauses), ruling=ruling, counts=_counted(compared),
         differences=tuple(compared), baseline=Baseline(baseline, entries), seconds=round(seconds, 3),
         clauses=probe.clauses, probe=probe,
     )  # fmt: skip
@@ -83,7 +83,7 @@ def _told_otherwise(report: GateReport) -> str | None:
     following = replace(
         report, outcome=ruling.outcome, exit_code=CODES[ruling.outcome], reasons=sentences(ruling), ruling=ruling,
         baseline=replace(report.baseline, entries=entries), counts=_counted(report.differences), old=_gated(old),
-        new=_gated(new), actions=required, changes_required=_changes_required(ruling, required),
+        new=_gated(new), actions=required, changes_required=_changes_required(ruling, required, report.clauses),
     )  # fmt: skip
     wrong = [name for name in GateReport.__struct_fields__ if getattr(report, name) != getattr(following, name)]
     return f"what it holds makes it say otherwise: {', '.join(wrong)}" if wrong else None
@@ -94,9 +94,12 @@ def _gated(release: ReleaseReport) -> GatedRelease:
     return GatedRelease(*(getattr(release, name) for name in GatedRelease.__struct_fields__))
 
 
-def _changes_required(ruling: Ruling, required: Sequence[Action]) -> bool | None:
-    """Whether a green upgrade needs something that the older release did not; None if the gate is not green."""
-    return any(action.new for action in required) if ruling.outcome is GateOutcome.PASS else None
+def _changes_required(ruling: Ruling, required: Sequence[Action], selected: Sequence[str]) -> bool | None:
+    """Whether a green upgrade needs something that the older release does not; None if the gate can't say."""
+    if ruling.outcome is not GateOutcome.PASS:
+        return None
+    # the clauses that were not selected may require changes
+    return any(action.new for action in required) or (None if selected else False)
 
 
 def _counted(compared: Sequence[Difference]) -> dict[Impact, int]:

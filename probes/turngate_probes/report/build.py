@@ -89,7 +89,7 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
     results = list(_in_order(judged, wanted, _NOT_ASKED if finished else _why_missing(failed)))
     unknown = {result.id for result in unexplained(results)}
     shown = {event.name: event for event in events if isinstance(event, TurnEvent | CallEvent)}
-    able = finished.capability if finished else capability(results)
+    able = finished.capability if finished else None if selected else capability(results)
     kind = finished.profile if finished else profile(able) if able else None
     # a release that was not asked to the end is never good
     early = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED

@@ -123,7 +123,7 @@ class GateReport(
 ):  # fmt: skip
     """Whether you can upgrade from one release to another, and what differs.
 
-    changes-required: Whether your orchestrator must change before a green upgrade; null: the gate is not green.
+    changes-required: Whether a green upgrade requires changes to your orchestrator; null: not known, or not green.
     reasons: What speaks against the upgrade, or was not answered.
     actions: What your orchestrator must do, a line for each caveat or change; new ones first.
     ruling: The outcome, and the reasons with what each is about.

@@ -20,7 +20,6 @@ from turngate_probes.report.view import view
 MOST_OF_A_KIND = 10  # more are not shown
 LONGEST = 2000
 KINDS = {"error": "error", "warning": "warning", "note": "notice"}
-ACTION_TITLES = {"caveat": "known caveat", "change": "change"}
 IN_MESSAGE = "%\r\n"
 IN_PROPERTY = IN_MESSAGE + ":,"
 
@@ -64,7 +63,7 @@ def annotations(report: ProbeReport | GateReport) -> list[str]:
         commands[kind].append(_annotation(kind, remark.place, remark.title, remark.text))
     for action in shown.actions:
         place = next((place_of(releases[name]) for name in action.releases if name in releases), None)
-        title, text = f"{ACTION_TITLES[action.kind]}: {action.about}", f"{action.text} ({', '.join(action.releases)})"
+        title, text = action.title, f"{action.text} ({', '.join(action.releases)})"
         commands["notice"].append(_annotation("notice", place, title, text))
     return [line for kind, lines in commands.items() for line in _shown(kind, lines)]
 

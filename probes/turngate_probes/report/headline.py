@@ -46,7 +46,8 @@ NOTHING = "there was nothing to probe"
 def gate_headline(report: GateReport) -> str:
     """Return what a gate says of the newer release."""
     said = f"{CHANGES_REQUIRED}: you can upgrade from" if report.changes_required else UPGRADES[report.outcome]
-    return visible(f"{report.new.release}: {said} {report.old.release}")
+    only = " (selected clauses only)" if report.clauses else ""
+    return visible(f"{report.new.release}: {said} {report.old.release}{only}")
 
 
 def gate_meaning(report: GateReport) -> str:

@@ -1,15 +1,35 @@
 """The outcome of a gate: which exit code, and for what reasons."""
 
+import json
+import re
+from collections.abc import Callable
 from typing import Any, NamedTuple
+from xml.etree import ElementTree as ET
 
 import pytest
 
+from tests.probes.gate import views
 from tests.probes.gate.release_samples import clause, release
+from tests.probes.report import journals as j
 from turngate.contract.verdict import ClauseResult, FailOn
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.ruling import CODES, rule, sentences
-from turngate_probes.report.gate_structs import Difference, Entry, GateOutcome, GateReason, Impact, Ruling
+from turngate_probes.journal.events import Event
+from turngate_probes.report.gate_structs import (
+    Difference,
+    Entry,
+    GateOutcome,
+    GateReason,
+    GateReport,
+    Impact,
+    Ruling,
+)
+from turngate_probes.report.github import annotations
+from turngate_probes.report.junit import junit
+from turngate_probes.report.markdown import markdown
+from turngate_probes.report.sarif import sarif
 from turngate_probes.report.structs import ReleaseReport
+from turngate_probes.report.text import report_lines
 
 FAILS = clause("resume.dead-handle", "fail", "exit code 0")
 CALL = {"tool": "write", "exit_code": 0, "seconds": 1.0, "told": "no"}
@@ -176,3 +196,90 @@ def test_a_caveat_of_which_a_part_is_stale_is_one_reason() -> None:
     partly = clause("stdin.open", "deviates", "it hangs; stale: cut", action="close standard input", stale=True)
     kinds = [[reason.kind for reason in ruled(partly, fail_on=fail_on).reasons] for fail_on in FailOn]
     assert kinds == [[], ["stale"], ["caveat"]]
+
+
+def problems() -> dict[str, tuple[list[Event], tuple[str, str, str]]]:
+    """What the newer release shows, and how each --fail-on judges it."""
+    lost = j.clause("resume.isolation", "not_run", detail="the disk is full", reason="machine", evidence=[])
+    changed = {
+        "broken": (views.fails(), "broken", ("failed", "failed", "failed")),
+        "degraded": (views.fails("stdin.open", "hangs"), "degraded", ("warned", "failed", "failed")),
+        "stale": (j.clause("prompt.large", stale=True), "compatible", ("passed", "failed", "failed")),
+        "caveat": (
+            j.clause("stdin.open", "deviates", detail="hangs", action="close it"), "compatible",
+            ("passed", "passed", "failed"),
+        ),
+        "unanswered": (lost, "unanswered", ("open", "open", "open")),
+        "good": (j.clause("stdin.open"), "compatible", ("passed", "passed", "passed")),
+    }  # fmt: skip
+    listed = {
+        name: (views.release(views.NEW, event, verdict=verdict), judgements)
+        for name, (event, verdict, judgements) in changed.items()
+    }
+    unasked: list[Event] = [j.planned(views.NEW), j.failed(views.NEW, what="npm is absent")]
+    tool = views.release(views.NEW, acted=True)
+    return listed | {"not asked": (unasked, ("open",) * 3), "a tool": (tool, ("failed",) * 3)}
+
+
+def of_text(report: GateReport) -> str:
+    """By the first word of the headline, and the failures that are listed."""
+    first, *rest = [line.plain for _, line in report_lines(report, None)]
+    said = re.split(r"\W+", first.partition(": ")[2])[0]
+    outcome = {"green": "passed", "red": "failed", "unanswered": "open"}[said]
+    return "warned" if outcome == "passed" and any(line.startswith("fail ") for line in rest) else outcome
+
+
+def of_junit(report: GateReport) -> str:
+    """By the cases of the only suite."""
+    (suite,) = ET.fromstring(junit(report))
+    said = [element.text or "" for element in suite.iter("system-out")]
+    red = "failed" if int(suite.get("failures", "")) else "open" if int(suite.get("errors", "")) else ""
+    return red or ("warned" if any(text.startswith("degraded: ") for text in said) else "passed")
+
+
+def of_markdown(report: GateReport) -> str:
+    """By the sign of the headline, and those of the differences."""
+    text = markdown(report)
+    outcome = {"✅": "passed", "❌": "failed", "❔": "open"}[text.split()[1]]
+    fails = re.search(r"degraded \| clause \S+ \| \S+ \| fail ", text)
+    return "warned" if outcome == "passed" and fails else outcome
+
+
+def of_sarif(report: GateReport) -> str:
+    """By the results, of which those about what is open have a rule of their own."""
+    (run,) = json.loads(sarif(report))["runs"]
+    judged = {(result["level"], result["ruleId"] == "gate.unanswered") for result in run["results"]}
+    return "failed" if ("error", False) in judged else "open" if judged == {("error", True)} else _mildest(judged)
+
+
+def of_annotations(report: GateReport) -> str:
+    """By the kind of annotation."""
+    kinds = {
+        (line.split()[0].strip(":"), bool(re.search("not answered|could not be asked", line)))
+        for line in annotations(report)
+        if not line.startswith("::notice")
+    }
+    return "failed" if ("error", False) in kinds else "open" if kinds == {("error", True)} else _mildest(kinds)
+
+
+def _mildest(kinds: set[tuple[str, bool]]) -> str:
+    return "warned" if kinds else "passed"
+
+
+def of_exit_code(report: GateReport) -> str:
+    """0 does not tell what is only a warning."""
+    return {0: "passed", 1: "failed", 2: "open"}[report.exit_code]
+
+
+@pytest.mark.parametrize("number, fail_on", list(enumerate(FailOn)))
+@pytest.mark.parametrize("problem", list(problems()))
+@pytest.mark.parametrize("judge", [of_text, of_junit, of_markdown, of_sarif, of_annotations, of_exit_code])
+def test_every_format_gives_a_gate_the_same_judgement(
+    judge: Callable[[GateReport], str], problem: str, number: int, fail_on: FailOn
+) -> None:
+    """Whatever makes a gate red in one of them does so in all, and the exit code says so too."""
+    new, judgements = problems()[problem]
+    expected = judgements[number]
+    if judge is of_exit_code:
+        expected = expected.replace("warned", "passed")
+    assert judge(views.of(views.release(views.OLD), new, fail_on=fail_on)) == expected

@@ -4,6 +4,7 @@ from typing import Any
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
+from turngate.contract.verdict import FailOn
 from turngate_probes.gate.collect import Collected, ReleaseAnswer
 from turngate_probes.gate.report import gate_report
 from turngate_probes.journal.events import Event
@@ -26,10 +27,10 @@ def call(release: str, *, acted: bool, told: str = "no") -> Any:
 
 def of(
     old: list[Event], new: list[Event], *excused: str, at: str = "b.yaml:3", why: str = "mended upstream",
-    interrupted: bool = False,
+    interrupted: bool = False, fail_on: FailOn = FailOn.BROKEN, clauses: tuple[str, ...] = (),
 ) -> GateReport:  # fmt: skip
     """The report of a gate on what these events tell, in which these names are excused."""
-    frame = samples.of(old, new)
+    frame = samples.of(old, new, fail_on=fail_on, clauses=clauses)
     before, after = (ReleaseAnswer(frame, *answer) for answer in zip(frame.releases, (old, new), strict=True))
     entries = [Entry(name, None, None, why, at) for name in excused]
     baseline = "b.yaml" if excused else None
