@@ -1,4 +1,4 @@
-"""Gets the answers of both releases: kept ones of published releases, else by probing; then crosses them."""
+"""Gets the results of both releases: saved ones of published releases, else by probing; then cross-resumes them."""
 
 import os
 import threading
@@ -83,7 +83,7 @@ class Collecting:
         self._parts = len(versions) + len(own) + bool(self.question.crossed)
         self._tell(MatrixPlanned(releases=self._parts, kept=0))
         with ThreadPoolExecutor(2, thread_name_prefix="gate") as pool:
-            # nothing tells whether an executable is the one of an earlier answer
+            # an executable may differ from the one of an earlier result
             probe, tell = self.question.settings.probe, self._tell
             probing = {str(target): pool.submit(self._journalled, name, probe, target, tell) for name, target in own}
             answers = self._kept(self._registry, versions) if self._registry else {}

@@ -127,7 +127,7 @@ def _records(old: Side, new: Side, was: EngineContract, results: Results) -> Ite
 
 
 def _tools(was: ToolAccess | None, now: ToolAccess | None, contract: EngineContract) -> Iterator[Difference]:
-    """Compare the tools that are offered in each mode, and what becomes of a call of one."""
+    """Compare the tools that are offered in each mode, and the outcome of a call."""
     called, earlier = contract.hermetic.tool_call, dict(was.modes()) if was else {}
     watched = {tool for sign in contract.approval_signs for tool in sign.tools} | ({called.name} if called else set())
     for mode, after in now.modes() if now else ():
@@ -142,7 +142,7 @@ def _tools(was: ToolAccess | None, now: ToolAccess | None, contract: EngineContr
 
 
 def _call(mode: str, was: ToolCallResult | None, now: ToolCallResult | None) -> Iterator[Difference]:
-    """Compare what becomes of a tool call; one that runs unasked breaks unless it was seen to before, too."""
+    """Compare the outcomes of a tool call; one that runs unasked breaks unless it did so before."""
     if now is None:
         return
     impact, before, after = of_call(mode, now.outcome), was.outcome if was else None, now.outcome

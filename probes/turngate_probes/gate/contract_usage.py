@@ -1,4 +1,4 @@
-"""What of an engine's surface its contract uses, and the clause that would show that it is missing."""
+"""The parts of an engine's surface that its contract uses, and the clauses that would show that they are missing."""
 
 from collections.abc import Iterator, Mapping
 

@@ -1,1 +1,1 @@
-"""Many releases of one engine: which there are, probing them, keeping what came out, joining it, searching in it."""
+"""Many releases of one engine: choosing and probing them, saving and merging results, bisecting."""

@@ -1,4 +1,4 @@
-"""What a matrix leaves on disk (a plan, and the journal of each release), and the report that it is joined into.
+"""The results of a matrix on disk (a plan, and the journal of each release), and the merged report.
 
 A folder holds `plan-<key>.json` for each order (what was asked for, and how its last run ended), and for each
 release `<engine>@<version>-<key>.ndjson` once it is answered, or `….failed.ndjson` when it could not be. The key
@@ -40,7 +40,7 @@ ANSWERED, FAILED, PART = ".ndjson", ".failed.ndjson", ".part"
 
 
 class Totals(Struct, frozen=True):
-    """How a run of a matrix ended; what was kept from earlier runs is not in it."""
+    """How a run of a matrix ended, without results of earlier runs."""
 
     seconds: float
     engine_seconds: float
@@ -105,7 +105,7 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
 
 @contextmanager
 def alone(folder: Path, engine: str) -> Iterator[None]:
-    """Keep the results of an engine in a folder to oneself while the block runs; EnvironmentFailed: another has."""
+    """Lock the results of an engine in a folder while the block runs; EnvironmentFailed if they are locked."""
     with ExitStack() as holding:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def alone(folder: Path, engine: str) -> Iterator[None]:
 
 
 def plans(folder: Path) -> list[Plan]:
-    """Read what was asked last of each shard that ran in a folder, newest first.
+    """Return the last plan of each shard that ran in a folder, newest first.
 
     EnvironmentFailed if there is none, or a plan can't be read.
     """
@@ -150,7 +150,7 @@ def joined(
     merging: bool = False,
     failed: Mapping[str, str] | None = None,
 ) -> ProbeReport:  # fmt: skip
-    """Build the report of all that was planned; what no folder holds is unanswered.
+    """Build the report of all planned releases; those in no folder are unanswered.
 
     With `merging` that is what all shards were to do, else those of the plans alone. Of two plans of one release the
     newer one counts, and before both that of the shard whose part it was.
@@ -183,7 +183,7 @@ def joined(
 
 
 def _check(plans: Sequence[Plan]) -> None:
-    """Refuse plans whose answers say different things; EnvironmentFailed names what differs."""
+    """Refuse plans that don't fit together; EnvironmentFailed names the difference."""
     if len({(plan.level, plan.clauses) for plan in plans}) > 1:
         raise EnvironmentFailed("the shards were asked different questions", "merge those of one level and its clauses")
     if len(programs := {plan.turngate for plan in plans}) > 1:

@@ -1,4 +1,4 @@
-"""Probes many releases of one engine side by side, and keeps what came out of each as soon as it is known."""
+"""Probes many releases of one engine in parallel, and saves each result as soon as it is known."""
 
 import os
 import threading
@@ -49,7 +49,7 @@ def matrix_settings(
     level: Level, clauses: tuple[str, ...], *, results: Path | None, cache_limit: str, jobs: int | None,
     registry: RegistryName = "npm", fail_on: FailOn = FailOn.BROKEN,
 ) -> MatrixSettings:  # fmt: skip
-    """Read what was asked for; EnvironmentFailed if the limit is no size."""
+    """Read the options; EnvironmentFailed if the limit is not a size."""
     jobs = jobs or jobs_for(os.cpu_count() or 1)
     settings = ProbeSettings(level, jobs, sandboxes_path(None), fail_on=fail_on, clauses=clauses)
     folder = (results or default_cache() / "matrix").absolute()
@@ -86,7 +86,7 @@ class Matrix:
         self, registry: Registry, versions: tuple[str, ...], settings: MatrixSettings, listener: Listener,
         interrupt: Interrupt, shard: tuple[int, int] = (1, 1),
     ) -> None:  # fmt: skip
-        """Plan it; `listener` will be told every event."""
+        """Plan the matrix; `listener` gets every event."""
         self.plan = Plan.of(registry, versions, settings.probe.level, settings.probe.clauses, shard)
         self._registry, self._settings, self._folder = registry, settings.probe, settings.folder
         self._interrupt, self._listener, self._failed = interrupt, listener, dict[str, str]()
@@ -99,7 +99,7 @@ class Matrix:
     def run(self) -> ProbeReport:
         """Probe every release of the shard that has no answer yet, and report on all of the shard.
 
-        EnvironmentFailed: there is no place for results.
+        EnvironmentFailed if results can't be saved.
         """
         with alone(self._folder, self.plan.engine):
             plan = self._run()
@@ -112,7 +112,7 @@ class Matrix:
         todo = [v for v in self.plan.mine if not self.plan.journal(self._folder, v, ANSWERED).exists()]
         kept = len(self.plan.mine) - len(todo)
         self._tell(MatrixPlanned(releases=len(self.plan.mine), kept=kept))
-        # what is there already first: later on it might have to make room
+        # cached releases first: later they might have to make room
         todo.sort(key=lambda version: not (self._registry.root(version) / MARKER).exists())
         with ResourceUsage(self._limit.used) as usage, ThreadPoolExecutor(min(AT_ONCE, max(1, len(todo)))) as pool:
             cpu_seconds = sum(pool.map(self._one, todo))
@@ -141,7 +141,7 @@ class Matrix:
         return 0.0
 
     def _keep(self, part: Path, version: str) -> float:
-        """Keep what was asked to its end, for good if it was answered; return the engine's CPU seconds."""
+        """Save a completed probe, permanently if it has an answer; return the engine's CPU seconds."""
         report = build(read(part))
         release = report.releases[0]
         if report.interrupted:

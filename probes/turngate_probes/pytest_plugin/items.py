@@ -1,4 +1,4 @@
-"""What `pytest --turngate` runs: all named releases are probed when the first of their tests is, each clause is one."""
+"""The tests of `pytest --turngate`: one per clause; the first one probes all named releases."""
 
 import os
 import warnings
@@ -37,7 +37,7 @@ class ClauseFailed(Exception):  # noqa: N818 - a failure of the engine, not an e
 
 
 class Probed:
-    """The probe of all targets, run once and only when somebody asks for it, for the clauses that were selected."""
+    """The probe of all targets, run once on first use, for the selected clauses."""
 
     def __init__(self, session: pytest.Session, targets: Sequence[Target], level: Level, fail_on: FailOn) -> None:
         self.targets, self.level, self.fail_on = targets, level, fail_on
@@ -45,7 +45,7 @@ class Probed:
         self._releases: dict[Target, ReleaseReport] = {}
 
     def release(self, target: Target) -> ReleaseReport:
-        """Return what was found of a target."""
+        """Return the result of a target."""
         if not self._releases:
             self._run()
         return self._releases[target]
@@ -114,7 +114,7 @@ class ClauseTest(pytest.Item):
             self.add_report_section("call", "turngate", visible(case.text))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Show what was found, not where we said so."""
+        """Show the result, not our own code."""
         return str(excinfo.value) if isinstance(excinfo.value, ClauseFailed) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
@@ -123,7 +123,7 @@ class ClauseTest(pytest.Item):
 
 
 def tests(session: pytest.Session, targets: Sequence[str], level: Level, fail_on: str) -> list[pytest.Item]:
-    """Make the tests of all targets, by the contracts that the commands would go by."""
+    """Make the tests of all targets, by the same contracts as the commands."""
     try:
         if own := os.environ.get(CONTRACTS):
             if not Path(own).is_dir():

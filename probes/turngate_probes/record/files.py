@@ -1,4 +1,4 @@
-"""Turns what was seen of a case into the files of its recordings. Pure: turns and pages in, bytes out."""
+"""Converts the observations of a case to the files of its recordings. Pure: turns and pages in, bytes out."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

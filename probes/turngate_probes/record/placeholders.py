@@ -1,4 +1,4 @@
-"""Replaces what differs from run to run by stable placeholders, the same text always by the same one."""
+"""Replaces text that differs from run to run with stable placeholders, the same text always with the same one."""
 
 import re
 import zlib
@@ -45,7 +45,7 @@ _EVERYWHERE = (
 
 
 def fixed_ids(text: str) -> set[str]:
-    """Find the ids that a text of ours holds: they are the same in every run."""
+    """Return the ids in a text of ours, which are the same in every run."""
     return set(re.findall(UUID, text))
 
 
@@ -60,7 +60,7 @@ class Replacer:
     def __init__(
         self, contract: EngineContract, case: str, places: Mapping[str, str], kept: Iterable[str] = ()
     ) -> None:
-        """Know nothing yet; ContractError if no number can stand in the contract's dead id."""
+        """Start without replacements; ContractError if the contract's nonexistent id can't hold a number."""
         dead = contract.handle.nonexistent_id
         if numbered_like(dead, 1) is None:
             raise ContractError(f"no number can stand in the dead id {dead!r} of {contract.engine}")
@@ -82,15 +82,15 @@ class Replacer:
 
     @property
     def used(self) -> list[str]:
-        """What was replaced so far, in words."""
+        """The replacements so far, in words."""
         return sorted(self._used)
 
     def __call__(self, text: str) -> str:
-        """Replace what is volatile in a text, and take out what looks like a secret or a registry."""
+        """Replace volatile text, and remove what looks like a secret or a registry."""
         return redact(self._pattern.sub(self._replaced, text))
 
     def bytes(self, data: bytes) -> bytes:
-        """Replace in a stream, whatever its bytes are."""
+        """Replace volatile text in a stream of any bytes."""
         return self(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
     def _replaced(self, match: re.Match[str]) -> str:

@@ -37,7 +37,7 @@ class RecordingSummary:
 
 @dataclass
 class _Recorder:
-    """Takes what is played, and writes each case when it has ended."""
+    """Takes observations, and writes each case when it has ended."""
 
     release: Release
     into: Path
@@ -108,7 +108,7 @@ def record(
 
 
 def places(release: Release, box: Sandbox) -> dict[str, str]:
-    """Map what is of this machine to what stands for it in recordings."""
+    """Return the placeholders in recordings for paths and addresses of this machine."""
     executable = release.executable or Path()
     modules = [path.parent for path in executable.parents if path.name == "node_modules"]
     installed = {str(modules[-1]): "<installed>"} if modules else {str(executable.parent): "<installed>"}

@@ -1,4 +1,4 @@
-"""Reads recordings, and replays them into what a probe would have seen.
+"""Reads recordings, and replays them as the observations of a probe.
 
 A recording is one turn, or one page such as a help text: a folder `<engine>/<version>/<case>-<step>/` with
 `recording.yaml`, `provenance.yaml`, `stdout`, `stderr` and, where somebody watched, `requests.ndjson`.
@@ -34,7 +34,7 @@ def replay(contract: EngineContract, root: Path | None = None) -> Observations:
 
 
 def _read(contract: EngineContract, case: Path) -> Turn | CommandOutput:
-    """Read a recording of either kind; ContractError if it is none."""
+    """Read a recording of either kind; ContractError if it is invalid."""
     file = case / "recording.yaml"
     document = load.parse(file.read_text("utf-8"), str(file), ours=True)
     is_page = isinstance(document.data, dict) and document.data.get("schema") == _PAGE_SCHEMA

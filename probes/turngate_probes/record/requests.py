@@ -1,4 +1,4 @@
-"""What a recording keeps: of a request what clauses judge, of a very long prompt its recipe."""
+"""What recordings contain: the parts of requests that clauses judge, and the recipe of very long prompts."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -120,7 +120,7 @@ def own_text(text: str, prompts: Iterable[str]) -> str | None:
 
 
 def own_texts(texts: Iterable[str], prompts: Collection[str]) -> Iterator[str]:
-    """Return what is ours of each text, as far as there is something in it."""
+    """Return our own parts of each text, without texts that have none."""
     return (own for text in texts if (own := own_text(text, prompts)) is not None)
 
 
@@ -132,7 +132,7 @@ def approval_signs(body: str, contract: EngineContract) -> tuple[str, ...]:
 
 
 def excess(release: Path, turns: Collection[Turn], contract: EngineContract) -> Iterator[ContractError]:
-    """Find what the recordings in a release's folder keep beyond what they may; errors name file, line and key."""
+    """Return errors for forbidden content in the recordings of a release, with file, line and key."""
     prompts: dict[str, set[str]] = {}
     for turn in turns:
         prompts.setdefault(turn.name.partition("/")[0], set()).add(turn.prompt)
@@ -158,7 +158,7 @@ def tool_name(name: str) -> str:
 
 
 def _gap(text: str) -> str:
-    """Return what stands for a text that is not ours; the line break next to ours stays."""
+    """Return the replacement of a text that is not ours; the line break next to ours stays."""
     if not text.strip():
         return text and ("\n" if "\n" in text else " ")
     return ("\n" if text.startswith("\n") else "") + CUT + ("\n" if text.endswith("\n") else "")

@@ -1,4 +1,4 @@
-"""The folder of installed releases, kept within a limit: the least recently used go, but none that is held."""
+"""The folder of installed releases, kept within a limit: the least recently used are evicted, unless they are held."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from turngate.files import locked
 MARKER = "turngate-installed"
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 GUESS = 900 * 10**6  # bytes of a release of which no other is known; the largest today take 400 MB
-WITH_ARCHIVE = 1.5  # what an installation takes over what it leaves: the archives lie beside their content
+WITH_ARCHIVE = 1.5  # the peak of an installation compared to its result: archives are stored next to their content
 LEAST_FREE = 512 * 10**6
 PATIENCE = 0.5
 MAKE_ROOM = "make room, or set TURNGATE_CACHE_DIR to a folder on another disk"
@@ -61,10 +61,10 @@ def evict(root: Path) -> bool:
                 holding.enter_context(locked(lock, wait=False))
         except BlockingIOError:
             return False
-        # first out of its place, so that nobody ever finds half of it
+        # moved away first, so that nobody ever finds half of it
         going = root.parent / f".{root.name}.partial"
         shutil.rmtree(going, ignore_errors=True)
-        with suppress(FileNotFoundError):  # somebody else was quicker
+        with suppress(FileNotFoundError):  # another process was quicker
             root.rename(going)
         shutil.rmtree(going, ignore_errors=True)
         return True
@@ -82,7 +82,7 @@ def _use_lock(root: Path) -> Path:
 
 
 def parse_size(text: str) -> int:
-    """Read a size such as `500M`, `2GB` or `1.5g` into bytes; EnvironmentFailed if it is none."""
+    """Return a size such as `500M`, `2GB` or `1.5g` in bytes; EnvironmentFailed if it is invalid."""
     size = re.fullmatch(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not size or not float(size["number"]):
         raise EnvironmentFailed(f"{text!r} is no size; write 500M or 10G", "see --cache-limit")
@@ -105,10 +105,10 @@ def bytes_below(folder: Path) -> int:
 
 
 class CacheLimit:
-    """What the releases below `cache` take, kept within `limit` bytes. Safe for threads."""
+    """The size of the releases below `cache`, kept within `limit` bytes. Safe for threads."""
 
     def __init__(self, cache: Path, limit: int, wait: Callable[[float], None]) -> None:
-        """Clear away what killed installations left; `wait` waits some seconds, or raises when it is interrupted."""
+        """Remove the remains of killed installations; `wait` waits some seconds, or raises when interrupted."""
         self.limit, self._home, self._wait = limit, cache.absolute() / "engines", wait
         self._lock, self._sizes, self._reserved = threading.Lock(), dict[Path, int](), 0
         self._mine: list[Path] = []
@@ -155,7 +155,7 @@ class CacheLimit:
             return unfinished + sum(self._measured().values())
 
     def _reserve(self, home: Path) -> int:
-        """Reserve what another release of this engine may take, and give it; 0 if there is no room as yet."""
+        """Reserve space for another release of this engine, and return its size; 0 if there is no room yet."""
         with self._lock:
             self._home.mkdir(parents=True, exist_ok=True)
             sizes = self._measured()

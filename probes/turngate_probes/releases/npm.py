@@ -31,7 +31,7 @@ _FLAGS = (
     "--no-audit",
     "--no-fund",
     "--loglevel=error",
-    # npm would wait 10 s and then a minute before it says that the registry is out of reach
+    # npm would wait 10 s and then a minute before it reports that the registry is unreachable
     "--fetch-retry-mintimeout=1000",
     "--fetch-retry-maxtimeout=5000",
 )
@@ -109,7 +109,7 @@ def pinned_version(engine: str) -> str | None:
 
 
 def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
-    """Raise EnvironmentFailed unless all `packages` of a lock carry a sha512, and that of the pin if pinned.
+    """Raise EnvironmentFailed unless all `packages` of a lock have a sha512, and that of the pin if pinned.
 
     What is bundled in another package carries no checksum of its own: that of the bundle covers it.
     """
@@ -195,7 +195,7 @@ class NpmRegistry(Registry):
         return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 
     def _none(self, version: str, stop: Stop | None) -> EnvironmentFailed:
-        """Explain that npm does not have a version, by asking which it has."""
+        """Return an error that says that npm does not have a version, and which ones it has."""
         try:
             published = json.loads(npm(("view", self.package, "versions", "--json"), Path.cwd(), stop))
         except NpmFailed as failure:

@@ -1,4 +1,4 @@
-"""Which recordings there are, where they lie, and which of their releases are known to miss their contract."""
+"""The available recordings, their folders, and the releases that are known to violate their contract."""
 
 import os
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ def default_folder() -> Path | None:
 
 
 def newest(engine: str) -> str | None:
-    """Return the newest version of which there are recordings."""
+    """Return the newest recorded version."""
     return next(reversed(releases(engine)), None)
 
 
@@ -57,11 +57,11 @@ class ContractRecordings:
         """Whether a recording, `engine/version/case-step`, is missing for sure."""
         if any((root / name / "recording.yaml").is_file() for root in self.folders):
             return False
-        # those of a release stand together
+        # those of a release are together
         return self.whole or any((root / name).parent.is_dir() for root in self.folders)
 
     def releases(self, engine: str) -> dict[str, Path]:
-        """Return each version of which there are recordings, oldest first, with the nearest folder that has it."""
+        """Return each recorded version, oldest first, with the nearest folder that has it."""
         return releases(engine, self.folders)
 
     def broken(self, engine: str) -> set[str]:

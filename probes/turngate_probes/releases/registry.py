@@ -1,6 +1,6 @@
-"""What a registry has of one engine, and how a release gets from there into the cache: whole, or not at all.
+"""The releases of one engine in a registry, and their installation into the cache: complete, or not at all.
 
-A release is installed beside its place and then renamed, under a file lock, so that a half-installed one is never
+A release is installed next to its place and then renamed, under a file lock, so that a half-installed one is never
 found and two installations of the same release do not disturb each other.
 """
 
@@ -84,7 +84,7 @@ class Registry(ABC):
         return version in self.versions or version in self.integrity
 
     def identity(self, version: str) -> str:
-        """Return what tells a release's content: its integrity, or where an index never replaces a file, its name."""
+        """Return what identifies a release's content: its integrity, or its name if an index never replaces a file."""
         return self.integrity.get(version) or f"{self.name}:{self.package}=={version}"
 
     def root(self, version: str) -> Path:
@@ -96,7 +96,7 @@ class Registry(ABC):
         return self._finished(version, self.root(version)) is not None
 
     def no_such_version(self, version: str) -> EnvironmentFailed:
-        """Explain that a version is not published, and which are."""
+        """Return an error that says that a version is not published, and which ones are."""
         near = ", ".join(nearest(version, self.versions))
         hint = f"nearest: {near}" if near else "nothing of it is published"
         return EnvironmentFailed(f"{self.package} has no version {version}", hint)
@@ -104,7 +104,7 @@ class Registry(ABC):
     def install(self, version: str, say: Say, stop: Stop | None = None, *, lean: bool = False) -> Installed:
         """Return the release at an exact version, installed unless it is in the cache in order.
 
-        `say` is told what takes time, `stop` ends it early; `lean` leaves nothing in the registry's own cache.
+        `say` gets progress messages, `stop` ends it early; `lean` leaves nothing in the registry's own cache.
 
         Raises:
             EnvironmentFailed: there is no package manager, no registry, no such version, no room or no build for
@@ -120,7 +120,7 @@ class Registry(ABC):
             return self._install(version, root, stop, lean=lean)
 
     def _finished(self, version: str, root: Path) -> Installed | None:
-        """Find a finished installation that has its executable and the integrity that it must have."""
+        """Return a finished installation that has its executable and the required integrity."""
         try:
             *name, integrity = (root / MARKER).read_text().split()
         except (OSError, ValueError):
@@ -155,7 +155,7 @@ class Registry(ABC):
 
 
 def node_platform() -> str:
-    """Name this machine as Node does: `process.platform-process.arch`."""
+    """Return Node's name of this platform: `process.platform-process.arch`."""
     machine = platform.machine().lower()
     names = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64"}
     return f"{sys.platform}-{names.get(machine, machine)}"

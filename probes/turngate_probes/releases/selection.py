@@ -1,4 +1,4 @@
-"""Chooses what to ask: clauses by id, releases by what a user writes of versions."""
+"""Chooses clauses by id, and releases by version expressions."""
 
 import bisect
 import difflib

@@ -1,4 +1,4 @@
-"""From what a user names (`codex`, `codex@0.169.0`, `codex=/path`) to a release that is ready to be probed."""
+"""Converts targets (`codex`, `codex@0.169.0`, `codex=/path`) to releases that are ready to be probed."""
 
 import os
 import re
@@ -30,7 +30,7 @@ _NAME_IT = "name an executable as ENGINE=PATH"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What was asked for: an engine, and at most one of a version and an executable."""
+    """A target: an engine, and at most one of a version and an executable."""
 
     engine: str
     version: str | None = None

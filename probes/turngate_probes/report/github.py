@@ -1,4 +1,4 @@
-"""What GitHub Actions shows beside the log: annotations, and a summary of the job."""
+"""What GitHub Actions shows besides the log: annotations, and a summary of the job."""
 
 import os
 import secrets
@@ -31,7 +31,7 @@ def runs_here(environ: Mapping[str, str] = os.environ) -> bool:
 
 @contextmanager
 def commands_off(console: Console) -> Iterator[None]:
-    """Have GitHub read nothing that is printed while the block runs as a command, for engines print what they like."""
+    """Keep GitHub from reading output as commands while the block runs, since engines may print anything."""
     if not runs_here():
         yield
         return

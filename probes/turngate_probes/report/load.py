@@ -1,4 +1,4 @@
-"""Reads reports and journals from files that anybody may have written: nothing in them is believed unchecked."""
+"""Reads reports and journals from untrusted files: everything in them is checked."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -161,7 +161,7 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
 
 
 def _tool_access(shown: View) -> Iterator[Line]:
-    """Return what each mode offers the model, and what becomes of a call, with a blank line after it."""
+    """Return what each mode offers the model, and the outcome of a call, with a blank line after it."""
     listed = shown.tool_access
     if not listed:
         return
