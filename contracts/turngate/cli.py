@@ -12,11 +12,15 @@ from contextlib import contextmanager
 from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 import click
 
 from turngate.errors import ContractError, EnvironmentFailed
+from turngate.files import use_overlay
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # the module and summary of each of our subcommands: reading entry points or docstrings would take longer than all else
 COMMANDS = {
@@ -92,11 +96,22 @@ class EntryPointGroup(click.Group):
         with _output_errors():
             return super().invoke(ctx)
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+        """Complete the name of a command without importing any, or an option."""
+        from click.shell_completion import CompletionItem  # noqa: PLC0415 - only completion needs it
+
+        named = [CompletionItem(name, help=what) for name, what in _rows() if name.startswith(incomplete)]
+        return named + click.Command.shell_complete(self, ctx, incomplete)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """List each command with its summary, or with the distribution that registers it, without importing any."""
-        rows = [(name, COMMANDS.get(name, ("", target))[1]) for name, target in sorted(_registered().items())]
         with formatter.section("Commands"):
-            formatter.write_dl(rows)
+            formatter.write_dl(_rows())
+
+
+def _rows() -> list[tuple[str, str]]:
+    """Return each command with what it does or, if it isn't ours, what registers it."""
+    return [(name, COMMANDS.get(name, ("", target))[1]) for name, target in sorted(_registered().items())]
 
 
 def _registered() -> dict[str, str]:
@@ -108,6 +123,9 @@ def _registered() -> dict[str, str]:
 
 def _lay_over(ctx: click.Context, _option: click.Parameter, folder: Path | None) -> None:
     if folder is None:
+        return
+    if ctx.resilient_parsing:  # a shell completes a word
+        use_overlay(folder)
         return
     from turngate.contract.lint import lay_over  # noqa: PLC0415 - slow to import, and asked for by few
 

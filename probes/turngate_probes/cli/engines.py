@@ -2,6 +2,7 @@
 
 import click
 
+from turngate_probes.cli.completion import targets
 from turngate_probes.cli.options import as_json_option, say
 
 
@@ -55,7 +56,7 @@ def _newest(engine: str) -> dict[str, str | None]:
 
 
 @engines.command("install")
-@click.argument("names", nargs=-1, metavar="[ENGINE[@VERSION]]...")
+@click.argument("names", nargs=-1, metavar="[ENGINE[@VERSION]]...", shell_complete=targets)
 def install_engines(names: tuple[str, ...]) -> int:
     """Install pinned releases (or the named ones) into the cache, without install scripts."""
     from turngate.contract import load

@@ -4,6 +4,7 @@ from typing import Any
 
 import click
 
+from turngate_probes.cli.completion import targets
 from turngate_probes.cli.options import (
     SUFFIXES,
     clause_option,
@@ -16,8 +17,11 @@ from turngate_probes.cli.options import (
 
 
 @click.command()
-@click.argument("new", metavar="ENGINE@NEW")
-@click.option("--from", "old", metavar="ENGINE@OLD", help="The release in use now.  [default: the pinned release]")
+@click.argument("new", metavar="ENGINE@NEW", shell_complete=targets)
+@click.option(
+    "--from", "old", metavar="ENGINE@OLD", shell_complete=targets,
+    help="The release in use now.  [default: the pinned release]",
+)  # fmt: skip
 @click.option(
     "--baseline", type=file(exists=True), metavar="FILE",
     help="Expected failures (YAML). The gate fails if one of them passes, until you remove it.",

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from turngate_probes.cli.completion import clauses, engines
 from turngate_probes.cli.options import SUFFIXES, clause_option, fail_on_options, many_releases, output_options
 
 SHARED = ("results", "cache_limit", "jobs", "registry")
@@ -14,7 +15,7 @@ MOST_SHARDS = 20
 
 
 @click.command()
-@click.argument("subjects", nargs=-1, required=True, metavar="ENGINE | --merge DIR...")
+@click.argument("subjects", nargs=-1, required=True, metavar="ENGINE | --merge DIR...", shell_complete=engines)
 @click.option("--versions", metavar="WHICH", help="all, latest:N, a list `a,b,c`, or comparators `>=0.100 <0.150`.")
 @click.option(
     "--level", type=click.Choice(["static", "hermetic"]), default="hermetic", show_default=True, help="As in `probe`."
@@ -65,8 +66,8 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 
 
 @click.command()
-@click.argument("engine")
-@click.argument("clause")
+@click.argument("engine", shell_complete=engines)
+@click.argument("clause", shell_complete=clauses)
 @click.option("--good", metavar="VERSION", help="Older end: search no release before it.  [default: the oldest]")
 @click.option(
     "--bad", metavar="VERSION", help="Newer end: find where its result began.  [default: the newest that answers]"

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from turngate_probes.cli.completion import clauses
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 SUFFIXES = (".json", ".xml", ".sarif", ".md", ".html")
@@ -97,7 +99,12 @@ anchor_option = click.option(
 )  # fmt: skip
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; text goes to standard error.")
 clause_option = click.option(
-    "--clause", "clauses", multiple=True, metavar="ID", help="Run only this clause and its prerequisites."
+    "--clause",
+    "clauses",
+    multiple=True,
+    metavar="ID",
+    shell_complete=clauses,
+    help="Run only this clause and its prerequisites.",
 )
 
 

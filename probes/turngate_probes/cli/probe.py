@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from turngate.contract.clauses import Level
+from turngate_probes.cli.completion import targets
 from turngate_probes.cli.options import SUFFIXES, clause_option, fail_on_options, folder, jobs_option, output_options
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("targets", nargs=-1, metavar="[TARGET]...")
+@click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=targets)
 @click.option(
     "--level", type=click.Choice(["static", "hermetic", "server", "live"]), default="hermetic", show_default=True,
     help="static: version and help text alone; hermetic: the real CLI against a stub model backend; "

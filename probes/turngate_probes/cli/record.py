@@ -4,11 +4,12 @@ from pathlib import Path
 
 import click
 
+from turngate_probes.cli.completion import targets
 from turngate_probes.cli.options import folder, jobs_option, say
 
 
 @click.command()
-@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=targets)
 @jobs_option()
 @click.option("--case", "only", multiple=True, metavar="NAME", help="Record these cases alone; the others stay.")
 @click.option(

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from turngate_probes.cli.completion import engines
 from turngate_probes.simulate.sticky.faults import FAULTS
 
 
@@ -13,7 +14,7 @@ from turngate_probes.simulate.sticky.faults import FAULTS
     "--fault", "faulty", multiple=True, type=click.Choice(tuple(FAULTS)),
     help="Make its sticky process misbehave; see docs/simulate.md (repeatable).",
 )  # fmt: skip
-@click.argument("target", metavar="ENGINE[@VERSION]")
+@click.argument("target", metavar="ENGINE[@VERSION]", shell_complete=engines)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[--] [ARG]...")
 def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, faulty: tuple[str, ...]) -> int:
     """Run a simulated engine: a stand-in for a release, driven by its contract.

@@ -2,6 +2,7 @@
 
 import click
 
+from turngate_probes.cli.completion import targets
 from turngate_probes.cli.options import as_json_option, say
 
 CODES = {"proven": 0, "refuted": 1, "unproven": 2}
@@ -9,7 +10,7 @@ INTERRUPTED = 130
 
 
 @click.command()
-@click.argument("target")
+@click.argument("target", shell_complete=targets)
 @as_json_option
 @click.option("--until-eof", is_flag=True, help="Stop when standard input ends.")
 def verify(target: str, as_json: bool, until_eof: bool) -> int:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from turngate.errors import RefusedError
+from turngate.files import contract_files
 from turngate.model import Mode
 from turngate.process import Stop
 from turngate.process.signals import ending, heard
@@ -58,6 +59,12 @@ def _read(_ctx: click.Context, _option: click.Parameter, path: str | None) -> st
         raise click.BadParameter(f"it is no UTF-8 from byte {error.start + 1} on") from error
 
 
+def _engines(ctx: click.Context, _words: click.Parameter, incomplete: str) -> list[str]:
+    """Complete the engine, which is the first word."""
+    names = () if ctx.params.get("engine") else contract_files()
+    return [name for name in names if name.startswith(incomplete)]
+
+
 class EngineFirst(click.Command):
     """A command whose first word is the engine, before the options; after the prompt only `--` and engine options."""
 
@@ -65,7 +72,7 @@ class EngineFirst(click.Command):
         """Take the engine off the front, so that the options that follow it are read as ours."""
         if args and not args[0].startswith("-"):
             args = [f"--engine={args[0]}", *args[1:]]
-        elif args[:1] not in (["-h"], ["--help"]):
+        elif args[:1] not in (["-h"], ["--help"]) and not ctx.resilient_parsing:
             raise click.UsageError("the engine comes first: turngate start ENGINE …", ctx)
         try:
             return super().parse_args(ctx, args)
@@ -87,7 +94,9 @@ class EngineFirst(click.Command):
 @_text_file("--prompt-file", "the prompt")
 @data_dir_option
 @_as_json
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[PROMPT] [-- ENGINE_ARGS...]")
+@click.argument(
+    "words", nargs=-1, type=click.UNPROCESSED, metavar="[PROMPT] [-- ENGINE_ARGS...]", shell_complete=_engines
+)
 def start(
     engine: str,
     mode: str,
