@@ -29,6 +29,7 @@ from turngate_probes.journal.events import (
 )
 from turngate_probes.report.github import commands_off
 from turngate_probes.report.problems import style_of
+from turngate_probes.report.wording import label
 
 HEARTBEAT = 15.0
 REFRESHES_PER_SECOND = 4
@@ -187,7 +188,7 @@ def _line(event: Event, *, begins: bool) -> str | None:
             where = event.executable or f"from {event.source}"
             return f"{event.release}: {event.turns} turns planned ({where})"
         case ClauseEvent() if event.result is not Result.PASS:
-            return f"{event.release}: {event.result} {event.id}: {event.detail}"
+            return f"{event.release}: {label(event.result)} {event.id}: {event.detail}"
         case ReleaseFailed():
             return f"{event.release}: could not be asked: {event.what}"
         case ReleaseFinished():

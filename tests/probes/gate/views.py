@@ -9,6 +9,7 @@ from turngate_probes.gate.collect import Collected, ReleaseAnswer
 from turngate_probes.gate.report import gate_report
 from turngate_probes.journal.events import Event
 from turngate_probes.report.gate_structs import Entry, GateReport
+from turngate_probes.report.publish import checked
 
 OLD, NEW = "codex@0.160.0", "codex@0.169.0"
 REQUEST = j.REQUEST | {"tools": ["exec_command"], "reply": "tool_call exec_command"}
@@ -34,7 +35,10 @@ def of(
     before, after = (ReleaseAnswer(frame, *answer) for answer in zip(frame.releases, (old, new), strict=True))
     entries = [Entry(name, None, None, why, at) for name in excused]
     baseline = "b.yaml" if excused else None
-    return gate_report(Collected(before, after, None), entries, seconds=3.0, interrupted=interrupted, baseline=baseline)
+    answers = Collected(before, after, None)
+    report = gate_report(answers, entries, seconds=3.0, interrupted=interrupted, baseline=baseline)
+    checked(report)
+    return report
 
 
 def release(name: str, *changed: Event, verdict: str = "compatible", acted: bool = False) -> list[Event]:

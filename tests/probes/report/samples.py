@@ -12,7 +12,7 @@ from tests.probes.report import journals as j
 from turngate.contract.evidence import decode_hook
 from turngate_probes.journal.events import ClauseEvent, Event
 from turngate_probes.report.build import build
-from turngate_probes.report.publish import json_text
+from turngate_probes.report.publish import checked, json_text
 from turngate_probes.report.structs import ProbeReport
 
 HOSTILE = (
@@ -33,8 +33,10 @@ def whole(*changed: Event, verdict: str = "compatible", release: str = "codex@0.
 
 
 def of(*releases: list[Event], **fields: Any) -> ProbeReport:
-    """The report on these releases."""
-    return build([j.started(**fields), *(event for events in releases for event in events), j.ended()])
+    """The report on these releases, which keeps to its schema."""
+    report = build([j.started(**fields), *(event for events in releases for event in events), j.ended()])
+    checked(report)
+    return report
 
 
 def mixed() -> ProbeReport:

@@ -1,7 +1,16 @@
+import json
+import re
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
+from turngate_probes.journal.events import Event
+from turngate_probes.report.github import annotations
+from turngate_probes.report.publish import FORMATS, renderer
+from turngate_probes.report.text import report_lines
 from turngate_probes.report.wording import counted, duration, known, profile_of, verdict_of
 
 
@@ -32,3 +41,28 @@ def test_a_clause_of_another_turngate_is_not_known() -> None:
     assert entry is not None
     assert entry.sentence
     assert known("resume.unheard-of") is None
+
+
+STATIC = [j.clause(name) for name in ("version.readable", "help.surface")]
+
+
+@pytest.mark.parametrize("fields, events", [
+    ({"level": "static"}, STATIC),
+    ({"clauses": ("help.surface", "version.readable")}, STATIC),
+    ({}, [j.failed()]),
+])  # fmt: skip
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_no_format_judges_a_resume_that_was_not_tested(
+    suffix: str, fields: dict[str, Any], events: list[Event]
+) -> None:
+    """With static clauses, selected ones, or none at all there is neither a profile nor a capability."""
+    report = samples.of([j.planned(), *events], **fields)
+    rendered = renderer(Path(f"report{suffix}"))(report)
+    if suffix == ".sarif":  # its rules describe the clauses
+        rendered = json.dumps([run | {"tool": None} for run in json.loads(rendered)["runs"]]).replace("null", "")
+    annotated, text = annotations(report), [line.plain for _, line in report_lines(report, None)]
+    written = "\n".join([rendered, *annotated, *text])
+    assert not re.search(r'sticky.process|"supported": false|not reliable|None', written)
+    if suffix not in (".json", ".sarif"):
+        assert "not tested" in rendered
+    assert any("not tested" in line for line in text)
