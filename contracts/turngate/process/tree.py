@@ -2,13 +2,14 @@
 
 A process belongs to the tree if it is in the session of the main process, carries the tag of the run in its
 environment, or descends from one that does. What leaves the session, drops the environment *and* loses its
-parent, all before the tree is looked at, is out of reach.
+parent, all before the tree is looked at, is found only inside `adopting_orphans`.
 """
 
 import os
 import resource
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,11 +19,13 @@ import psutil
 
 from turngate.process import scan
 from turngate.process.launch import launch
-from turngate.process.scan import POLL, TAG, Leftover, end_all, is_alive, tags_of, wait_gone
+from turngate.process.orphans import is_adopted, reap_adopted
+from turngate.process.scan import POLL, TAG, Leftover, end_all, is_alive, start_time, tags_of, wait_gone
 
 SETTLE_GRACE = 0.3  # seconds in which what outlives the main process may end by itself
 # the main processes that are not reaped; each leads a session that nothing else can join
 _leaders: set[int] = set()
+_starting = threading.Lock()  # without it a main process is no leader yet, and could be taken for an orphan
 
 
 class ProcessTree:
@@ -41,8 +44,9 @@ class ProcessTree:
     def start(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
         """Start the main process, as `launch` does, with the tag after those of the runs around this one."""
         # those tags stay, so that the outer runs can find this one's processes
-        process = launch(argv, cwd, {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}, stdin=stdin)
-        self.adopt(process)
+        with _starting:
+            process = launch(argv, cwd, {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}, stdin=stdin)
+            self.adopt(process)
         return process
 
     def adopt(self, process: subprocess.Popen[bytes]) -> None:
@@ -93,6 +97,8 @@ class ProcessTree:
                 os.killpg(self._pid, signal.SIGKILL)
             reaped = self._wait4(scan.KILL_GRACE)
         _leaders.discard(self._pid)
+        with _starting:
+            reap_adopted(_leaders)
         if reaped is None:
             return None, self._cpu_before_end
         status, usage = reaped
@@ -140,11 +146,23 @@ class ProcessTree:
                 continue  # of another tree; reading each environment would cost most of many parallel runs
             try:
                 process = psutil.Process(pid)
-                known = session == self._pid or self._tag in tags_of(process)
+                tags = {self._tag} if session == self._pid else tags_of(process)
+                known = self._tag in tags or (not tags and self._inherits(process, session))
                 (members if known else others).append(process)
             except psutil.NoSuchProcess:
                 missed = True
         return members + _descendants(members, others), missed
+
+    def _inherits(self, process: psutil.Process, session: int) -> bool:
+        """Return whether this tree alone can have left an adopted process: no other that is older still runs."""
+        if not is_adopted(process, session):
+            return False
+        with _starting:
+            others = _leaders - {self._pid}
+        if session in others:
+            return False
+        born = process.create_time()
+        return not any(is_alive(leader) and start_time(leader) <= born for leader in others)
 
 
 def _sessions() -> set[tuple[int, int]]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from turngate.contract import load
+from turngate.process.orphans import adopting_orphans
 from turngate.process.signals import ending
 from turngate_reference.data_dir import data_dir
 from turngate_reference.server.app import SLOTS, Server, ServerSettings
@@ -95,7 +96,7 @@ def serve(  # noqa: PLR0913 - as it has options
         data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify)
     )
     # bound first: a server that finds its port taken must not have begun to work on the queue
-    with bound(family, address) as listening, closing(Server(settings)) as core:
+    with bound(family, address) as listening, adopting_orphans(), closing(Server(settings)) as core:
         listener = WebListener(create_app(core, guarding, open_streams, metrics), listening, open_streams)
 
         def end(*_: object) -> None:

@@ -13,6 +13,7 @@ from turngate.errors import RefusedError
 from turngate.files import contract_files
 from turngate.model import Mode
 from turngate.process import Stop
+from turngate.process.orphans import adopting_orphans
 from turngate.process.signals import ending, heard
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli import printing
@@ -176,7 +177,7 @@ def _converse(asked_dir: Path | None, as_json: bool, act: Callable[[Conversation
     data, stop = data_dir(asked_dir), Stop()
     answer = printing.PrintedTurn(stop)
     # a signal ends the engine's whole tree, so that the record is still written
-    with heard(ending(), lambda _: stop.set()):
+    with adopting_orphans(), heard(ending(), lambda _: stop.set()):
         try:
             done = act(Conversations(data, (lambda _: None) if as_json else answer.text, stop))
         except RefusedError as refused:

@@ -1,0 +1,50 @@
+"""Adopts processes that leave the tree of an engine by forking twice, where the kernel offers that: on Linux."""
+
+import ctypes
+import os
+import sys
+from collections.abc import Container, Iterator
+from contextlib import contextmanager, suppress
+
+import psutil
+
+_SET_CHILD_SUBREAPER = 36  # prctl(2)
+_adopting: list[bool] = []
+
+
+@contextmanager
+def adopting_orphans() -> Iterator[None]:
+    """Make this process the parent of descendants whose parent ends, while the block runs; only Linux can do that.
+
+    It is for programs that start no process in a session of its own but by `ProcessTree`; any other is taken for an
+    orphan.
+    """
+    able = sys.platform == "linux" and _set_subreaper(1)
+    if able:
+        _adopting.append(True)
+    try:
+        yield
+    finally:
+        if able:
+            _adopting.pop()
+            if not _adopting:
+                _set_subreaper(0)
+
+
+def _set_subreaper(value: int) -> bool:
+    with suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, value, 0, 0, 0) == 0)
+    return False
+
+
+def is_adopted(process: psutil.Process, session: int) -> bool:
+    """Return whether a process of a session was adopted; psutil.NoSuchProcess if it is gone."""
+    return bool(_adopting) and session != os.getsid(0) and process.ppid() == os.getpid()
+
+
+def reap_adopted(leaders: Container[int]) -> None:
+    """Reap the adopted processes that have ended; `leaders` are the processes that others wait for."""
+    for process in psutil.Process().children() if _adopting else ():
+        with suppress(OSError, psutil.Error):
+            if process.pid not in leaders and os.getsid(process.pid) != os.getsid(0):
+                os.waitpid(process.pid, os.WNOHANG)

@@ -1,0 +1,95 @@
+"""Processes that leave a tree by forking twice, with a session of their own and an empty environment."""
+
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import psutil
+import pytest
+
+from turngate.process import ProcessRequest, ProcessTree, is_alive, run
+from turngate.process.orphans import adopting_orphans
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+LEAVES = """
+import os, time
+if not os.fork():
+    if {once} or not os.fork():
+        os.setsid()
+        if {once} or not os.fork():
+            with open("part", "w") as file:
+                file.write(str(os.getpid()))
+            os.rename("part", "pid")
+            null = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):
+                os.dup2(null, number)
+            os.execve("/bin/sleep", ["sleep", "600"], {{}})
+    os._exit(0)
+while not os.path.exists("pid"):
+    time.sleep(0.01)
+time.sleep({seconds})
+"""
+
+
+def leaving(*, once: bool = False, seconds: float = 0.2) -> tuple[str, ...]:
+    """Write the command of a process that leaves another one behind; `once`: as `setsid --fork` does."""
+    return sys.executable, "-c", LEAVES.format(once=once, seconds=seconds)
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_a_process_that_left_is_ended_with_the_tree(tmp_path: Path, *, once: bool) -> None:
+    """It is reported as left over, ended, and reaped."""
+    with adopting_orphans():
+        outcome = run(ProcessRequest(leaving(once=once), tmp_path, {}))
+    pid = int((tmp_path / "pid").read_text())
+    assert [left.pid for left in outcome.leftovers] == [pid]
+    assert not psutil.pid_exists(pid)
+
+
+def test_nothing_is_adopted_any_more_afterwards(tmp_path: Path) -> None:
+    """When the block is over, orphans go to whom they went before, and are left alone."""
+    with adopting_orphans():
+        pass
+    outcome = run(ProcessRequest(leaving(), tmp_path, {}))
+    left = psutil.Process(int((tmp_path / "pid").read_text()))
+    assert (outcome.leftovers, left.ppid() != os.getpid()) == ((), True)
+    left.kill()
+
+
+def test_what_two_trees_may_have_left_is_ended_with_the_later_one(tmp_path: Path) -> None:
+    """While an older tree runs, nobody knows whose it is."""
+    with adopting_orphans():
+        older = ProcessTree("older")
+        process = older.start(("/bin/sleep", "600"), tmp_path, {}, stdin=False)
+        time.sleep(0.05)
+        assert run(ProcessRequest(leaving(), tmp_path, {})).leftovers == ()
+        left = psutil.Process(int((tmp_path / "pid").read_text()))
+        assert is_alive(left)
+        assert older.end() == ()
+        older.reap()
+        assert not psutil.pid_exists(left.pid)
+    for stream in (process.stdout, process.stderr):
+        assert stream
+        stream.close()
+
+
+def test_a_process_of_this_session_is_no_orphan(tmp_path: Path) -> None:
+    """What a program starts beside its trees in its own session is neither ended nor reaped."""
+    with adopting_orphans():
+        pid = os.posix_spawn("/bin/sleep", ["sleep", "600"], {})
+        run(ProcessRequest(("/bin/true",), tmp_path, {}))
+        beside = psutil.Process(pid)
+        assert is_alive(beside)
+        beside.kill()
+        run(ProcessRequest(("/bin/true",), tmp_path, {}))
+        assert os.waitpid(pid, 0)[0] == pid
+
+
+def test_a_main_process_that_was_just_started_is_no_orphan(tmp_path: Path) -> None:
+    """Trees that start and end side by side leave each other's main processes alone."""
+    request = ProcessRequest(("/bin/sh", "-c", "sleep 0.05; exit 7"), tmp_path, {"PATH": "/usr/bin:/bin"})
+    with adopting_orphans(), ThreadPoolExecutor(8) as pool:
+        outcomes = [*pool.map(run, [request] * 60)]
+    assert {(outcome.exit_code, outcome.leftovers) for outcome in outcomes} == {(7, ())}
