@@ -46,9 +46,10 @@ def test_the_table_says_what_the_code_does() -> None:
     """Each code by the word that names its case."""
     said = coded(CODES)
     assert "broken" in said[exit_code([Verdict.BROKEN, Verdict.UNANSWERED])]
-    assert "degraded" in said[exit_code([Verdict.DEGRADED], FailOn.DEGRADED)]
+    assert "--fail-on" in said[exit_code([Verdict.DEGRADED], FailOn.DEGRADED)]
+    assert all(f"| `{fail_on}`" in CODES for fail_on in FailOn)
     assert "nothing to probe" in said[exit_code([])]
-    assert "nothing stands against it" in said[exit_code([Verdict.COMPATIBLE, Verdict.DEGRADED])]
+    assert "nothing fails" in said[exit_code([Verdict.COMPATIBLE, Verdict.DEGRADED])]
     for code, word in (
         (cli.UNANSWERED, "usage"), (cli.CRASHED, "crashed"), (cli.INTERRUPTED, "interrupted"),
         (cli.READER_GONE, "reader"), (OTHER_SESSION, "another session"),
