@@ -108,3 +108,20 @@ def test_the_examples_can_be_read_and_fit() -> None:
     kept = json.loads((ROOT / "probes/turngate_probes/releases/pins/codex/package.json").read_text())
     assert {**pin, "dependencies": [*pin["dependencies"]]} == {**kept, "dependencies": [*kept["dependencies"]]}
     assert renovate["packageRules"][0]["matchManagers"] == ["npm"]
+
+
+def test_examples_install_turngate_from_a_repository_that_the_reader_sets() -> None:
+    """It is neither published nor tagged; each placeholder is explained before it is used."""
+    pages = [page.read_text("utf-8") for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))]
+    assert not any(re.search(r"(pip|pipx|uvx?) (install|run) [^\n]*(?<![/\w])turngate\b(?!@)", page) for page in pages)
+    intro = CI.partition("\n## ")[0]
+    assert all(f"`{name}`" in intro for name in ("GIT_HOST", "OWNER", "COMMIT"))
+    workflow, gitlab, hooks = (yaml.safe_load(block) for block in blocks("yaml"))
+    used = [step.get("uses", "") for step in workflow["jobs"]["may-i-upgrade"]["steps"]]
+    assert "OWNER/turngate@COMMIT" in used
+    job = gitlab["upgrade"]
+    assert job["variables"]["TURNGATE"] == "git+https://GIT_HOST/OWNER/turngate@COMMIT"
+    assert any('pip install "$TURNGATE"' in line for line in job["before_script"])
+    assert hooks["repos"][0] | {"hooks": []} == {
+        "repo": "https://GIT_HOST/OWNER/turngate", "rev": "COMMIT", "hooks": [],
+    }  # fmt: skip

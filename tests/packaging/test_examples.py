@@ -50,7 +50,7 @@ def shown() -> Iterator[str]:
     """Return each command after a prompt in the documents, without its comment."""
     for page in PAGES:
         for block in re.findall(r"^```console\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL):
-            for command in re.findall(r"^\$ (.*(?:\\\n.*)*)", block, re.MULTILINE):
+            for command in re.findall(r"^\$ ((?:.*\\\n)*.*)", block, re.MULTILINE):
                 yield re.sub(r"\s{2,}# .*", "", command).strip()
 
 

@@ -26,7 +26,7 @@ def use_anchor(file: Path | None) -> None:
     """Place every finding at this file from now on; None: no longer. ValueError: it is not in the repository."""
     path = below(file) if file else None
     if file and not path:
-        raise ValueError(f"{str(file)!r} is not a file of the repository {root()}")
+        raise ValueError(f"{str(file)!r} is not a file in the repository {root()}")
     _anchors[:] = [path] if path else []
 
 

@@ -46,7 +46,7 @@ def test_an_anchor_is_a_file_of_the_repository(tmp_path: Path, capsys: pytest.Ca
     report.write_text(json_text(samples.mixed()))
     words = ["report", str(report), "--report", str(tmp_path / "report.sarif"), "--anchor"]
     assert cli.run([*words, str(report)]) == 2
-    assert "is not a file of the repository" in capsys.readouterr().err
+    assert "is not a file in the repository" in capsys.readouterr().err
     try:
         assert cli.run([*words, "pyproject.toml"]) == 1
     finally:

@@ -88,7 +88,7 @@ def test_an_anchor_goes_before_everything_else(repository: Path) -> None:
         use_anchor(given)
         assert place_of(RELEASE, "package.json:2") == ("docs/engines.md", 1)
     for wrong in (repository / "missing", write(repository.parent / "outside", ""), repository / "docs"):
-        with pytest.raises(ValueError, match="is not a file of the repository"):
+        with pytest.raises(ValueError, match="is not a file in the repository"):
             use_anchor(wrong)
 
 
