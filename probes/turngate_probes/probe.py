@@ -1,12 +1,14 @@
 """Probes releases: runs the cases of each, judges them as they end, and journals it all."""
 
 import os
+import re
 import threading
 import time
+from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -72,11 +74,13 @@ class Probe:
     """Everything that the releases of one probe share."""
 
     def __init__(
-        self, settings: ProbeSettings, journal: Journal, runner: CaseRunner, source: ReleaseSource | None = None
-    ) -> None:
-        """Probe on `runner`, which other probes may share."""
+        self, settings: ProbeSettings, journal: Journal, runner: CaseRunner, source: ReleaseSource | None = None,
+        *, builds: bool = False,
+    ) -> None:  # fmt: skip
+        """Probe on `runner`, which other probes may share; `builds`: name the executable of each release as well."""
         self.settings, self.journal, self._source = settings, journal, source or ReleaseSource()
         self.runner, self.interrupt = runner, runner.interrupt
+        self._builds, self._keys, self._lock = builds, Counter[str](), threading.Lock()
 
     def run(self, targets: Sequence[Target | Release]) -> None:
         """Probe all targets in parallel; an error with one leaves the others alone.
@@ -84,6 +88,7 @@ class Probe:
         A release is one that the caller holds already.
         """
         started = time.monotonic()
+        self._builds |= len({target.engine for target in targets}) < len(targets)
         self.journal.add(
             events.ProbeStarted(
                 turngate=metadata.version("turngate"), machine=machine(), level=self.settings.level,
@@ -99,7 +104,7 @@ class Probe:
 
     def _probe(self, target: Target | Release) -> float:
         if isinstance(target, Release):
-            return ReleaseProbe(self, target).run()
+            return ReleaseProbe(self, target, self._key(target)).run()
 
         def say(text: str) -> None:
             self.journal.add(events.InstallProgress(release=str(target), text=text))
@@ -115,20 +120,28 @@ class Probe:
             except TurngateError as failed:
                 self._unanswered(target, Reason.CONTRACT, str(failed), "")
             else:
-                return ReleaseProbe(self, release).run()
+                return ReleaseProbe(self, release, self._key(release)).run()
         return 0.0
 
     def _unanswered(self, target: Target, reason: Reason, what: str, hint: str) -> None:
         """Journal a release that can't be probed."""
+        key = self._key(target)
         self.journal.add(
             events.ReleasePlanned(
-                release=str(target), engine=target.engine, version=target.version,
+                release=key, engine=target.engine, version=target.version,
                 executable=str(target.path) if target.path else None,
                 source="path" if target.path else self._source.name,
                 contract_version=load.contract(target.engine).at().contract_version, turns=0, note="",
             )
         )  # fmt: skip
-        self.journal.add(events.ReleaseFailed(release=str(target), reason=reason, what=what, hint=hint))
+        self.journal.add(events.ReleaseFailed(release=key, reason=reason, what=what, hint=hint))
+
+    def _key(self, subject: Target | Release) -> str:
+        """Return a key for a release, numbered if another release of this probe has the same."""
+        name = str(subject) if isinstance(subject, Target) else subject.build if self._builds else subject.name
+        with self._lock:
+            self._keys[name] += 1
+            return name if self._keys[name] == 1 else f"{name} ({self._keys[name]})"
 
 
 @dataclass
@@ -137,6 +150,7 @@ class ReleaseProbe:
 
     probe: Probe
     release: Release
+    key: str
     seen: Observations = field(init=False)
     results: dict[str, ClauseResult] = field(default_factory=dict)
     _done: set[str] = field(default_factory=set)
@@ -155,7 +169,7 @@ class ReleaseProbe:
         known = identity(executable) if executable else ""
         self.probe.journal.add(
             events.ReleasePlanned(
-                release=self.release.name, engine=self.release.engine, version=self.release.version,
+                release=self.key, engine=self.release.engine, version=self.release.version,
                 executable=str(executable) if executable else None, source=self.release.source, note=self.release.note,
                 contract_version=self.release.contract.contract_version, turns=sum(case.steps for case in cases),
                 integrity=self.release.integrity,
@@ -166,13 +180,18 @@ class ReleaseProbe:
         else:
             before = fingerprint(executable)
             self.seen.hosts = set()
-            self.probe.runner.play(self.release.contract, executable, cases, self)
+            self._runner().play(self.release.contract, executable, cases, self)
             self.seen.changed = difference(before, executable)
         self._judge({case.name for case in (*CASES, *SERVER_CASES, *self.probe.settings.more)} | {EVERYTHING})
         finished = self._finished(time.monotonic() - started)
         self._save(finished, known)
         self.probe.journal.add(finished)
         return self._cpu
+
+    def _runner(self) -> CaseRunner:
+        """Return the runner; kept sandboxes of builds that say the same version lie in folders of their own."""
+        runner, build = self.probe.runner, re.sub(r"[^\w.]+", "-", self.key.removeprefix(self.release.name)).strip("-")
+        return replace(runner, sandboxes=runner.sandboxes / build) if runner.keep and build else runner
 
     def saw(self, item: Observation, box: Sandbox) -> None:
         """Save and journal an observation."""
@@ -182,7 +201,7 @@ class ReleaseProbe:
         if self.probe.settings.keep:
             save_streams(item, box.root)
         places = {**box.places(), str(self.release.executable): self.release.contract.executable}
-        self.probe.journal.add(seen_event(self.release.name, item, places, self.release.contract))
+        self.probe.journal.add(seen_event(self.key, item, places, self.release.contract))
 
     def ended(self, end: CaseEnd) -> None:
         """Judge what can be judged now that a case has ended."""
@@ -218,12 +237,12 @@ class ReleaseProbe:
         self.seen = replay.replay(self.release.contract)
         seen: list[Observation] = [*self.seen.pages.values(), *self.seen.turns.values()]
         for item in seen:
-            self.probe.journal.add(seen_event(self.release.name, item, {}))
+            self.probe.journal.add(seen_event(self.key, item, {}))
 
     def _judge(self, done: set[str]) -> None:
         levels = LEVELS[self.probe.settings.level]
         for result in judge_all(self.seen, self.results, levels, done, self.probe.settings.asked()):
-            self.probe.journal.add(events.ClauseEvent.about(self.release.name, result))
+            self.probe.journal.add(events.ClauseEvent.about(self.key, result))
 
     def _finished(self, seconds: float) -> events.ReleaseFinished:
         """Weigh the results, once: from here on the verdict is read from this event."""
@@ -233,7 +252,7 @@ class ReleaseProbe:
         weighed = None if selected else verdict(results, recordings_only=self.release.executable is None)
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
         return events.ReleaseFinished(
-            release=self.release.name, profile=profile(able) if able else None, capability=able,
+            release=self.key, profile=profile(able) if able else None, capability=able,
             verdict=weighed, handle=session,
             seconds=round(seconds, 3), engine_seconds=round(self._cpu, 3), turns=len(self.seen.turns),
             unverified=tuple(self.release.contract.unverified),

@@ -104,13 +104,31 @@ def test_a_withdrawn_engine_is_judged_by_its_recordings(folder: Path) -> None:
 
 def test_what_goes_wrong_with_one_leaves_the_others_alone(folder: Path) -> None:
     """A target that can't be had is planned and failed, and the other one is probed."""
-    events = probed(folder, "codex=/missing", f"codex={engines.install(folder)}", "gemini")
+    executable = engines.install(folder)
+    events, name = probed(folder, "codex=/missing", f"codex={executable}", "gemini"), f"codex@0.169.0 ({executable})"
     failed = {event["release"]: event for event in events if event["event"] == "release.failed"}
     assert set(failed) == {"codex=/missing", "gemini"}
     assert all(event["what"] and event["hint"] for event in failed.values())
-    assert last(events, "release.finished")["release"] == "codex@0.169.0"
+    assert last(events, "release.finished")["release"] == name
     planned = {event["release"]: event["source"] for event in events if event["event"] == "release.planned"}
-    assert planned == {"codex=/missing": "path", "gemini": "npm", "codex@0.169.0": "path"}
+    assert planned == {"codex=/missing": "path", "gemini": "npm", name: "path"}
+
+
+def test_builds_of_one_version_stay_apart(folder: Path) -> None:
+    """Each has a key with its executable, results of its own, and a folder where sandboxes are kept."""
+    one, two = engines.install(folder / "one"), engines.install(folder / "two", "poor-help")
+    events = probed(folder, f"codex={one}", f"codex={two}", keep=True)
+    results = {event["release"]: event["result"] for event in events if event.get("id") == "help.surface"}
+    assert results == {f"codex@0.169.0 ({one})": "pass", f"codex@0.169.0 ({two})": "fail"}
+    assert len(list((folder / "boxes").glob("*/codex@0.169.0/static"))) == 2
+
+
+def test_a_release_that_is_probed_twice_is_numbered(folder: Path) -> None:
+    """Where not even the executable tells them apart."""
+    target = f"codex={engines.install(folder)}"
+    names = {event["release"] for event in probed(folder, target, target) if event["event"] == "release.finished"}
+    name = f"codex@0.169.0 ({folder / 'codex'})"
+    assert names == {name, f"{name} (2)"}
 
 
 def test_an_interrupted_probe_says_so(folder: Path) -> None:

@@ -79,13 +79,13 @@ class Collecting:
         question = self.question
         (old, new), self._registry = located((question.old, question.new), question.settings.registry, self.interrupt)
         versions = tuple(dict.fromkeys(target.version for target in (old, new) if target.version))
-        own = [(name, target) for name, target in (("old", old), ("new", new)) if target.path]
+        own = {target: name for name, target in (("old", old), ("new", new)) if target.path}
         self._parts = len(versions) + len(own) + bool(self.question.crossed)
         self._tell(MatrixPlanned(releases=self._parts, kept=0))
         with ThreadPoolExecutor(2, thread_name_prefix="gate") as pool:
             # an executable may differ from the one of an earlier result
             probe, tell = self.question.settings.probe, self._tell
-            probing = {str(target): pool.submit(self._journalled, name, probe, target, tell) for name, target in own}
+            probing = {str(t): pool.submit(self._journalled, name, probe, t, tell) for t, name in own.items()}
             answers = self._kept(self._registry, versions) if self._registry else {}
             answers |= {name: answer.result() for name, answer in probing.items()}
         before, after = answers[str(old)], answers[str(new)]
@@ -133,7 +133,7 @@ class Collecting:
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, self.interrupt)
         try:
             with closing(Journal(path, [listener])) as journal:
-                Probe(settings, journal, runner).run([target])
+                Probe(settings, journal, runner, builds=True).run([target])
             events = list(read(path))
         finally:
             path.unlink(missing_ok=True)

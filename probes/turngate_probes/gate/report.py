@@ -36,9 +36,7 @@ def gate_report(
     collected: Collected, expected: Sequence[Entry], *, seconds: float, interrupted: bool, baseline: str | None
 ) -> GateReport:
     """Compare and judge what was collected; `expected` are the entries of the baseline at `baseline`."""
-    old, new = collected.old.release, _with_crossing(collected.new.release, collected.crossing)
-    if new.release == old.release:
-        new = replace(new, release=f"{new.release} (new)")  # two builds that say the same version
+    old, new = _named(collected.old.release, _with_crossing(collected.new.release, collected.crossing))
     was, now = (load.covering(release.engine, release.version) for release in (old, new))
     compared = unasked(new)
     if was and now and not old.failed and not new.failed:
@@ -57,6 +55,18 @@ def gate_report(
         differences=tuple(compared), baseline=Baseline(baseline, entries), seconds=round(seconds, 3),
         clauses=probe.clauses, probe=probe,
     )  # fmt: skip
+
+
+def _named(old: ReleaseReport, new: ReleaseReport) -> tuple[ReleaseReport, ReleaseReport]:
+    """Name executables only where both say the same version, so that they stay apart."""
+    if old.version == new.version:
+        return old, replace(new, release=f"{new.release} (new)") if new.release == old.release else new
+    return _without_build(old), _without_build(new)
+
+
+def _without_build(release: ReleaseReport) -> ReleaseReport:
+    name = f"{release.engine}@{release.version}"
+    return replace(release, release=name) if release.release.startswith(f"{name} (") else release
 
 
 def load_gate(path: Path) -> GateReport | None:

@@ -62,6 +62,11 @@ class Release:
         """The release as `engine@version`."""
         return f"{self.engine}@{self.version or 'unknown'}"
 
+    @property
+    def build(self) -> str:
+        """The name, and the executable unless it was installed by us: two of them may say the same version."""
+        return f"{self.name} ({self.executable})" if self.source == "path" else self.name
+
 
 def parse_target(text: str) -> Target:
     """Read a target; EnvironmentFailed says what one looks like."""

@@ -20,7 +20,7 @@ from turngate.sanitize import command_line, visible
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.view import ACTIONS, View, view
-from turngate_probes.report.wording import counted, duration, known, label, state, verdict_of
+from turngate_probes.report.wording import counted, duration, known, label, state, verdict_of, version_of
 
 FOLDER = Path(__file__).parent / "html"
 MOST_EVIDENCE = 12_000_000  # characters of JSON, of the whole page
@@ -95,7 +95,7 @@ def _started(report: ProbeReport) -> str:
 
 
 def _column(number: int, release: ReleaseReport) -> Json:
-    version = release.version or "unknown"
+    version = version_of(release)
     verdict, title = release.verdict or "no verdict", f"{release.engine} {version}"
     shown = {"verdict": verdict, "n": number, "version": version, "title": title, "counted": counted(release)}
     return {**structs.asdict(release), **shown, "verdict_with_caveats": verdict_of(release)}

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from math import inf
 from threading import Lock
 
 from rich.console import Console, Group, RenderableType
@@ -85,6 +86,11 @@ class ProgressRow:
             Text(" ").join(part for part in (failing, Text(visible(self.now), "dim")) if part),
         )
 
+    def left(self, now: float, longest: float) -> float:
+        """Return the seconds until it ends at its pace so far, or before its first turn if it takes the `longest`."""
+        elapsed = now - self.begun
+        return max(0.0, elapsed * (self.planned - self.turns) / self.turns if self.turns else longest - elapsed)
+
     def __str__(self) -> str:
         """Render as a part of a line."""
         counted = f"{self.turns} of {self.planned} turns, {self.passed} passed, {len(self.failing)} failed"
@@ -97,7 +103,8 @@ class Progress:
     def __init__(self, clock: Clock) -> None:
         self.rows: dict[str, ProgressRow] = {}
         self._clock, self._lock = clock, Lock()
-        self._planned = self._kept = self._done = 0
+        self._planned = self._kept = 0
+        self._done = set[str]()
         self._unit, self._begun = "releases", 0.0
 
     def follow(self, event: Event) -> None:
@@ -111,7 +118,9 @@ class Progress:
                 self._begun = self._begun if self._planned else now
                 self._planned, self._kept, self._unit = event.releases, event.kept, event.unit
             case ReleasePlanned():
-                self.rows[event.release] = ProgressRow(event.release, event.turns, now)
+                row = self.rows.get(event.release)  # there already if it was installed
+                begun, state = (row.begun, "running") if row else (now, "waiting")
+                self.rows[event.release] = ProgressRow(event.release, event.turns, begun, state)
             case ProbeStarted() | ProbeFinished():
                 pass
             case _:
@@ -119,7 +128,8 @@ class Progress:
                     self.rows.setdefault(event.release, ProgressRow(event.release, 0, now))
                 if row := self.rows.get(event.release):
                     row.follow(event, now)
-                    self._done += isinstance(event, ReleaseFinished | ReleaseFailed)
+                if isinstance(event, ReleaseFinished | ReleaseFailed):
+                    self._done.add(event.release)
 
     def running(self) -> list[ProgressRow]:
         """List the releases that have begun and not ended."""
@@ -129,19 +139,22 @@ class Progress:
         """Return the progress of a matrix or gate: done, running, left, estimate; empty for other probes."""
         if not self._planned:
             return ""
-        running = len(self.running())
-        left = max(0, self._planned - self._kept - self._done - running)
+        running, finished = len(self.running()), self._kept + len(self._done)
+        left = max(0, self._planned - finished - running)
         kept = f", {self._kept} of them earlier" if self._kept else ""
-        done = f"{self._kept + self._done} of {self._planned} {self._unit} done{kept}, {running} running, {left} left"
-        return f"{done}, {self._estimate()}"
+        done = f"{finished} of {self._planned} {self._unit} done{kept}, {running} running, {left} left"
+        return f"{done}, {self._estimate(left, self._clock())}"
 
-    def _estimate(self) -> str:
-        todo = self._planned - self._kept
-        parts = sum(min(1.0, row.turns / row.planned) for row in self.running() if row.planned)
-        share = min(1.0, (self._done + parts) / todo) if todo else 1.0
+    def _estimate(self, left: int, now: float) -> str:
+        todo, running = self._planned - self._kept, self.running()
+        parts = sum(min(1.0, row.turns / row.planned) for row in running if row.planned)
+        share = min(1.0, (len(self._done) + parts) / todo) if todo else 1.0
         if not share:
             return "no estimate yet"
-        seconds = (self._clock() - self._begun) * (1 - share) / share
+        # no more than what is left can take: those that run at their own pace, then the others one after the other
+        longest = max((row.ended - row.begun for row in self.rows.values() if row.ended and row.turns), default=inf)
+        most = max((row.left(now, longest) for row in running), default=0.0) + (left * longest if left else 0.0)
+        seconds = min((now - self._begun) * (1 - share) / share, most)
         return f"about {seconds / 60:.0f} min more" if seconds >= ENOUGH_FOR_MINUTES else f"about {seconds:.0f} s more"
 
     def __rich__(self) -> RenderableType:

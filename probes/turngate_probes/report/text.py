@@ -15,7 +15,7 @@ from turngate_probes.report.output import Detail
 from turngate_probes.report.problems import failure_evidence, labelled, named, problem_lines, style_of
 from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.view import ACTIONS, View, view
-from turngate_probes.report.wording import basis, counted, duration, known, profile_of
+from turngate_probes.report.wording import basis, counted, duration, known, profile_of, version_of
 
 MOST_TOOL_LINES = 16
 MOST_OF_A_KIND = 12
@@ -110,7 +110,7 @@ def _headlines(releases: Iterable[ReleaseReport]) -> Iterator[Line]:
 
 def _cells(release: ReleaseReport) -> tuple[str, ...]:
     return (
-        visible(release.engine), visible(release.version or "?"), release.verdict or "no verdict",
+        visible(release.engine), version_of(release), release.verdict or "no verdict",
         counted(release) + basis(release), profile_of(release), duration(release.seconds),
     )  # fmt: skip
 

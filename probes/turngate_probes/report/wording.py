@@ -24,6 +24,12 @@ def name_of(release: ReleaseReport) -> str:
     return visible(release.release)
 
 
+def version_of(release: ReleaseReport) -> str:
+    """Return the version, visible, with what the key adds to it where another build says the same version."""
+    name, key = f"{release.engine}@{release.version or 'unknown'}", release.release
+    return visible((release.version or "?") + (key.removeprefix(name) if key.startswith(name) else ""))
+
+
 def basis(release: ReleaseReport) -> str:
     """Return what is added to a verdict that rests on recordings, empty where the release was run."""
     return ", from recordings" if release.source == "recordings" else ""

@@ -130,12 +130,14 @@ def test_what_names_no_version_is_told_before_anything_is_asked(gate: Gate, name
 
 @pytest.mark.long
 def test_an_executable_of_ones_own(gate: Gate, few: tuple[str, ...]) -> None:
-    """Its name differs from that of a release of the same version."""
+    """Where both say the same version, their executables tell them apart, while they run as well."""
     own = engines.install(gate.shop.folder / "own", "new-event")
     other = engines.install(gate.shop.folder / "other")
     code, report = gate.shop.run("gate", f"codex={own}", "--from", f"codex={other}", *few)
     assert code == 0, report["reasons"]
-    assert [release["release"] for release in report["probe"]["releases"]] == ["codex@0.169.0", "codex@0.169.0 (new)"]
+    names = [f"codex@0.169.0 ({executable})" for executable in (other, own)]
+    assert [release["release"] for release in report["probe"]["releases"]] == names
+    assert all(f"{name}: done after " in gate.shop.err for name in names)
     assert "turn.budgeted" in subjects(report, "additive")
 
 

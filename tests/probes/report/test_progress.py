@@ -188,3 +188,39 @@ def test_the_table_of_a_matrix_holds_what_runs_alone() -> None:
     assert "codex@1" not in shown
     assert "codex@2" in shown
     assert "1 of 9 releases done, 1 running, 7 left" in shown
+
+
+def after(seconds: float, *events: Event) -> str:
+    """Return what is said of the whole when a release takes 10 s, `seconds` after its matrix of 3 was planned."""
+    clock = Clock()
+    progress = Progress(clock)
+    progress.follow(of_matrix(3))
+    clock.now += seconds
+    for event in (j.planned("codex@1"), j.turn("codex@1")):
+        progress.follow(event)
+    clock.now += 10
+    for event in (j.finished("codex@1"), *events):
+        progress.follow(event)
+    return progress.overall()
+
+
+def test_the_estimate_is_no_more_than_what_is_left_can_take() -> None:
+    """Each release as long as the longest so far, one after the other, however long nothing was run."""
+    assert after(0).endswith("1 of 3 releases done, 0 running, 2 left, about 20 s more")
+    assert after(90).endswith("2 left, about 20 s more")
+    begun = j.planned("codex@2", turns=2), j.turn("codex@2")
+    assert after(90, *begun).endswith("1 running, 1 left, about 10 s more")
+    assert after(90, *begun, j.failed("codex@2"), j.failed("codex@3")).endswith(
+        "3 of 3 releases done, 0 running, 0 left, about 0 s more"
+    )
+
+
+def test_turns_are_counted_for_each_build() -> None:
+    """Two executables of one version have a row each."""
+    one, two = f"{RELEASE} (/one/codex)", f"{RELEASE} (/two/codex)"
+    shown = drawn(Clock(), j.planned(one), j.planned(two), j.turn(one), j.turn(two), j.turn(two, step="again"))
+    _, first, second = shown.splitlines()
+    assert first.startswith(one)
+    assert second.startswith(two)
+    assert " 1/3 " in first
+    assert " 2/3 " in second

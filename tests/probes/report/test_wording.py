@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.probes.report import journals as j
 from tests.probes.report import samples
@@ -11,7 +12,7 @@ from turngate_probes.journal.events import Event
 from turngate_probes.report.github import annotations
 from turngate_probes.report.publish import FORMATS, renderer
 from turngate_probes.report.text import report_lines
-from turngate_probes.report.wording import counted, duration, known, profile_of, verdict_of
+from turngate_probes.report.wording import counted, duration, known, profile_of, verdict_of, version_of
 
 
 @pytest.mark.parametrize("seconds, text", [
@@ -28,6 +29,15 @@ def test_the_number_of_caveats_stands_with_the_verdict() -> None:
     (none,), (one,) = (samples.of(samples.whole(*changed)).releases for changed in ((), (caveat,)))
     assert (verdict_of(none), verdict_of(one)) == ("compatible", "compatible, 1 known caveat")
     assert counted(one) == "27 clauses: 26 passed, 1 known caveat, 0 failed, 0 not run"
+
+
+@pytest.mark.parametrize("key, shown", [
+    ("codex@0.169.0", "0.169.0"), ("codex@0.169.0 (/opt/codex)", "0.169.0 (/opt/codex)"), ("codex", "0.169.0"),
+])  # fmt: skip
+def test_a_version_stands_with_the_build_that_the_key_names(key: str, shown: str) -> None:
+    """As two builds may say the same version."""
+    (release,) = samples.of([j.planned(), j.failed()]).releases
+    assert version_of(structs.replace(release, release=key)) == shown
 
 
 def test_what_was_not_tested_is_called_so() -> None:
