@@ -8,6 +8,7 @@ from tests.compatibility.boundaries import USABLE, Boundary, boundaries, disagre
 from tests.compatibility.recorded import RecordedRelease, withdrawn
 from turngate.contract import load
 from turngate.contract.clauses import Severity
+from turngate_probes.report.wording import label
 
 BEGIN, END = "<!-- compatibility -->", "<!-- /compatibility -->"
 VERDICTS = ("compatible", "degraded", "broken", "unanswered")
@@ -153,7 +154,7 @@ def _worst_first(results: Kept) -> list[tuple[str, Kept]]:
 
 
 def _told(clause: str, result: Kept) -> str:
-    said = f"`{clause}` {result['result'].replace('_', ' ')}"
+    said = f"`{clause}` {label(result['result'])}"
     if "detail" in result:
         return f"{said}: {result['detail']}"
     return f"{said}: {', '.join(result['symptoms'])}" if "symptoms" in result else said
