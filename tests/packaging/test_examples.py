@@ -83,7 +83,7 @@ def test_every_reason_not_to_run_an_example_concerns_one() -> None:
 @pytest.mark.parametrize("command", sorted({*EXAMPLES, *spans()}))
 def test_every_option_that_is_shown_exists(command: str) -> None:
     """Of the subcommand that it is shown with."""
-    for part in re.findall(r"(?<!-)\bturngate ([^|&]*)", command):
+    for part in re.findall(r"(?<!-)\bturngate ([^|&\\]*)", command):
         words = shlex.split(part.replace("…", ""))
         context = click.Context(cli.turngate)
         named = cli.turngate.get_command(context, words[0])
