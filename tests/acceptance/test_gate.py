@@ -38,5 +38,5 @@ def test_an_upgrade_of_codex_over_many_releases(tmp_path: Path, capsys: pytest.C
     assert impacts["backend.failure-told hang-away"] == "degraded"
     assert "breaking" not in impacts.values()
     assert "the engine never gives up on a backend that is away" in report["must"]
-    assert f"codex@{NEW}: green, changes required: you can upgrade from codex@{OLD}" in said
+    assert f"codex@{NEW}: green, changes required before you upgrade from codex@{OLD}" in said
     assert "| 🟢 additive | option --worktree |" in page.read_text()

@@ -11,10 +11,10 @@ from turngate_probes.report.wording import counted, name_of, verdict_of
 
 CHANGES_REQUIRED = "green, changes required"
 UPGRADES = {
-    GateOutcome.PASS: "green: you can upgrade from",
-    GateOutcome.FAIL: "red: do not upgrade from",
-    GateOutcome.UNANSWERED: "unanswered: not everything could be tested for the upgrade from",
-    GateOutcome.CRASHED: "unanswered: turngate itself failed while it tested the upgrade from",
+    GateOutcome.PASS: "green, you can upgrade from",
+    GateOutcome.FAIL: "red, do not upgrade from",
+    GateOutcome.UNANSWERED: "unanswered, since not everything could be tested for the upgrade from",
+    GateOutcome.CRASHED: "unanswered, since turngate itself failed while it tested the upgrade from",
     GateOutcome.INTERRUPTED: "interrupted while testing the upgrade from",
 }
 GATE_MEANING = {
@@ -45,7 +45,7 @@ NOTHING = "there was nothing to probe"
 
 def gate_headline(report: GateReport) -> str:
     """Return what a gate says of the newer release."""
-    said = f"{CHANGES_REQUIRED}: you can upgrade from" if report.changes_required else UPGRADES[report.outcome]
+    said = f"{CHANGES_REQUIRED} before you upgrade from" if report.changes_required else UPGRADES[report.outcome]
     only = " (selected clauses only)" if report.clauses else ""
     return visible(f"{report.new.release}: {said} {report.old.release}{only}")
 

@@ -35,7 +35,7 @@ def test_the_answer_is_published_and_its_code_returned(
     page, data = tmp_path / "gate.html", tmp_path / "gate.json"
     args = ("codex@0.169.0", "--from", "codex@0.160.0", "--clause", "handle.present", "--jobs", "3")
     assert cli.run(["gate", *args, "--report", str(data), "--report", str(page)]) == 1
-    assert "codex@0.169.0: red: do not upgrade from codex@0.160.0" in capsys.readouterr().out
+    assert "codex@0.169.0: red, do not upgrade from codex@0.160.0" in capsys.readouterr().out
     assert json.loads(data.read_text())["outcome"] == "fail"
     assert page.read_text().startswith("<!DOCTYPE html>")
     question = answer.call_args.args[0]

@@ -33,7 +33,7 @@ def test_you_can_upgrade_to_a_release_like_the_other(gate: Gate, tmp_path: Path)
     assert first_error("probe-report", report["probe"]) is None
     assert crossed(report) == dict.fromkeys(("upgrade.resume", "rollback.resume", "rollback.touched"), "pass")
     assert (report["changes-required"], report["actions"]) == (False, [])
-    assert f"codex@{NEW}: green: you can upgrade from codex@{OLD}" in gate.shop.err
+    assert f"codex@{NEW}: green, you can upgrade from codex@{OLD}" in gate.shop.err
     assert f"codex@{NEW} interactive: tools offered: 1; exec_command: denied" in gate.shop.err
     assert "upgrade.resume" in page.read_text()
     assert text.read_text().startswith("## ✅")
@@ -53,7 +53,7 @@ def test_a_renamed_id_and_option_are_red(gate: Gate, few: tuple[str, ...]) -> No
     assert "--json" in subjects(report, "breaking")
     assert "the id the session can never be resumed" in gate.shop.err
     assert any(reason.startswith("handle.present fails") for reason in report["reasons"])
-    assert ": red: do not upgrade from" in gate.shop.err
+    assert ": red, do not upgrade from" in gate.shop.err
 
 
 @pytest.mark.long
