@@ -56,14 +56,16 @@ def test_each_clause_is_a_test_by_its_name(alone: pytest.Pytester) -> None:
 
 
 def test_a_release_that_keeps_its_promises_passes(alone: pytest.Pytester) -> None:
-    """All releases are probed, each by its own executable."""
+    """All releases are probed, each by its own executable; what degrades one is a warning, unless strict."""
     one, two = (engines.install(alone.path / name, *lies) for name, lies in (("one", ()), ("two", ("poor-help",))))
     args = ("--turngate-level", "static", "--turngate", f"codex={one}", "--turngate", f"codex={two}")
-    result = asked(alone, "-v", "-m", "turngate", *args)
-    result.stdout.fnmatch_lines([
-        f"codex={one}::version.readable PASSED*", f"codex={one}::help.surface PASSED*",
-        f"codex={two}::version.readable PASSED*", f"codex={two}::help.surface FAILED*",
-    ])  # fmt: skip
+    for strictness, ended in (((), "PASSED"), (("--turngate-strict",), "FAILED")):
+        result = asked(alone, "-v", "-m", "turngate", *args, *strictness)
+        result.stdout.fnmatch_lines([
+            f"codex={one}::version.readable PASSED*", f"codex={one}::help.surface PASSED*",
+            f"codex={two}::version.readable PASSED*", f"codex={two}::help.surface {ended}*",
+            "*help.surface degraded: not named: --json*" if not strictness else "*FAILED*help.surface*",
+        ])  # fmt: skip
 
 
 def test_a_failure_shows_the_evidence(alone: pytest.Pytester) -> None:
@@ -97,14 +99,8 @@ def test_an_overlay_of_contracts_is_used(alone: pytest.Pytester, monkeypatch: py
     monkeypatch.setenv("TURNGATE_CONTRACTS", str(alone.path / "own"))
     own, packaged = alone.path / "own/engines/codex.yaml", Path(load.__file__).parents[1] / "engines/codex.yaml"
     own.write_text(packaged.read_text().replace("names: [resume, --json,", "names: [resume, --no-such-flag,", 1))
-    args = (
-        "-m",
-        "turngate",
-        "--turngate-level",
-        "static",
-        "--turngate",
-        f"codex={engines.install(alone.path / 'bin')}",
-    )
+    codex = engines.install(alone.path / "bin")
+    args = ("-m", "turngate", "--turngate-strict", "--turngate-level", "static", "--turngate", f"codex={codex}")
     result = asked(alone, *args)
     result.assert_outcomes(passed=1, failed=1, deselected=1)
     result.stdout.fnmatch_lines(["*--no-such-flag*"])
