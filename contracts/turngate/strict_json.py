@@ -5,6 +5,8 @@ import math
 from typing import Any
 
 MAX_DEPTH = 100
+MAX_DIGITS = 100
+_TOO_LARGE = 10**MAX_DIGITS
 
 
 class _Twice(dict[str, Any]):
@@ -44,6 +46,8 @@ def flaw(value: Any) -> str | None:
             return f"an object in which the key {part.key[:80]!r} occurs twice"
         if isinstance(part, float) and not math.isfinite(part):
             return "a number that JSON does not know"
+        if isinstance(part, int) and abs(part) >= _TOO_LARGE:
+            return f"a number of more than {MAX_DIGITS} digits"
         if isinstance(part, str) and not _is_text(part):
             return "text with half a surrogate pair"
         if isinstance(part, dict):

@@ -6,7 +6,7 @@ as it is.
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -133,7 +133,12 @@ class UnreadableRecordError(EnvironmentFailed):
 
 def now() -> str:
     """Return the time as ISO 8601 in UTC."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
+    return after(0)
+
+
+def after(seconds: float) -> str:
+    """Return the time in so many seconds, by the wall clock, as ISO 8601 in UTC."""
+    return (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat(timespec="milliseconds")
 
 
 def write(path: Path, record: HandleRecord) -> None:

@@ -79,6 +79,12 @@ class Engine:
             case "hang":
                 Path(sys.argv[0]).with_name("meeting").write_text("hangs\n")
                 get()
+            case "nested" | "digits":
+                odd = "[" * 900 + "]" * 900 if word == "nested" else "1" * 401
+                method = "item/commandExecution/requestApproval"
+                sys.stdout.write(f'{{"id": 9, "method": "{method}", "params": {{"command": {odd}}}}}\n')
+                sys.stdout.flush()
+                get()
             case "flood":
                 sys.stdout.write("x" * (9 * 2**20) + "\n")
             case "abandon":

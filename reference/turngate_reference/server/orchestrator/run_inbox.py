@@ -18,10 +18,12 @@ Action = Callable[[], None]
 class RunInbox:
     """Does one action after the other, and one at the deadline of each run; `clock` is in seconds.
 
-    An action that the store can't take now is done again later, before all that came for its run since.
+    An action that the store can't take now is done again later, before all that came for its run since. Any other
+    exception goes to `fail` with the run's id, as an action of that run.
     """
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], fail: Callable[[str, Exception], None]) -> None:
+        self._fail = fail
         self._queue: queue.SimpleQueue[tuple[str, Action] | None] = queue.SimpleQueue()
         self._due = sched.scheduler(clock)
         self._behind: dict[str, deque[Action]] = {}
@@ -62,26 +64,28 @@ class RunInbox:
                 run_id, action = todo
                 if run_id in self._behind:
                     self._behind[run_id].append(action)
-                elif not self._is_done(action):
+                elif not self._is_done(run_id, action):
                     self._behind[run_id] = deque([action])
                     self._due.enter(RETRY_SECONDS, 0, self._catch_up, (run_id,))
 
     def _catch_up(self, run_id: str) -> None:
         behind = self._behind[run_id]
         while behind:
-            if not self._is_done(behind[0]):
+            if not self._is_done(run_id, behind[0]):
                 self._due.enter(RETRY_SECONDS, 0, self._catch_up, (run_id,))
                 return
             behind.popleft()
         del self._behind[run_id]
 
-    def _is_done(self, action: Action) -> bool:
+    def _is_done(self, run_id: str, action: Action) -> bool:
         """Do one thing; False: the store can't take it now."""
         try:
             action()
         except sqlite3.Error:
             log.exception("the store can't be written yet")
             return False
-        except Exception:
-            log.exception("a sticky run failed in turngate itself")
+        except Exception as raised:
+            log.exception("%s failed in turngate itself", run_id)
+            error = raised
+            self.put(run_id, lambda: self._fail(run_id, error))
         return True

@@ -6,10 +6,10 @@ of the run's state in the store: whatever comes second sees another state, and d
 
 import logging
 import re
+import sqlite3
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from msgspec import structs
@@ -18,6 +18,7 @@ from turngate.contract.structs import EngineContract
 from turngate.model import EngineSessionHandle, Interaction, Outcome
 from turngate_reference.engine.attempt import traces
 from turngate_reference.engine.lookup import InstalledEngine
+from turngate_reference.handle_record import after
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult, decide_sticky, failed
 from turngate_reference.server.orchestrator.headless import text_events
@@ -78,7 +79,7 @@ class StickyRuns:
         self._store, self._records, self._host = store, records, host
         self._release, self.observe, self._clock = release, observe, clock
         self._runs: dict[str, StickyRun] = {}
-        self._inbox = RunInbox(clock)
+        self._inbox = RunInbox(clock, self._fail)
 
     def begin(self, run: Run, engine: InstalledEngine, env: Mapping[str, str]) -> None:
         """Start the process of a claimed run, and run its first turn in it; `env` is the engine's."""
@@ -99,17 +100,19 @@ class StickyRuns:
                 self._inbox.put(run.run_id, lambda: self._on(sticky, event))
 
         def start() -> None:
-            if self._current(sticky).cancel_requested:
-                self._end_turn(sticky, failed(RunErrorCode.ORCHESTRATOR_ERROR, "canceled"), TurnResult(0.0))
-                self._release(run)
-                return
             self._runs[run.run_id] = sticky
-            self._limit_turn(sticky)
             try:
-                self._host.open(run.run_id, request, listener)
-            except ValueError:
-                # the server is closing, and starts nothing more
-                self._on(sticky, events.Gone(None))
+                if not self._current(sticky).cancel_requested:
+                    self._limit_turn(sticky)
+                    self._host.open(run.run_id, request, listener)
+                    return
+            except sqlite3.Error:
+                raise
+            except Exception as error:
+                log.exception("no process was started for %s", run.run_id)
+                # ValueError: the server is closing, and starts nothing more
+                sticky.lost = None if isinstance(error, ValueError) else events.Lost(repr(error), ours=True)
+            self._gone(sticky, None)
 
         self._inbox.put(run.run_id, start)
 
@@ -144,13 +147,38 @@ class StickyRuns:
                 sticky.lost = event
                 self._settle_lost(sticky)
             case events.Gone():
-                self._settle_lost(sticky)
-                self._runs.pop(sticky.run.run_id, None)
-                self._inbox.drop_deadline(sticky.run.run_id)
-                with self._store.writing() as connection:
-                    transitions.end_process(connection, sticky.run.run_id, event.exit_code)
-                sticky.outbox.close()
-                self._release(sticky.run)
+                self._gone(sticky, event.exit_code)
+
+    def _gone(self, sticky: StickyRun, exit_code: int | None) -> None:
+        """Settle a run of whose process nothing is left, and free its slot, whatever fails except the store."""
+        run_id = sticky.run.run_id
+        try:
+            self._settle_lost(sticky)
+            with self._store.writing() as connection:
+                transitions.end_process(connection, run_id, exit_code)
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            log.exception("%s can't be settled", run_id)
+            self._fail(run_id, error)
+        self._runs.pop(run_id, None)
+        self._inbox.drop_deadline(run_id)
+        sticky.outbox.close()
+        self._release(sticky.run)
+
+    def _fail(self, run_id: str, error: Exception) -> None:
+        """End a run in whose handling turngate itself has failed; its slot is free when its process is gone."""
+        if (sticky := self._runs.get(run_id)) is None:
+            return
+        self._host.end(run_id)
+        decision = failed(RunErrorCode.ORCHESTRATOR_ERROR, repr(error)[:500])
+        try:
+            if not self._fail_waiting(sticky, decision) and self._is(sticky, State.RUNNING):
+                self._fail_running(sticky, decision)
+        except sqlite3.Error:
+            raise
+        except Exception:
+            log.exception("%s can't be failed either", run_id)
 
     def _opened(self, sticky: StickyRun, event: events.Opened) -> None:
         sticky.process |= {
@@ -166,23 +194,27 @@ class StickyRuns:
             transitions.drop_permission(self._store, sticky.run.run_id)
         if not self._is(sticky, State.RUNNING):
             return
-        self._inbox.drop_deadline(sticky.run.run_id)
         sticky.process["transport_session_id"] = event.session_id
         decision, result = decide_sticky(sticky.run, event.final_text, event.failure, declined=event.declined)
         session = sticky.session(event.session_id or "")
         result = replace(result, seconds=self._clock() - sticky.turn_began, session=session)
-        until = self._limit_wait(sticky) if decision.state is State.WAITING_USER else None
+        until = after(sticky.run.timeout) if decision.state is State.WAITING_USER else None
         # the note about the process stays until it is gone, so that a restart can end it
         state = self._end_turn(sticky, decision, result, process=sticky.process, wait_deadline_at=until)
-        if state is not State.WAITING_USER:
+        if state is State.WAITING_USER:
+            self._limit_wait(sticky)
+        else:
+            self._inbox.drop_deadline(sticky.run.run_id)
             self._host.end(sticky.run.run_id)
 
     def _asked(self, sticky: StickyRun, event: events.PermissionAsked) -> None:
         if self._is(sticky, State.RUNNING):
             asked = Interaction("risk_ack", event.prompt, event.options, (), event.context)
-            columns = {"wait_deadline_at": self._limit_wait(sticky), "process": sticky.process}
+            columns = {"wait_deadline_at": after(sticky.run.timeout), "process": sticky.process}
             sticky.outbox.flush()
-            if not transitions.ask_permission(self._store, sticky.run, asked, event.request_id, **columns):
+            if transitions.ask_permission(self._store, sticky.run, asked, event.request_id, **columns):
+                self._limit_wait(sticky)
+            else:
                 self._host.end(sticky.run.run_id)
 
     def _deliver(self, run_id: str, question: StoredQuestion, response: str) -> None:
@@ -207,8 +239,8 @@ class StickyRuns:
 
         self._inbox.set_deadline(sticky.run.run_id, sticky.run.timeout, too_late)
 
-    def _limit_wait(self, sticky: StickyRun) -> str:
-        """Set the deadline for the user; return when it ends, by the wall clock."""
+    def _limit_wait(self, sticky: StickyRun) -> None:
+        """Set the deadline for the user."""
 
         def too_late() -> None:
             detail = f"no reply came within {sticky.run.timeout} seconds"
@@ -217,7 +249,6 @@ class StickyRuns:
                 self._host.end(sticky.run.run_id)
 
         self._inbox.set_deadline(sticky.run.run_id, sticky.run.timeout, too_late)
-        return (datetime.now(UTC) + timedelta(seconds=sticky.run.timeout)).isoformat(timespec="milliseconds")
 
     def _settle_lost(self, sticky: StickyRun) -> None:
         """Fail a run whose process is lost, unless it has ended before."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
@@ -9,6 +10,7 @@ from typing import Any, TypeAlias
 
 import orjson
 
+from turngate import strict_json
 from turngate.contract.launch import OneTime
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
 
@@ -101,8 +103,12 @@ class Transport(ABC):
     def _on_line(self, line: bytes) -> None:
         try:
             message = orjson.loads(line)
+            wrong = strict_json.flaw(message)
         except orjson.JSONDecodeError:
-            message = None
+            message, wrong = None, "JSON beyond all limits" if _is_beyond_limits(line) else None
+        if wrong:
+            self.process.lose(f"it sent {wrong}")
+            return
         try:
             self.on_message(mapping(message), line)
         except Exception:
@@ -156,6 +162,17 @@ class RpcTransport(Transport):
 def mapping(value: object) -> Message:
     """Return an object of JSON as it is, and anything else as an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def _is_beyond_limits(line: bytes) -> bool:
+    """Whether a line that orjson refuses is JSON all the same: nested too deep, or with a number that is too long."""
+    try:
+        json.loads(line)
+    except (json.JSONDecodeError, UnicodeDecodeError):
+        return False
+    except (RecursionError, ValueError):
+        return True
+    return True
 
 
 def confirm(what: str, wanted: str, in_force: object) -> None:

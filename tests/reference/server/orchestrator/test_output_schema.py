@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from turngate_reference.server.orchestrator.output_schema import schema_flaw
+from turngate_reference.server.orchestrator.output_schema import data_flaw, schema_flaw
 
 
 @pytest.mark.parametrize("schema,said", [
@@ -34,3 +34,9 @@ def test_references_are_followed_before_a_run_is_taken(schema: dict[str, Any], s
 def test_references_that_come_to_an_end_are_taken(schema: dict[str, Any]) -> None:
     """Lists and trees may be described, and what only looks like a reference is none."""
     assert schema_flaw(schema) is None
+
+
+def test_a_schema_that_breaks_the_library_is_a_flaw_of_the_data() -> None:
+    """Whatever the validator raises is the reason why the result can't be taken."""
+    flaw = data_flaw({"x": 10**400}, {"properties": {"x": {"multipleOf": 0.5}}})
+    assert "the output schema can't be applied: OverflowError" in (flaw or "")

@@ -10,6 +10,7 @@ import pytest
 from turngate_reference.server.orchestrator.run_inbox import RETRY_SECONDS, RunInbox
 
 PATIENCE = 30.0
+FAILURES: list[tuple[str, str]] = []
 
 
 @pytest.fixture(name="now")
@@ -19,7 +20,7 @@ def _now() -> list[float]:
 
 @pytest.fixture(name="inbox")
 def _inbox(now: list[float]) -> Iterator[RunInbox]:
-    with closing(RunInbox(lambda: now[0])) as inbox:
+    with closing(RunInbox(lambda: now[0], lambda run_id, error: FAILURES.append((run_id, str(error))))) as inbox:
         yield inbox
 
 
@@ -58,12 +59,14 @@ def test_what_the_store_can_not_take_is_done_before_what_came_later(inbox: RunIn
 
 
 def test_a_failure_ends_nothing_else(inbox: RunInbox) -> None:
-    """What fails in turngate itself is logged, and the next thing is done."""
+    """What fails in turngate itself is reported for its run, and the next thing is done."""
+    FAILURES.clear()
     done: list[str] = []
     inbox.put("a", lambda: done.remove("what is not there"))
     inbox.put("a", lambda: done.append("next"))
     settle(inbox)
     assert done == ["next"]
+    assert FAILURES == [("a", "list.remove(x): x not in list")]
 
 
 def test_what_came_before_a_deadline_counts(inbox: RunInbox, now: list[float]) -> None:

@@ -25,6 +25,7 @@ from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mod
 from turngate.process import is_alive
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.orchestrator import sticky_runs, transitions
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.server.states import State
@@ -411,4 +412,55 @@ def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pyt
     assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"x": 1}
     types = [event.type for event in runs.events(server_env.server.store, run_id)]
     assert types[-3:] == ["text", "turn.ended", "state"]
+    assert slots_are_free(server_env)
+
+
+@pytest.mark.parametrize("place", ["decide_sticky", "reply_prompt", "first_prompt", "ask"])
+def test_whatever_a_handler_raises_ends_the_run(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """The run fails with a code, its process is ended and its slot is free, whichever handler it was."""
+
+    def broken(*_args: object, **_more: object) -> None:
+        raise OverflowError("too much")
+
+    run_id = create(server_env, f"say {ASK}" if place == "reply_prompt" else "ask" if place == "ask" else "say x")
+    if place == "reply_prompt":
+        question = server_env.question(run_id)
+    target = transitions if place == "ask" else sticky_runs
+    monkeypatch.setattr(target, "ask_permission" if place == "ask" else place, broken)
+    if place == "reply_prompt":
+        server_env.reply(run_id, question)
+    assert server_env.failed(run_id) == {"code": "ORCHESTRATOR_ERROR", "detail": "OverflowError('too much')"}
+    assert slots_are_free(server_env)
+    assert server_env.run(run_id).process is None
+
+
+def test_a_process_that_can_not_be_opened_frees_its_slot(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run fails with a code although no process ever reports its end."""
+
+    def broken(*_args: object) -> None:
+        raise RuntimeError("no loop")
+
+    monkeypatch.setattr(server_env.server._sticky._host, "open", broken)
+    assert server_env.failed(create(server_env, "say x"))["code"] == "ORCHESTRATOR_ERROR"
+    assert slots_are_free(server_env)
+
+
+def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEnv) -> None:
+    """A number that the schema library can't divide is no reason to hang."""
+    schema = {"properties": {"x": {"multipleOf": 0.5}}}
+    number = "1" + "0" * 400
+    run_id = create(server_env, f'say {{"outcome": "final", "final_data": {{"x": {number}}}}}', output_schema=schema)
+    assert server_env.failed(run_id)["code"] in ("ENVELOPE_INVALID", "FINAL_DATA_INVALID")
+    assert slots_are_free(server_env)
+
+
+@pytest.mark.parametrize("do,said", [("nested", "nested more than 100 deep"), ("digits", "JSON beyond all limits")])
+def test_a_request_that_can_not_be_stored_ends_the_run(server_env: ServerEnv, do: str, said: str) -> None:
+    """What is nested too deep, or holds a number that is too long, is refused where it enters."""
+    error = server_env.failed(create(server_env, do))
+    assert (error["code"], said in error["detail"]) == ("ENGINE_FAILED", True), error
     assert slots_are_free(server_env)
