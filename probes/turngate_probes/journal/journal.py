@@ -77,7 +77,9 @@ def read(path: Path) -> Iterator[Event]:
                 except (ValueError, RecursionError) as wrong:
                     if line.endswith(b"\n"):
                         what = f"{path}, line {number}: no event: {wrong}"
-                        raise EnvironmentFailed(what, "is this the journal of a probe?") from wrong
+                        raise EnvironmentFailed(
+                            what, "give the journal of a probe by this version of turngate, or run the probe again"
+                        ) from wrong
     except OSError as error:
         raise EnvironmentFailed(f"the journal {path} can't be read: {error.strerror}") from error
 

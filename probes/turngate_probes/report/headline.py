@@ -9,6 +9,7 @@ from turngate_probes.report.gate_structs import GateOutcome, GateReport
 from turngate_probes.report.structs import ProbeReport
 from turngate_probes.report.wording import counted, name_of, verdict_of
 
+PAIR = 2
 CHANGES_REQUIRED = "green, changes required"
 UPGRADES = {
     GateOutcome.PASS: "green, you can upgrade from",
@@ -68,7 +69,7 @@ def probe_headline(report: ProbeReport, verdicts: Mapping[Verdict, int]) -> str:
         return f"{failing} of {len(releases)} releases fail a selected clause"
     worst, count = next(pair for pair in verdicts.items() if pair[1])
     if count == len(releases):
-        return f"All {count} releases are {worst}"
+        return f"{'Both' if count == PAIR else f'All {count}'} releases are {worst}"
     return f"{count} of {len(releases)} releases {'is' if count == 1 else 'are'} {worst}"
 
 

@@ -9,7 +9,8 @@ from turngate_probes.report.view import view
     ((), "Nothing was probed"),
     (({"verdict": "degraded"},), "codex@0.1.0 is degraded"),
     (({"source": "recordings"},), "codex@0.1.0 is compatible, from recordings"),
-    (({}, {}), "All 2 releases are compatible"),
+    (({}, {}), "Both releases are compatible"),
+    (({}, {}, {}), "All 3 releases are compatible"),
     (({"verdict": "broken"}, {}), "1 of 2 releases is broken"),
     (({"verdict": "degraded"}, {}, {"verdict": "degraded"}), "2 of 3 releases are degraded"),
 ])  # fmt: skip
