@@ -25,7 +25,7 @@ def bench(*, short: bool) -> None:
         _matrix(results, *which, "--level", "static")
         report = _matrix(results, *which, *clause)
     cpu, cores, wall = report["engine_seconds"], report["cores"], report["seconds"]
-    verdicts = sorted({release["verdict"] for release in report["releases"]})
+    verdicts = sorted({release["verdict"] or "no verdict" for release in report["releases"]})
     peak = report["peak_usage"]
     print(f"  {len(report['releases'])} releases of codex, {', '.join(verdicts)}; {cpu:.1f} s CPU of the engines")
     print(f"  at most {peak['cache_bytes'] / 1e9:.2f} GB of disk, {peak['memory_bytes'] / 1e9:.2f} GB of memory")
