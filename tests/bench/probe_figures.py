@@ -24,10 +24,8 @@ def bench(*, short: bool) -> None:
         raise RuntimeError(done.stderr.decode())
     report = json.loads(done.stdout)
     for release in report["releases"]:
-        cpu, turns = release["engine_seconds"], release["turns"]
-        print(
-            f"  {release['release']:18} {turns:3} turns   {cpu:6.1f} s CPU of the engine   {release['verdict'] or 'no verdict'}"
-        )
+        cpu, turns, verdict = release["engine_seconds"], release["turns"], release["verdict"] or "no verdict"
+        print(f"  {release['release']:18} {turns:3} turns   {cpu:6.1f} s CPU of the engine   {verdict}")
     ideal = report["engine_seconds"] / report["cores"]
     ratio = report["seconds"] / ideal
     print(f"  {report['seconds']:.1f} s wall; engines' CPU time over {report['cores']} cores {ideal:.1f} s; ", end="")

@@ -130,6 +130,7 @@ def test_a_green_gate_opens_one_pull_request(watched: Watched) -> None:
     assert not watched.calls("issue", "create")
 
 
+@pytest.mark.long
 def test_the_title_says_that_changes_are_required(watched: Watched) -> None:
     """And no longer, once they are not."""
     watched.write("gate.json", {"code": 0, "report": REPORT, "changes": True})
@@ -142,6 +143,7 @@ def test_the_title_says_that_changes_are_required(watched: Watched) -> None:
     assert "updated pull request 7: Upgrade codex to 0.170.0\n" in watched.watch().stdout
 
 
+@pytest.mark.long
 def test_the_checkout_is_left_as_it_was(watched: Watched) -> None:
     """The branch, its commit and its files."""
     before = watched.git("rev-parse", "HEAD")
@@ -151,6 +153,7 @@ def test_the_checkout_is_left_as_it_was(watched: Watched) -> None:
     assert watched.git("status", "--porcelain") == ""
 
 
+@pytest.mark.long
 def test_a_second_run_changes_nothing(watched: Watched) -> None:
     """While pin, release and base are the same, the gate is not run again."""
     watched.watch()
@@ -161,6 +164,7 @@ def test_a_second_run_changes_nothing(watched: Watched) -> None:
     assert len((watched.programs / "gate.calls").read_text().splitlines()) == 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("news", ["release", "base"])
 def test_news_update_the_pull_request(watched: Watched, news: str) -> None:
     """A newer release, or a newer base, replaces the proposed commit."""
@@ -200,6 +204,7 @@ def test_a_red_gate_opens_an_issue_instead(watched: Watched) -> None:
     assert closed["argv"][2] == "7"
 
 
+@pytest.mark.long
 def test_only_what_carries_the_label_is_ours(watched: Watched) -> None:
     """A stranger can open an issue with our title, but can't label it."""
     watched.watch()
@@ -209,6 +214,7 @@ def test_only_what_carries_the_label_is_ours(watched: Watched) -> None:
         assert call["argv"][call["argv"].index("--label") + 1] == "engine-upgrade"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "row, message",
     [
@@ -225,6 +231,7 @@ def test_nothing_newer_means_nothing_to_do(watched: Watched, row: dict[str, Any]
     assert not (watched.programs / "gate.calls").exists()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("newest", [None, "", "0.170.0; touch x", "--accept", "latest"])
 def test_a_version_that_is_none_is_an_error(watched: Watched, newest: str | None) -> None:
     """It never reaches a command line."""
@@ -235,6 +242,7 @@ def test_a_version_that_is_none_is_an_error(watched: Watched, newest: str | None
     assert not (watched.programs / "gate.calls").exists()
 
 
+@pytest.mark.long
 def test_an_engine_that_fails_leaves_the_others_alone(watched: Watched) -> None:
     """The failure is an annotation, and the exit code says that a question stayed open."""
     broken = {"engine": "aider", "pinned": "1.0.0", "newest": None, "problem": "the registry is away"}
@@ -247,6 +255,7 @@ def test_an_engine_that_fails_leaves_the_others_alone(watched: Watched) -> None:
     assert "opened a pull request" not in watched.watch("aider").stdout
 
 
+@pytest.mark.long
 def test_an_unanswered_gate_proposes_nothing(watched: Watched) -> None:
     """Neither a pull request nor an issue, and the next run asks again."""
     watched.write("gate.json", {"code": 2, "report": REPORT})
@@ -266,6 +275,7 @@ def test_uncommitted_changes_are_never_lost(watched: Watched) -> None:
     assert (watched.checkout / "mine").read_text() == "precious"
 
 
+@pytest.mark.long
 def test_a_long_report_is_cut_between_sections(watched: Watched) -> None:
     """GitHub refuses longer descriptions; the first part says that there is more."""
     details = "<details><summary>x</summary>\n" + "evidence\n" * 5000 + "</details>\n"
