@@ -33,6 +33,7 @@ def _cache(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("words, expected", [
     ("turngate pr", ["probe"]),
     ("turngate probe c", ["claude", "codex"]),

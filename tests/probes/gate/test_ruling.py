@@ -271,6 +271,7 @@ def of_exit_code(report: GateReport) -> str:
     return {0: "passed", 1: "failed", 2: "open"}[report.exit_code]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number, fail_on", list(enumerate(FailOn)))
 @pytest.mark.parametrize("problem", list(problems()))
 @pytest.mark.parametrize("judge", [of_text, of_junit, of_markdown, of_sarif, of_annotations, of_exit_code])

@@ -26,6 +26,7 @@ def _scripted(backend: StubBackend) -> None:
     backend.script(Rule(Refuse(500)))
 
 
+@pytest.mark.long
 def test_openai(backend: StubBackend) -> None:
     """The OpenAI SDK lists a model and retrieves one by name."""
     with openai.OpenAI(api_key="x", base_url=f"{backend.url}/v1", max_retries=0) as client:
@@ -46,6 +47,7 @@ def test_gemini(backend: StubBackend, version: str) -> None:
         assert client.models.get(model="other").name == "models/other"
 
 
+@pytest.mark.long
 def test_anthropic(backend: StubBackend) -> None:
     """The Anthropic SDK lists a model and retrieves one by name."""
     with anthropic.Anthropic(api_key="x", base_url=backend.url, max_retries=0) as client:

@@ -135,6 +135,7 @@ def test_what_is_logged_of_a_turn_can_be_run(server_env: ServerEnv, caplog: pyte
     assert "a = 'b c'" in shlex.split(line)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seconds", [2.5, pytest.param(15.0, marks=pytest.mark.long)])
 def test_a_locked_database_fails_no_turn(
     closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, seconds: float

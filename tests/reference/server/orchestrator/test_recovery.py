@@ -213,6 +213,7 @@ def test_locations_of_turn_1_are_used_later(closed_server_env: ServerEnv) -> Non
     assert b"0123456789" not in database.replace(d.SESSION.encode(), b"")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", ["open_private", "make_new_private", "write_atomically"])
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_what_is_left_of_a_killed_creation_is_removed(closed_server_env: ServerEnv, step: str, moment: str) -> None:
