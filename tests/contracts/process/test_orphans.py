@@ -12,7 +12,10 @@ import pytest
 from turngate.process import ProcessRequest, ProcessTree, is_alive, run
 from turngate.process.orphans import adopting_orphans
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux",
+    reason="PR_SET_CHILD_SUBREAPER exists only on Linux; docs/handles.md says what remains elsewhere",
+)
 LEAVES = """
 import os, time
 if not os.fork():

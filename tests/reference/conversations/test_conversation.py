@@ -49,7 +49,7 @@ def test_the_engine_works_in_the_run_directory_or_where_cwd_says(cli_env: CliEnv
     assert (said.code, "there is no directory nowhere" in said.err) == (2, True)
 
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="its file systems take UTF-8 alone")
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS refuses to create a file name that is not UTF-8")
 def test_a_directory_whose_name_is_no_text_is_kept(cli_env: CliEnv) -> None:
     """A path of bytes that are no UTF-8 survives in the record."""
     cli_env.engine("codex", d.codex("hi"))

@@ -4,8 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,33 +12,24 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from tests.fakes.executables import sticky
 from tests.fakes.sticky_engine import SESSION
 from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
-from tests.reference.locked_database import locked_database
+from tests.reference.server.sticky_env import create, pid_of, put_engine, slots_are_free
 from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
-from turngate.contract import load
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate.process import is_alive
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
-from turngate_reference.server.orchestrator import sticky_runs, transitions
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
 from turngate_reference.server.states import State
-from turngate_reference.server.store import database, runs
+from turngate_reference.server.store import runs
 from turngate_reference.server.store.rows import StoredQuestion, StoredTurn
 
 HERE = Path(__file__).parents[2]
 ROOT = HERE.parents[1]
 DECIDED = '{"outcome": "final", "final_data": {"decided": "DECISION"}}'
-
-
-def put_engine(server_env: ServerEnv) -> None:
-    """Put the sticky codex on PATH."""
-    words = " ".join(word for page in load.contract("codex").at().help.pages for word in page.names)
-    sticky(server_env.cli_env.path / "codex", "codex-cli 0.169.0", words)
 
 
 @pytest.fixture(name="server_env")
@@ -50,21 +39,6 @@ def _server_env(closed_server_env: ServerEnv) -> Iterator[ServerEnv]:
     closed_server_env.open()
     yield closed_server_env
     closed_server_env.server.close()
-
-
-def create(server_env: ServerEnv, do: str, mode: str = "interactive", **more: Any) -> str:
-    """Create a sticky run whose agent does this."""
-    return server_env.create(f"do: {do}", execution_mode=mode, interactive_profile="sticky_process", **more)
-
-
-def pid_of(server_env: ServerEnv, run_id: str) -> int:
-    """Return the process of a run."""
-    return int((server_env.run(run_id).process or {})["pid"])
-
-
-def slots_are_free(server_env: ServerEnv) -> bool:
-    """Wait until no slot is held."""
-    return server_env.server.dispatcher.wait_until_free(PATIENCE)
 
 
 def test_ten_turns_run_in_one_process(server_env: ServerEnv) -> None:
@@ -383,84 +357,3 @@ def test_options_that_a_sticky_process_does_not_take_are_refused(server_env: Ser
     """They are refused before anything is made, though a headless turn would take them."""
     with pytest.raises(ApiError, match="OPTION_REFUSED"):
         create(server_env, f"say {ASK}", engine_options=["--cd", "/tmp"])
-
-
-def test_a_locked_database_fails_no_turn(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A turn that ended while another process held the database counts, though its process has died since."""
-    monkeypatch.setattr(database, "BUSY_SECONDS", 0.3)
-    host, is_locked = server_env.server._sticky._host, threading.Event()
-    prompt = host.prompt
-
-    def prompt_when_locked(run_id: str, text: str) -> None:
-        assert is_locked.wait(PATIENCE)
-        prompt(run_id, text)
-
-    monkeypatch.setattr(host, "prompt", prompt_when_locked)
-    run_id = create(server_env, f"say {final(x=1)}")
-    while "pid" not in (server_env.run(run_id).process or {}):
-        time.sleep(0.05)
-    pid, protocol = pid_of(server_env, run_id), server_env.run(run_id).run_directory / ".turngate/attempt-001/protocol"
-    with locked_database(server_env.settings.data.database):
-        is_locked.set()
-        while "turn/completed" not in protocol.read_text():
-            time.sleep(0.05)
-        os.kill(pid, signal.SIGKILL)
-        while psutil.pid_exists(pid):
-            time.sleep(0.05)
-        time.sleep(1.5)
-        assert server_env.run(run_id).state is State.RUNNING
-    assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"x": 1}
-    types = [event.type for event in runs.events(server_env.server.store, run_id)]
-    assert types[-3:] == ["text", "turn.ended", "state"]
-    assert slots_are_free(server_env)
-
-
-@pytest.mark.parametrize("place", ["decide_sticky", "reply_prompt", "first_prompt", "ask"])
-def test_whatever_a_handler_raises_ends_the_run(
-    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, place: str
-) -> None:
-    """The run fails with a code, its process is ended and its slot is free, whichever handler it was."""
-
-    def broken(*_args: object, **_more: object) -> None:
-        raise OverflowError("too much")
-
-    run_id = create(server_env, f"say {ASK}" if place == "reply_prompt" else "ask" if place == "ask" else "say x")
-    if place == "reply_prompt":
-        question = server_env.question(run_id)
-    target = transitions if place == "ask" else sticky_runs
-    monkeypatch.setattr(target, "ask_permission" if place == "ask" else place, broken)
-    if place == "reply_prompt":
-        server_env.reply(run_id, question)
-    assert server_env.failed(run_id) == {"code": "ORCHESTRATOR_ERROR", "detail": "OverflowError('too much')"}
-    assert slots_are_free(server_env)
-    assert server_env.run(run_id).process is None
-
-
-def test_a_process_that_can_not_be_opened_frees_its_slot(
-    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The run fails with a code although no process ever reports its end."""
-
-    def broken(*_args: object) -> None:
-        raise RuntimeError("no loop")
-
-    monkeypatch.setattr(server_env.server._sticky._host, "open", broken)
-    assert server_env.failed(create(server_env, "say x"))["code"] == "ORCHESTRATOR_ERROR"
-    assert slots_are_free(server_env)
-
-
-def test_final_data_that_breaks_the_validator_fails_the_run(server_env: ServerEnv) -> None:
-    """A number that the schema library can't divide is no reason to hang."""
-    schema = {"properties": {"x": {"multipleOf": 0.5}}}
-    number = "1" + "0" * 400
-    run_id = create(server_env, f'say {{"outcome": "final", "final_data": {{"x": {number}}}}}', output_schema=schema)
-    assert server_env.failed(run_id)["code"] in ("ENVELOPE_INVALID", "FINAL_DATA_INVALID")
-    assert slots_are_free(server_env)
-
-
-@pytest.mark.parametrize("do,said", [("nested", "nested more than 100 deep"), ("digits", "JSON beyond all limits")])
-def test_a_request_that_can_not_be_stored_ends_the_run(server_env: ServerEnv, do: str, said: str) -> None:
-    """What is nested too deep, or holds a number that is too long, is refused where it enters."""
-    error = server_env.failed(create(server_env, do))
-    assert (error["code"], said in error["detail"]) == ("ENGINE_FAILED", True), error
-    assert slots_are_free(server_env)

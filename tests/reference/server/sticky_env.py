@@ -1,0 +1,28 @@
+"""A server whose codex is a fake that keeps its process, and what tests ask of its runs."""
+
+from typing import Any
+
+from tests.fakes.executables import sticky
+from tests.reference.server_env import PATIENCE, ServerEnv
+from turngate.contract import load
+
+
+def put_engine(server_env: ServerEnv) -> None:
+    """Put the sticky codex on PATH."""
+    words = " ".join(word for page in load.contract("codex").at().help.pages for word in page.names)
+    sticky(server_env.cli_env.path / "codex", "codex-cli 0.169.0", words)
+
+
+def create(server_env: ServerEnv, do: str, mode: str = "interactive", **more: Any) -> str:
+    """Create a sticky run whose agent does this."""
+    return server_env.create(f"do: {do}", execution_mode=mode, interactive_profile="sticky_process", **more)
+
+
+def pid_of(server_env: ServerEnv, run_id: str) -> int:
+    """Return the process of a run."""
+    return int((server_env.run(run_id).process or {})["pid"])
+
+
+def slots_are_free(server_env: ServerEnv) -> bool:
+    """Wait until no slot is held."""
+    return server_env.server.dispatcher.wait_until_free(PATIENCE)
