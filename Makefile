@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift check probe server schemas browser acceptance engines bench compatibility record serve lock clean
+.PHONY: help setup test long drift check probe server schemas browser acceptance engines bench compatibility record serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,7 +40,7 @@ check: setup ## Lint, formatting, types, import rules
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check --diff .
 	@$(call say,'check: mypy --strict')
-	@$(BIN)/mypy --strict contracts probes reference tests .github/watch.py
+	@$(BIN)/mypy --strict contracts probes reference tests .github/watch.py .github/release_notes.py
 	@$(call say,'check: import rules')
 	@said=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { printf '%s\n' "$$said"; exit 1; }
 
@@ -49,6 +49,12 @@ probe: setup ## Probe the engines; ARGS='codex@0.169.0 --json' and the like
 
 server: setup ## Drive real engines through the reference server; ARGS='qwen --json' and the like
 	@$(BIN)/turngate probe --level server $(or $(ARGS),codex gemini opencode)
+
+docs: setup ## Build the documentation into build/site
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+readme: setup ## Renew the outputs and pictures that the README and docs show, from real engines
+	@$(BIN)/python -m tests.docs
 
 schemas: setup ## Write the JSON Schemas that are generated from structs
 	@$(BIN)/python -m tests.schemas
@@ -79,6 +85,14 @@ lock: setup ## Resolve the requirements anew
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
 		--group dev pyproject.toml -o requirements/dev.txt
+
+lowest: setup ## Put the lowest dependencies that pyproject.toml allows into .venv; `make clean` undoes it
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --resolution lowest-direct --upgrade -r pyproject.toml
+
+newest: setup ## Put the newest dependencies into .venv; `make clean` undoes it
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --upgrade -r pyproject.toml
 
 clean: ## Remove everything that make has made here
 	@rm -rf .venv build dist .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache

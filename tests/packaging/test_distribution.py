@@ -85,13 +85,15 @@ def test_wheel_holds_every_file_of_the_packages(dist: Path) -> None:
 
 
 def test_sdist_holds_what_tests_need(dist: Path) -> None:
-    """The sdist holds the packages, the tests, the locked requirements and the licence."""
+    """The sdist holds the packages, the tests, the docs, the locked requirements and the licence."""
     (sdist,) = dist.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
         held = {name.partition("/")[2] for name in archive.getnames()}
     here = Path(__file__).relative_to(ROOT).as_posix()
     assert {f"{SOURCES[name.partition('/')[0]].name}/{name}" for name in source_files()} <= held
     assert {here, "requirements/dev.txt", "LICENSE", "README.md", "Makefile", "pyproject.toml"} <= held
+    assert {"mkdocs.yml", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"} <= held
+    assert {page.relative_to(ROOT).as_posix() for page in (ROOT / "docs").rglob("*") if page.is_file()} <= held
 
 
 def test_installed_wheel_runs_from_its_own_files(installed: Path) -> None:

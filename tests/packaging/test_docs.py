@@ -57,12 +57,6 @@ def test_the_table_says_what_the_code_does() -> None:
         assert word in said[code]
 
 
-def test_the_readme_says_the_same_codes() -> None:
-    """It leaves out what belongs to single commands."""
-    readme = coded((ROOT / "README.md").read_text())
-    assert set(readme) == set(coded(CODES)) - {OTHER_SESSION}
-
-
 def test_a_mistake_of_usage_is_never_a_verdict(capsys: pytest.CaptureFixture[str]) -> None:
     """For every command."""
     context = click.Context(cli.turngate)

@@ -26,8 +26,7 @@ from turngate_probes.simulate.process import install
 ROOT = Path(__file__).parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 WHY_NOT = {
-    r"make ": "a target of the Makefile, which .ci/run runs",
-    r"curl ": "the walk of docs/api.md sends the same request",
+    r"git clone|pip install": "tests/acceptance/test_readme.py installs turngate from this checkout",
     r"pytest ": "the plugin is tested by tests/probes/test_pytest_plugin.py, which runs such commands",
     r"(PATH=\S+ )?turngate serve": "it runs until it is stopped: tests/reference/server/test_cli.py",
     r"turngate (start|resume)|git diff": "handles are drawn by chance: tests/reference/conversations",
@@ -35,7 +34,6 @@ WHY_NOT = {
     r"turngate probe --level live": "it needs an account: tests/probes/cli/test_live.py",
     r"turngate probe --level server": "it takes minutes: `make server` runs it on real engines",
     r"turngate (probe|record|verify) .*(=/path/to/|iflow=|=\./node_modules)": "the path is a placeholder",
-    r"\.venv/bin/turngate probe codex=/path/to/": "the path is a placeholder",
     r"turngate matrix \w+ --versions|turngate bisect|turngate gate": (
         "it asks npm what is published, and takes minutes: tests/probes/matrix and tests/acceptance/test_gate.py"
     ),
@@ -83,7 +81,7 @@ def test_every_reason_not_to_run_an_example_concerns_one() -> None:
 @pytest.mark.parametrize("command", sorted({*EXAMPLES, *spans()}))
 def test_every_option_that_is_shown_exists(command: str) -> None:
     """Of the subcommand that it is shown with."""
-    for part in re.findall(r"(?<!-)\bturngate ([^|&\\]*)", command):
+    for part in re.findall(r"(?<!-)\bturngate (?!--help)([^|&\\]*)", command):
         words = shlex.split(part.replace("…", ""))
         context = click.Context(cli.turngate)
         named = cli.turngate.get_command(context, words[0])

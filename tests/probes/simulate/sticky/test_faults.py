@@ -115,6 +115,6 @@ def test_an_unknown_fault_is_refused(tmp_path: Path, capsys: pytest.CaptureFixtu
 
 def test_every_fault_is_in_the_docs() -> None:
     """By its name and in the words of the code."""
-    page = (Path(__file__).parents[4] / "docs/simulate.md").read_text("utf-8")
+    page = (Path(__file__).parents[4] / "docs/test-your-orchestrator.md").read_text("utf-8")
     for name, words in faults.FAULTS.items():
         assert f"| `{name}` | {words} |" in page

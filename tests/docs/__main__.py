@@ -1,0 +1,30 @@
+"""`make readme`: runs the commands whose outputs the pages show, and takes a picture of a report."""
+
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+from tests.browser.chromium import browser
+from tests.docs.outputs import ran, renewed
+
+ROOT = Path(__file__).parents[2]
+PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PICTURE = ROOT / "docs" / "images" / "report.png"
+
+
+def main() -> int:
+    """Renew the outputs, then the picture of the report that the README's probe writes."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for page in PAGES:
+            before = page.read_text("utf-8")
+            page.write_text(renewed(before, partial(ran, folder=folder)), "utf-8")
+        with browser(folder / "profile") as tab:
+            tab.open(folder / "report.html")
+            tab.screenshot(PICTURE)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+from pathlib import Path
+from subprocess import CalledProcessError
+
+import pytest
+
+from tests.docs.outputs import ran, renewed
+
+PAGE = "Before.\n<!-- output: turngate --version -->\nold\n<!-- /output -->\nAfter.\n"
+
+
+def test_the_output_between_the_comments_is_replaced() -> None:
+    """Again with the same result, and nothing around it changes."""
+    page = renewed(PAGE, lambda command: f"{command} printed this\n\n")
+    assert page == (
+        "Before.\n<!-- output: turngate --version -->\n```console\n$ turngate --version\n"
+        "turngate --version printed this\n```\n<!-- /output -->\nAfter.\n"
+    )
+    assert renewed(page, lambda command: f"{command} printed this\n") == page
+
+
+def test_a_page_without_comments_stays_as_it_is() -> None:
+    """No command is run for it."""
+    assert renewed("No outputs here.\n", lambda _: pytest.fail("a command was run")) == "No outputs here.\n"
+
+
+def test_a_command_runs_in_its_folder_and_shows_no_home_directory(tmp_path: Path) -> None:
+    """Both streams are shown, and turngate is on PATH."""
+    (tmp_path / "note").write_text("here\n")
+    assert ran("cat note; echo ~/x; echo problem >&2", tmp_path) == "here\n~/x\nproblem\n"
+    assert ran("turngate --version", tmp_path).startswith("turngate")
+
+
+def test_a_command_that_fails_is_never_shown(tmp_path: Path) -> None:
+    """The pages keep their old outputs."""
+    with pytest.raises(CalledProcessError):
+        ran("false", tmp_path)

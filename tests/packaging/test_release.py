@@ -1,0 +1,97 @@
+"""What a release needs: its notes, its workflow, and metadata that fits the classifiers and the CI."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = ROOT / ".github/release_notes.py"
+CHANGELOG = """# Changelog
+
+## [Unreleased]
+
+- Not out yet.
+
+## [0.2.0] - 2026-12-01
+
+### Fixed
+
+- A fault.
+
+## [0.1.0] - 2026-11-01
+
+- First.
+"""
+
+
+@pytest.fixture(name="checkout")
+def _checkout(tmp_path: Path) -> Path:
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github/release_notes.py").write_text(SCRIPT.read_text())
+    (tmp_path / "CHANGELOG.md").write_text(CHANGELOG)
+    return tmp_path
+
+
+def noted(checkout: Path, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run the script of a checkout."""
+    script = checkout / ".github/release_notes.py"
+    return subprocess.run((sys.executable, script, *argv), capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "version, notes", [("0.2.0", "### Fixed\n\n- A fault.\n"), ("0.1.0", "- First.\n")]
+)  # fmt: skip
+def test_the_notes_are_the_section_of_the_version(checkout: Path, version: str, notes: str) -> None:
+    """Without its heading, also at the end of the file."""
+    assert noted(checkout, version).stdout == notes
+
+
+@pytest.mark.parametrize("argv", [("0.3.0",), ("0.2",), ()])
+def test_a_version_without_a_section_stops_the_release(checkout: Path, argv: tuple[str, ...]) -> None:
+    """The script fails, prints nothing and says why."""
+    ended = noted(checkout, *argv)
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert ended.stderr
+
+
+def workflow(name: str) -> Any:
+    """Read a workflow."""
+    return yaml.safe_load((ROOT / f".github/workflows/{name}.yml").read_text())
+
+
+def test_only_the_job_that_publishes_may_and_only_after_the_tests() -> None:
+    """No password is stored; the job that uploads runs no code of the repository."""
+    jobs = workflow("release")["jobs"]
+    assert [jobs[name]["needs"] for name in ("build", "publish", "notes")] == ["test", "build", "publish"]
+    assert jobs["publish"]["permissions"] == {"id-token": "write"}
+    assert not any("run" in step for step in jobs["publish"]["steps"])
+    assert "secrets" not in (ROOT / ".github/workflows/release.yml").read_text()
+
+
+def test_the_ci_tests_each_python_version_of_the_classifiers() -> None:
+    """On Linux and macOS, with locked, lowest and newest dependencies, by targets that the Makefile has."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    stated = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    matrix = workflow("ci")["jobs"]["tests"]["strategy"]["matrix"]
+    assert matrix["python"] == stated
+    assert project["requires-python"] == f">={stated[0]}"
+    assert set(matrix["os"]) == {"ubuntu-latest", "macos-latest"}
+    others = {row["dependencies"] for row in matrix["include"]}
+    assert others == {"lowest", "newest"}
+    assert others <= set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_the_hooks_check_what_make_check_does() -> None:
+    """The commands of .pre-commit-config.yaml are those of the Makefile."""
+    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    entries = {hook["id"]: hook["entry"].removeprefix(".venv/bin/") for hook in repository["hooks"]}
+    makefile = (ROOT / "Makefile").read_text()
+    assert f"$(BIN)/{entries['mypy']}\n" in makefile
+    assert {entry.split()[0] for entry in entries.values()} == {"ruff", "mypy", "lint-imports", "turngate"}
