@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.contract.launch import Option, PromptChannel
+from turngate.argv.options import PlacedOption, can_be_passed, read_options
+from turngate.contract.launch import PromptChannel
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
 from turngate.model import Mode
@@ -28,13 +29,6 @@ class Invocation(Struct, frozen=True):
         return tuple(token for i, token in enumerate(self.arguments) if i not in self.prompt_at)
 
 
-class PlacedOption(Struct, frozen=True):
-    """An option of the caller with its tokens, one or two."""
-
-    option: Option
-    tokens: tuple[str, ...]
-
-
 def start(
     contract: EngineContract, prompt: str, mode: Mode, *,
     options: Sequence[str] = (), model: str | None = None, via: str | None = None,
@@ -51,7 +45,7 @@ def resume(
     options: Sequence[str] = (), model: str | None = None, check_shape: bool = True,
 ) -> Invocation:  # fmt: skip
     """Build a resumed turn with the first turn's options; RefusedError as for `start`, or for a bad handle."""
-    if handle.startswith("-") or not _can_be_passed(handle):
+    if handle.startswith("-") or not can_be_passed(handle):
         raise RefusedError(
             f"{handle[:80]!r} can't be passed as a session id", "it looks like a flag, or is no text", handle
         )
@@ -59,31 +53,6 @@ def resume(
         hint = f"a session id of {contract.engine} matches {contract.handle.shape}"
         raise RefusedError(f"{handle[:80]!r} is no session id of {contract.engine}", hint, handle)
     return _invocation(contract, prompt, mode, options, model, handle=handle)
-
-
-def read_options(contract: EngineContract, tokens: Sequence[str]) -> tuple[PlacedOption, ...]:
-    """Cut the caller's tokens into known options; RefusedError names the first unknown or without value."""
-    by_name = {name: option for option in contract.options for name in (option.flag, *option.aliases)}
-    read: list[PlacedOption] = []
-    queue = list(tokens)
-    while queue:
-        token = queue.pop(0)
-        name, equals, _ = token.partition("=")
-        option = by_name.get(name)
-        if option is None or not _can_be_passed(token):
-            hint = f"options that the contract of {contract.engine} can place: {', '.join(sorted(by_name))}"
-            raise RefusedError(f"{token[:80]!r} is not a known option of {contract.engine}", hint, token)
-        if option.value != "many" and any(option is placed.option for placed in read):
-            raise RefusedError(f"{option.flag} occurs twice", "pass it once", token)
-        if option.value == "none" or equals:
-            if option.value == "none" and equals:
-                raise RefusedError(f"{name} takes no value", f"pass {name} alone", token)
-            read.append(PlacedOption(option, (token,)))
-            continue
-        if not queue or queue[0].startswith("-") or not _can_be_passed(queue[0]):
-            raise RefusedError(f"{name} needs a value", f"pass it as the next token, or as {name}=VALUE", token)
-        read.append(PlacedOption(option, (token, queue.pop(0))))
-    return tuple(read)
 
 
 def sticky(
@@ -190,11 +159,3 @@ def prompt_channel(contract: EngineContract, prompt: str, via: str | None = None
         reasons += refusals
     why = "; ".join(reasons) or f"its prompts do not travel by {via}"
     raise RefusedError(f"{contract.engine} can't take this prompt as it is: {why}", "change the prompt")
-
-
-def _can_be_passed(token: str) -> bool:
-    """Return whether an argument can hold the text: no NUL, and no lone surrogate except those of file names."""
-    try:
-        return b"\0" not in token.encode("utf-8", "surrogateescape")
-    except UnicodeEncodeError:
-        return False

@@ -18,7 +18,7 @@ def about(document: Document, clause_id: str, version: str | None) -> list[Path_
     covering = [claim for claim in document.claims() if _covers(claim, version)]
     shown = [
         claim.path for claim in covering
-        if clause_id in (claim.data.get("clause"), *(evidence.get("clause") for evidence in claim.evidence))
+        if clause_id in (claim.data.get("clause"), *(evidence.get("clause") for _, evidence in claim.all_evidence()))
     ]  # fmt: skip
     return shown or [claim.path for claim in covering if claim.path[:1] == (clause_id.partition(".")[0],)]
 
@@ -26,9 +26,9 @@ def about(document: Document, clause_id: str, version: str | None) -> list[Path_
 def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:
     """Return the recordings that are evidence, as `engine/version/case-step`, with their place."""
     for claim in document.claims():
-        for i, evidence in enumerate(claim.evidence):
+        for place, evidence in claim.all_evidence():
             if "recording" in evidence:
-                yield claim.at("evidence", i), evidence["recording"]
+                yield place, evidence["recording"]
 
 
 def claim_errors(document: Document) -> Iterator[ContractError]:
@@ -39,9 +39,9 @@ def claim_errors(document: Document) -> Iterator[ContractError]:
         if ("evidence" in claim.data) == ("unverified" in claim.data):
             message = "has evidence, and is unverified" if claim.evidence else "has no evidence"
             yield document.error(claim.path, message, "give `evidence`, or say `unverified: true`")
-        for i, evidence in enumerate(claim.evidence):
+        for place, evidence in claim.all_evidence():
             if wrong := _wrong_evidence(evidence, document.data["engine"]):
-                yield document.error(claim.at("evidence", i), *wrong)
+                yield document.error(place, *wrong)
     for section in SECTIONS:
         yield from _overlaps(document, section)
 

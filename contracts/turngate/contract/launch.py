@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
+from turngate.contract.allowed import InteractiveUse
 from turngate.contract.values import (
     ABSENT,
     NOT_EMPTY,
@@ -103,12 +104,14 @@ class Option(Struct, frozen=True):
 
     value: none: a switch; required: one value, as the next token or after `=`; many: may be repeated, one value each.
     on_resume: omit: a resume can't carry it; the session keeps what the first turn set.
+    interactive: What callers may pass of it in mode interactive. Absent: nothing.
     """
 
     flag: Flag
     value: Literal["none", "required", "many"]
     aliases: tuple[Flag, ...] = ()
     on_resume: Literal["keep", "omit"] = "keep"
+    interactive: InteractiveUse | None = None
 
 
 class AutoKey(Struct, frozen=True):

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from turngate.argv.auto_flags import Flags, auto_flags_in
+from turngate.contract.allowed_mistakes import interactive_errors
 from turngate.contract.claims import claim_errors
 from turngate.contract.load import OPTIONAL, SIMULATION, Document, catalogue, read, schema_errors
 from turngate.contract.session_ids import names_in, numbered_like
@@ -199,6 +200,7 @@ _CHECKS: dict[Callable[[Document, Claim], _Errors], tuple[str, ...]] = {
     _deviation_errors: ("deviations",),
     _version_errors: ("version",),
     _flag_errors: ("launch", "options"),
+    interactive_errors: ("options", "auto_flags"),
     _launch_errors: ("launch", "options", "auto_flags"),
     _handle_errors: ("handle",),
     _sticky_errors: ("sticky", "options"),

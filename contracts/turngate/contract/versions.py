@@ -1,6 +1,6 @@
 """Release versions, the ranges that claims hold for, and claims that change with releases."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -94,6 +94,12 @@ class Claim(Struct, frozen=True):
     def evidence(self) -> Sequence[Mapping[str, Any]]:
         """What shows it."""
         return self.data.get("evidence", ())  # type: ignore[no-any-return]
+
+    def all_evidence(self) -> Iterator[tuple[Path_, Mapping[str, Any]]]:
+        """Yield what shows it, and what shows that it is safe in mode interactive, each with its place."""
+        use = self.data.get("interactive")
+        for within, data in ((), self.data), (("interactive",), use if isinstance(use, Mapping) else {}):
+            yield from ((self.at(*within, "evidence", i), one) for i, one in enumerate(data.get("evidence", ())))
 
     def at(self, *path: str | int) -> Path_:
         """Return the place of a value, or of the claim itself."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import structs
 
-from turngate.argv.build import read_options
+from turngate.argv.options import read_options
 from turngate.model import AdapterTurnResult, Mode, Outcome
 from turngate.turn.read import read_turn
 from turngate_probes.harness.cases import ask

@@ -2,14 +2,11 @@ from copy import deepcopy
 from typing import Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from tests.contracts.invocations import (
     AUTO,
     CODEX,
-    ENGINES,
     GEMINI,
     IFLOW,
     INTERACTIVE,
@@ -19,7 +16,7 @@ from tests.contracts.invocations import (
     every_engine,
 )
 from tests.contracts.releases import IDS, name_of, session_of
-from turngate.argv.build import read_options, resume, start, sticky
+from turngate.argv.build import resume, start, sticky
 from turngate.contract import load
 from turngate.contract.launch import Sticky
 from turngate.contract.structs import EngineContract
@@ -133,22 +130,6 @@ def test_flag_is_refused_as_handle_even_unchecked(contract: EngineContract) -> N
         with pytest.raises(RefusedError, match="can't be passed"):
             resume(contract, "hello", AUTO, handle, check_shape=False)
     assert "not-a-session-id" in resume(contract, "hello", AUTO, "not-a-session-id", check_shape=False).own_arguments
-
-
-@given(st.data())
-def test_options_round_trip(data: st.DataObject) -> None:
-    """Options read from tokens give the same tokens back, in order."""
-    contract = data.draw(ENGINES)
-    names = st.sampled_from([option for option in contract.options if option.value != "none"])
-    values = st.text(st.characters(exclude_categories=["C"]), max_size=8).filter(lambda text: not text.startswith("-"))
-    options = data.draw(st.lists(names, max_size=4, unique_by=lambda option: option.flag))
-    tokens: list[str] = []
-    for option in options:
-        flag, value = data.draw(st.sampled_from((option.flag, *option.aliases))), data.draw(values)
-        tokens += data.draw(st.sampled_from(([flag, value], [f"{flag}={value}"])))
-    placed = read_options(contract, tokens)
-    assert [token for option in placed for token in option.tokens] == tokens
-    assert [option.option for option in placed] == options
 
 
 def test_options_are_kept_on_resume() -> None:

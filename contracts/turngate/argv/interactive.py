@@ -1,0 +1,67 @@
+"""The one place that decides what callers may pass in mode interactive: what the contract lists, and nothing else."""
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from turngate.argv.allowed import allowed_hint
+from turngate.argv.options import PlacedOption
+from turngate.contract.allowed import AllowedKey
+from turngate.contract.structs import EngineContract
+from turngate.errors import RefusedError
+from turngate.model import Mode
+
+# engines expand, split, trim, unquote and normalize paths, each in its own way; none of them changes these
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+=-]*")
+_LONGEST = 200
+
+
+def check_interactive(contract: EngineContract, callers: Sequence[PlacedOption], workspace: Path | None) -> None:
+    """Refuse the first option of the caller that is not allowed in mode interactive.
+
+    `workspace` is the directory that paths must stay in; None: it is not known, and paths are refused. RefusedError
+    says why, and what is allowed.
+    """
+    paths = [placed.value for placed in callers if placed.option.interactive and placed.option.interactive.path]
+    for placed in callers:
+        if why := _why_not(placed, paths, workspace):
+            told = " ".join(placed.tokens)
+            raise RefusedError(f"{told[:_LONGEST]!r} {why}", allowed_hint(contract, Mode.INTERACTIVE), told)
+
+
+def _why_not(placed: PlacedOption, paths: Sequence[str], workspace: Path | None) -> str | None:
+    """Return why an option is refused; None: it is allowed. `paths` are the values of all options that take paths."""
+    use, value = placed.option.interactive, placed.value
+    if use is None:
+        return "is not allowed in mode interactive"
+    if not all(map(str.isprintable, placed.tokens)):
+        return "holds a character that can't be printed"
+    if use.keys:
+        return _why_not_set(use.keys, value)
+    if use.path:
+        return _why_outside(value, paths, workspace)
+    return None if placed.option.value == "none" or use.allow(value) else "has a value that is not allowed"
+
+
+def _why_not_set(keys: Sequence[AllowedKey], override: str) -> str | None:
+    """Return why `key=value` is refused. Only a key written as in the contract counts, since engines read TOML."""
+    name, _, value = override.partition("=")
+    key = next((key for key in keys if key.key == name), None)
+    if key is None:
+        return "sets a key that is not allowed in mode interactive"
+    quoted = re.fullmatch(r"""(["'])(.*)\1""", value)
+    return None if key.allow(quoted[2] if quoted else value) else f"gives {name} a value that is not allowed"
+
+
+def _why_outside(path: str, paths: Sequence[str], workspace: Path | None) -> str | None:
+    """Return why a path may lead out of the workspace; an engine may read it as relative to another of the `paths`."""
+    if workspace is None:
+        return "names a path, and no workspace is known that it must stay in"
+    if not _PLAIN_PATH.fullmatch(path) or ".." in path.split("/"):
+        return "names a path that is not plain: write it with ASCII letters, digits and ./@+=-_ alone, without `..`"
+    root = os.path.realpath(workspace)
+    for base in (Path(root), *(Path(root, other) for other in paths)):
+        if not Path(os.path.realpath(base / path)).is_relative_to(root):
+            return "leads out of the workspace"
+    return None

@@ -1,0 +1,47 @@
+import pytest
+
+from tests.contracts.releases import NEWEST
+from turngate.argv.allowed import allowed, allowed_hint
+from turngate.contract import load
+from turngate.model import Mode
+
+
+def test_interactive_lists_what_may_be_passed_and_how() -> None:
+    """A line says which values are allowed: a list, a pattern, a path, or the keys of an override."""
+    lines = allowed(NEWEST["codex"], Mode.INTERACTIVE)
+    assert "--sandbox, -s read-only" in lines
+    assert "--cd, -C PATH in the workspace" in lines
+    assert "--config, -c model_reasoning_effort=none|minimal|low|medium|high|xhigh" in lines
+    assert any(line.startswith("--model, -m VALUE matching [") for line in lines)
+    assert "--default" in allowed(NEWEST["iflow"], Mode.INTERACTIVE)
+    assert not [line for line in lines if line.startswith(("--oss", "--output-last-message"))]
+
+
+def test_auto_lists_every_option() -> None:
+    """In mode auto every option of the contract may be passed, with any value."""
+    lines = allowed(NEWEST["codex"], Mode.AUTO)
+    assert [line.partition(" ")[0].rstrip(",") for line in lines] == [o.flag for o in NEWEST["codex"].options]
+    assert {"--oss", "--cd, -C VALUE"} <= set(lines)
+
+
+@pytest.mark.parametrize("mode", Mode)
+def test_a_sticky_process_takes_fewer(mode: Mode) -> None:
+    """Only options that its arguments have a place for are listed."""
+    lines = allowed(NEWEST["codex"], mode, NEWEST["codex"].sticky.options)
+    assert lines
+    assert all(line.startswith("--config, -c") for line in lines)
+
+
+def test_an_option_is_listed_for_the_releases_that_have_it() -> None:
+    """The list is that of the release."""
+    old = load.contract("codex").at("0.58.0")
+    assert not [line for line in allowed(old, Mode.INTERACTIVE) if line.startswith("--add-dir")]
+
+
+def test_the_hint_of_an_error_names_the_mode() -> None:
+    """It holds the whole list; without any, it says so."""
+    assert allowed_hint(NEWEST["iflow"], Mode.INTERACTIVE).startswith("allowed in mode interactive: --model, -m VALUE")
+    assert (
+        allowed_hint(load.contract("opencode").at("1.0.0"), Mode.AUTO).count(";")
+        == len(load.contract("opencode").at("1.0.0").options) - 1
+    )

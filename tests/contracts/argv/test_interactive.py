@@ -1,0 +1,191 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from tests.contracts.releases import NEWEST
+from turngate.argv.allowed import allowed_hint
+from turngate.argv.interactive import check_interactive
+from turngate.argv.options import read_options
+from turngate.contract.allowed import AllowedKey, InteractiveUse
+from turngate.contract.launch import Option
+from turngate.contract.versions import ClaimEvidence
+from turngate.errors import RefusedError
+from turngate.model import Mode
+
+SEEN = (ClaimEvidence(observed="seen"),)
+CONTRACT = replace(
+    NEWEST["codex"],
+    options=(
+        Option("--dir", "many", ("-d",), interactive=InteractiveUse(evidence=SEEN, path="workspace")),
+        Option("--file", "required", interactive=InteractiveUse(evidence=SEEN, path="workspace")),
+        Option("--set", "many", ("-s",), interactive=InteractiveUse(evidence=SEEN, keys=(
+            AllowedKey(key="a.b", values=("low", "high")), AllowedKey(key="count", pattern="[0-9]+"),
+        ))),
+        Option("--level", "required", interactive=InteractiveUse(evidence=SEEN, values=("one", "two"))),
+        Option("--name", "required", interactive=InteractiveUse(evidence=SEEN, pattern=".+")),
+        Option("--quiet", "none", ("-q",), interactive=InteractiveUse(evidence=SEEN)),
+        Option("--program", "required"),
+        Option("--switch", "none"),
+    ),
+)  # fmt: skip
+
+
+def check(*tokens: str, workspace: Path | None = None) -> None:
+    """Check what a caller passes."""
+    check_interactive(CONTRACT, read_options(CONTRACT, tokens), workspace)
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    """A workspace with directories, links that stay inside, and links that lead out of it."""
+    work = tmp_path / "work"
+    (work / "sub" / "deep").mkdir(parents=True)
+    (work / "file").touch()
+    (work / "in").symlink_to("sub/deep")
+    (work / "out").symlink_to("/")
+    (work / "up").symlink_to("..")
+    (work / "sub" / "away").symlink_to(tmp_path)
+    (work / "dangling").symlink_to(tmp_path / "not-there")
+    (work / "loop").symlink_to("loop")
+    (tmp_path / "work-too").mkdir()
+    return work
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        ("--set", "a.b=low"), ("-s=a.b=high",), ("--set=count=12",), ("-s", 'a.b="low"'), ("-s", "a.b='low'"),
+        ("--level", "one"), ("--level=two",), ("--name", "a name"), ("--name=x=y",), ("--quiet",), ("-q",),
+        ("--set", "a.b=low", "-s", "count=1", "--quiet"), (),
+    ],
+)  # fmt: skip
+def test_what_is_listed_is_allowed(tokens: tuple[str, ...]) -> None:
+    """A list, a pattern, the keys of an override, and a switch, in each form of an option."""
+    check(*tokens)
+
+
+@pytest.mark.parametrize(
+    "tokens, why",
+    [
+        (("--program", "x"), "is not allowed in mode interactive"),
+        (("--switch",), "is not allowed in mode interactive"),
+        (("--level", "three"), "has a value that is not allowed"),
+        (("--level", "One"), "has a value that is not allowed"),
+        (("--level=",), "has a value that is not allowed"),
+        (("--name=",), "has a value that is not allowed"),
+        (("--name", "a\nb"), "holds a character that can't be printed"),
+        (("--name", "a\x1bb"), "holds a character that can't be printed"),
+        (("--name", "a\u2028b"), "holds a character that can't be printed"),
+        (("--name", "a\udcffb"), "holds a character that can't be printed"),
+        (("-s", "a.b=low\n"), "holds a character that can't be printed"),
+        (("-s", "a.b"), "gives a.b a value that is not allowed"),
+        (("-s", "a.b="), "gives a.b a value that is not allowed"),
+        (("-s", "a.b=mid"), "gives a.b a value that is not allowed"),
+        (("-s", "a.b= low"), "gives a.b a value that is not allowed"),
+        (("-s", "a.b=\"low'"), "gives a.b a value that is not allowed"),
+        (("-s", 'a.b="low" # c'), "gives a.b a value that is not allowed"),
+        (("-s", "count=1.5"), "gives count a value that is not allowed"),
+        (("-s", "count=[1]"), "gives count a value that is not allowed"),
+        (("-s", "A.b=low"), "sets a key that is not allowed"),
+        (("-s", "a.b.c=low"), "sets a key that is not allowed"),
+        (("-s", "a=low"), "sets a key that is not allowed"),
+        (("-s", " a.b=low"), "sets a key that is not allowed"),
+        (("-s", "a.b =low"), "sets a key that is not allowed"),
+        (("-s", "a .b=low"), "sets a key that is not allowed"),
+        (("-s", '"a".b=low'), "sets a key that is not allowed"),
+        (("-s", 'a."b"=low'), "sets a key that is not allowed"),
+        (("-s", "a={b='low',c='x'}"), "sets a key that is not allowed"),
+        (("-s", "=low"), "sets a key that is not allowed"),
+        (("-s=",), "sets a key that is not allowed"),
+        (("--dir", "sub"), "no workspace is known"),
+        (("--quiet", "--level", "one", "--program=x"), "--program=x"),
+    ],
+)  # fmt: skip
+def test_anything_else_is_refused(tokens: tuple[str, ...], why: str) -> None:
+    """The error says which option and why, and lists all that is allowed."""
+    with pytest.raises(RefusedError) as refused:
+        check(*tokens)
+    assert why in refused.value.what
+    assert refused.value.hint == allowed_hint(CONTRACT, Mode.INTERACTIVE)
+    assert refused.value.subject
+
+
+@pytest.mark.parametrize(
+    "path", [".", "./", "sub", "sub/deep", "file", "in", "in/new", "new/file.txt", "sub//deep", "{work}", "{work}/sub"]
+)
+def test_a_path_in_the_workspace_is_allowed(path: str, workspace: Path) -> None:
+    """Relative or absolute, there or not, and through a link that stays inside."""
+    check("--dir", path.replace("{work}", str(workspace)), workspace=workspace)
+
+
+@pytest.mark.parametrize(
+    "path, why",
+    [
+        ("/", "leads out"), ("/etc/passwd", "leads out"), ("{work}-too", "leads out"), ("{parent}", "leads out"),
+        ("out", "leads out"), ("out/etc", "leads out"), ("up", "leads out"), ("sub/away/x", "leads out"),
+        ("dangling", "leads out"), ("dangling/x", "leads out"), ("{work}/out", "leads out"),
+        ("..", "not plain"), ("sub/../..", "not plain"), ("sub/..", "not plain"), ("in/../..", "not plain"),
+        ("{work}/../work", "not plain"), ("~", "not plain"), ("~root", "not plain"), ("$HOME", "not plain"),
+        ("sub,/etc", "not plain"), ("sub:/etc", "not plain"), ("sub;/etc", "not plain"), ("sub /etc", "not plain"),
+        (" /etc", "not plain"), ("out ", "not plain"), ("'/etc'", "not plain"), ('"/etc"', "not plain"),
+        ("%2Fetc", "not plain"), ("file:///etc", "not plain"), ("\\etc", "not plain"), ("s*", "not plain"),
+        ("s\u00fcb", "not plain"), ("@file", "not plain"), ("", "not plain"), ("sub\n", "can't be printed"),
+        ("sub\udcff", "can't be printed"),
+    ],
+)  # fmt: skip
+def test_a_path_that_may_lead_out_is_refused(path: str, why: str, workspace: Path) -> None:
+    """Links are followed; what engines expand, split, trim, unquote or normalize never gets that far."""
+    path = path.replace("{work}", str(workspace)).replace("{parent}", str(workspace.parent))
+    with pytest.raises(RefusedError, match=why):
+        check(f"--dir={path}", workspace=workspace)
+
+
+@pytest.mark.parametrize("order", [("--dir=sub", "--file=away"), ("--file=away", "--dir=sub")])
+def test_a_path_counts_from_every_other_path_too(order: tuple[str, str], workspace: Path) -> None:
+    """`away` is a new file of the workspace, and a link out of it for an engine that has changed to `sub`."""
+    check("--file=away", workspace=workspace)
+    with pytest.raises(RefusedError, match="'--file=away' leads out of the workspace"):
+        check(*order, workspace=workspace)
+
+
+def test_a_workspace_may_be_a_link(workspace: Path, tmp_path: Path) -> None:
+    """What counts is where it leads."""
+    (tmp_path / "link").symlink_to(workspace)
+    check("--dir", "sub", "--dir", str(workspace / "sub"), workspace=tmp_path / "link")
+
+
+def test_a_link_counts_when_the_turn_is_built(workspace: Path) -> None:
+    """A directory that is replaced by a link between two turns is refused on the second."""
+    check("--dir", "sub/deep", workspace=workspace)
+    (workspace / "sub" / "deep").rmdir()
+    (workspace / "sub" / "deep").symlink_to("/etc")
+    with pytest.raises(RefusedError, match="leads out"):
+        check("--dir", "sub/deep", workspace=workspace)
+
+
+@given(st.text(max_size=30))
+def test_no_text_leads_out_of_the_workspace(path: str) -> None:
+    """A path is accepted only if it stays inside, however it is normalized; nothing else is raised."""
+    try:
+        check(f"--dir={path}", workspace=Path("/w"))
+    except RefusedError:
+        return
+    for cleaned in (path, path.strip(), path.strip("\"'"), *path.split(",")):
+        assert Path("/w", cleaned).is_relative_to("/w")
+        assert ".." not in Path(cleaned).parts
+        assert not cleaned.startswith("~")
+
+
+@given(st.text(max_size=30) | st.from_regex(r"(a\.b|count)=.*", fullmatch=True))
+def test_no_text_sets_another_key_or_value(override: str) -> None:
+    """An override is accepted only with a listed key as it is written there, and a listed value."""
+    try:
+        check(f"--set={override}")
+    except RefusedError:
+        return
+    key, _, value = override.partition("=")
+    bare = value[1:-1] if value[:1] in ("'", '"') else value
+    assert (key == "a.b" and bare in ("low", "high")) or (key == "count" and bare.isdecimal() and bare.isascii())
