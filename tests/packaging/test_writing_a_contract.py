@@ -1,33 +1,62 @@
-"""The example of docs/writing-a-contract.md."""
+"""docs/writing-a-contract.md, done by a newcomer: an engine, its contract, a probe, and recordings."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from turngate import cli
+from tests.acceptance.command import HURRIED
 from turngate.contract import lint, load
 from turngate.contract.load import Contract
 
-TEXT = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
+CONTRACT, CHANGE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+(ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_example_is_valid_and_can_be_used(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints what the page shows, and the contract is resolved."""
-    example, _ = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-    file = tmp_path / "my/engines/acme.yaml"
-    file.parent.mkdir(parents=True)
-    file.write_text(example)
-    assert cli.run(["contracts", "check", str(file)]) == 0
-    printed = capsys.readouterr().out.replace(f"{tmp_path}/", "")
-    assert printed in TEXT
-    assert Contract(load.read(file)).at("1.0.0").launch.auto == ("--yes",)
+def test_the_contract_resolves() -> None:
+    """For the version that the engine prints."""
+    contract = Contract(load.parse(CONTRACT, "acme.yaml")).at("1.0.0")
+    assert contract.launch.auto == ("--yes",)
+    assert set(re.findall(r'"(--[a-z]+)"', ENGINE)) >= set(contract.help.pages[0].names)
 
 
 def test_the_example_of_a_change_is_valid() -> None:
     """In place of the section that it changes."""
-    example, change = re.findall(r"```yaml\n(.*?)```", TEXT, re.DOTALL)
-    document = load.parse(re.sub(r"^end: .*\n", change, example, flags=re.MULTILINE), "acme.yaml")
+    document = load.parse(re.sub(r"^end: .*\n", CHANGE, CONTRACT, flags=re.MULTILINE), "acme.yaml")
     assert list(lint.problems(document)) == []
     ends = [Contract(document).at(version).end.match for version in ("1.3.2", "1.4.0")]
     assert ends == [{"type": "done"}, {"type": "turn.done"}]
+
+
+@pytest.mark.long
+@pytest.mark.timeout(300)
+def test_the_page_works_from_nothing_to_recordings(tmp_path: Path) -> None:
+    """Each command in order, with the output that the page shows; only the wait for a later minute is left out."""
+    program = tmp_path / "bin/turngate"
+    program.parent.mkdir()
+    program.write_text(f"#!{sys.executable}\n{HURRIED}\n")
+    program.chmod(0o755)
+    folder = tmp_path / "work"
+    (folder / "my/engines").mkdir(parents=True)
+    (folder / "acme").write_text(ENGINE)
+    (folder / "my/engines/acme.yaml").write_text(CONTRACT)
+    env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    printed = {}
+    for block in BLOCKS:
+        for command, output in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+            ended = subprocess.run(
+                ("bash", "-c", command), cwd=folder, env=env, capture_output=True, text=True, check=False
+            )
+            assert ended.returncode == 0, f"{command}\n{ended.stdout}{ended.stderr}"
+            assert ended.stdout.startswith(output)
+            printed[command] = ended.stdout
+    (whole,) = [said for command, said in printed.items() if command.endswith("probe acme=./acme")]
+    (broken,) = [said for command, said in printed.items() if "acme-next --clause" in command]
+    assert re.search(r"^acme  1.0.0  compatible  .* 0 failed", whole, re.MULTILINE)
+    assert "fail handle.present" in broken
+    assert (folder / "my/fixtures/acme/1.0.0/main-first").is_dir()
