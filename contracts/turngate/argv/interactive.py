@@ -1,6 +1,5 @@
 """The one place that decides what callers may pass in mode interactive: what the contract lists, and nothing else."""
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -60,8 +59,10 @@ def _why_outside(path: str, paths: Sequence[str], workspace: Path | None) -> str
         return "names a path, and no workspace is known that it must stay in"
     if not _PLAIN_PATH.fullmatch(path) or ".." in path.split("/"):
         return "names a path that is not plain: write it with ASCII letters, digits and ./@+=-_ alone, without `..`"
-    root = os.path.realpath(workspace)
-    for base in (Path(root), *(Path(root, other) for other in paths)):
-        if not Path(os.path.realpath(base / path)).is_relative_to(root):
-            return "leads out of the workspace"
-    return None
+    try:
+        root = workspace.resolve()
+        if all((base / path).resolve().is_relative_to(root) for base in (root, *(root / other for other in paths))):
+            return None
+    except (OSError, RuntimeError):  # such as a link that leads to itself
+        return "names a path that can't be followed"
+    return "leads out of the workspace"
