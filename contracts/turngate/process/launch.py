@@ -16,8 +16,10 @@ _TEXT_BY_STDIN = "pass long text on standard input"
 _BUSY_PAUSES = (0.01, 0.05, 0.1, 0.5, 1.0)
 
 
-def launch(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
-    """Start `argv` as the leader of a session of its own, with unbuffered pipes for its output.
+def launch(
+    argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool, own_session: bool = True
+) -> subprocess.Popen[bytes]:
+    """Start `argv` with unbuffered pipes for its output; it leads a new session, or else a new process group.
 
     `argv[0]` is looked up on the `PATH` of `env`; `stdin` asks for a pipe for input instead of none at all.
     EnvironmentFailed says why the process could not be started.
@@ -30,7 +32,8 @@ def launch(argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: boo
         try:
             # unbuffered, so that read(n) returns what is there instead of waiting for n bytes
             return subprocess.Popen(
-                tuple(argv), bufsize=0, cwd=cwd, env=dict(env), start_new_session=True,
+                tuple(argv), bufsize=0, cwd=cwd, env=dict(env),
+                start_new_session=own_session, process_group=None if own_session else 0,
                 stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             )  # fmt: skip
         except OSError as error:

@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
@@ -22,6 +22,7 @@ from turngate_reference.server.orchestrator.decide import Decision, TurnResult, 
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
 from turngate_reference.server.orchestrator.recovery import settle_terminal_turn
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace, record_of
+from turngate_reference.server.output_schema.checker import DATA_SECONDS, SchemaChecker
 from turngate_reference.server.states import ENDED, RunErrorCode, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -58,8 +59,9 @@ class ServedRun:
         if not message.strip():
             raise EnvironmentFailed("the reply is empty", f"{self.run.handle} still waits for one")
         engine = find_engine(self.run.engine, self.records.data, stop)
-        outbox = Outbox(self.store)
-        turn = HeadlessTurn(outbox, self.run, engine, relocated(os.environ, self.run.locations), on_text)
+        outbox, checker = Outbox(self.store), SchemaChecker(DATA_SECONDS)
+        env = relocated(os.environ, self.run.locations)
+        turn = HeadlessTurn(outbox, self.run, engine, env, on_text, checker.data_flaw)
         try:
             built, session = turn.command(message)
         except TurnFailed as early:
@@ -82,7 +84,8 @@ class ServedRun:
                 done = claimed_turn.play(built, session, stop)
             return claimed_turn.conclude(done, _INTERRUPTED)
 
-        complete(outbox, self.records, claimed, play, stop.wait)
+        with closing(checker):
+            complete(outbox, self.records, claimed, play, stop.wait)
         ended = runs.find(self.store, claimed.run_id) or claimed
         if done is None:
             raise EnvironmentFailed(_news(ended), _SEE)

@@ -23,10 +23,13 @@ from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
 from turngate_reference.server.orchestrator.turns import TurnRunner
 from turngate_reference.server.orchestrator.verification import Verifier, Verify
+from turngate_reference.server.output_schema.checker import DATA_SECONDS, SCHEMA_SECONDS, SchemaChecker
 from turngate_reference.server.sticky.host import StickyHost
 from turngate_reference.server.store.database import Store
 
 SLOTS = 4
+# at most so many requests, far fewer than there are threads, wait for checks, and each for so many seconds
+SCHEMA_PLACES, SCHEMA_PATIENCE = 8, 10.0
 ROOM = 64 * 2**10  # bytes that must fit into the data directory
 
 
@@ -79,16 +82,20 @@ class Server:
         profiles = Profiles(verifier, settings.environment, self._stop)
         self.dispatcher = Dispatcher(self.store, self._records, settings.slots)
         self.engines = Engines(settings.data, self._stop, profiles, settings.environment, self.dispatcher.kick)
+        # two, so that requests do not hold up turns
+        self.schemas = SchemaChecker(SCHEMA_SECONDS, SCHEMA_PLACES, SCHEMA_PATIENCE)
+        self.results = SchemaChecker(DATA_SECONDS)
         self._sticky = StickyRuns(
-            self.store, self._records, StickyHost(), self.dispatcher.release, settings.observe
+            self.store, self._records, StickyHost(), self.dispatcher.release, settings.observe, self.results.data_flaw
         )  # fmt: skip
         self._runner = TurnRunner(
-            self.store, self._records, self.engines, profiles, self._sticky, settings.env,
-            settings.pass_env, settings.observe,
+            self.store, self._records, self.engines, profiles, self._sticky, self.results.data_flaw,
+            settings.env, settings.pass_env, settings.observe,
         )  # fmt: skip
         self.commands = Commands(
-            self.store, self._records, self.engines, self.dispatcher, self._sticky, settings.workspace_root
-        )
+            self.store, self._records, self.engines, self.dispatcher, self._sticky, self.schemas,
+            settings.workspace_root,
+        )  # fmt: skip
 
         self._watch = threading.Thread(
             target=watch_terminals, args=(self.store, self._records, self._runner.closing),
@@ -134,6 +141,8 @@ class Server:
         self._started = False
         self._stop.set()
         self._runner.closing.set()
+        self.schemas.close()
+        self.results.close()
         self.dispatcher.close()
         self._sticky.close()
         if self._watch.ident is not None:

@@ -79,6 +79,20 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
         server_env.reply(run_id, question)
 
 
+def test_the_output_schema_is_applied_outside_of_the_terminal(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A schema that takes too long fails the run, and nothing that applied it is left."""
+    monkeypatch.setattr(served, "DATA_SECONDS", 0.1)
+    schema = {"properties": {"x": {"pattern": "^(a+)+$"}}}
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(x="a" * 64 + "!")))
+    run_id, _ = server_env.ask(output_schema=schema)
+    before = psutil.Process().children()
+    said = resumed(server_env.cli_env, run_id)
+    assert "has failed: SCHEMA_TOO_COSTLY" in said.err
+    assert psutil.Process().children() == before
+
+
 def test_no_server_is_needed_and_the_next_one_goes_on(closed_server_env: ServerEnv) -> None:
     """A question that a terminal's turn ends with waits for the next server, which resumes the same session."""
     server_env = closed_server_env

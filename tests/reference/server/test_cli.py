@@ -40,7 +40,7 @@ class ServeProcess:
             body: bytes = response.read()
             return body
 
-    def post(self, path: str, body: dict[str, str]) -> Any:
+    def post(self, path: str, body: dict[str, Any]) -> Any:
         """Send it a document."""
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)

@@ -16,11 +16,11 @@ from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import Decision
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.engines import Engines
-from turngate_reference.server.orchestrator.output_schema import schema_flaw
 from turngate_reference.server.orchestrator.profiles import STICKY
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records, resolved_workspace
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
+from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaChecker, SchemaTooCostlyError
 from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
@@ -39,6 +39,7 @@ class Commands:
     engines: Engines
     dispatcher: Dispatcher
     sticky: StickyRuns
+    schemas: SchemaChecker
     workspace_root: Path | None
 
     def create(self, request: dict[str, Any], key: str | None) -> dict[str, Any]:
@@ -116,9 +117,8 @@ class Commands:
 
     def _check(self, request: dict[str, Any]) -> None:
         """Refuse a run that is known to fail before anything is created."""
-        if (schema := request.get("output_schema")) is not None and (flaw := schema_flaw(schema)):
-            hint = "give a JSON Schema of draft 2020-12 whose references stay inside it"
-            raise ApiError("INVALID_OUTPUT_SCHEMA", flaw, hint)
+        if (schema := request.get("output_schema")) is not None:
+            self._check_schema(schema)
         engine = self._engine(request["engine"])
         mode, options = Mode(request["execution_mode"]), request["engine_options"]
         if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, engine.contract)):
@@ -134,6 +134,18 @@ class Commands:
         except RefusedError as refused:
             code = "PROMPT_REFUSED" if refused.subject is None else "OPTION_REFUSED"
             raise ApiError(code, refused.what, refused.hint) from refused
+
+    def _check_schema(self, schema: dict[str, Any]) -> None:
+        try:
+            flaw = self.schemas.schema_flaw(schema)
+        except SchemaTooCostlyError as costly:
+            hint = "make it smaller, and have parts that refer to others do so once"
+            raise ApiError("SCHEMA_TOO_COSTLY", str(costly), hint) from costly
+        except ChecksBusyError as busy:
+            raise ApiError("SCHEMA_CHECKS_BUSY", str(busy), "try again later") from busy
+        if flaw:
+            hint = "give a JSON Schema of draft 2020-12 whose references stay inside it"
+            raise ApiError("INVALID_OUTPUT_SCHEMA", flaw, hint)
 
     def _engine(self, name: str) -> InstalledEngine:
         if name not in load.engines():

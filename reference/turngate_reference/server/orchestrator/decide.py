@@ -1,14 +1,19 @@
 """Decides what happens to a run after a turn, with the precedence of outcomes and errors."""
 
+import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from turngate.model import AdapterTurnResult, Interaction, Mode, Outcome
 from turngate.turn.read import read_answer
-from turngate_reference.server.orchestrator.output_schema import data_flaw
+from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.store.rows import Run
 
+MAX_FINAL_DATA = 4 * 2**20
+# what in data violates a schema, as `SchemaChecker.data_flaw` says it
+DataFlaw = Callable[[Any, dict[str, Any]], str | None]
 _AFTER_REFUSAL = Interaction(
     "open_text", "The engine ended its turn after an action was refused. What should it do instead?"
 )
@@ -39,8 +44,18 @@ class TurnResult:
     session_seen: bool | None = None
 
 
-def decide(result: AdapterTurnResult, mode: Mode, *, can_wait: bool, output_schema: dict[str, Any] | None) -> Decision:
-    """Decide; `can_wait` says whether a reply can reach something that the turn left behind."""
+def decide(
+    result: AdapterTurnResult,
+    mode: Mode,
+    *,
+    can_wait: bool,
+    output_schema: dict[str, Any] | None,
+    data_flaw: DataFlaw,
+) -> Decision:
+    """Decide; `can_wait` says whether a reply can reach something that the turn left behind.
+
+    This takes as long as `data_flaw` if there is an output schema.
+    """
     if result.outcome is Outcome.ERROR:
         code, _, detail = (result.failure_reason or "").partition(": ")
         return failed(RunErrorCode(code), detail)
@@ -51,13 +66,27 @@ def decide(result: AdapterTurnResult, mode: Mode, *, can_wait: bool, output_sche
         if not can_wait:
             return failed(RunErrorCode.INTERACTION_PROCESS_LOST, "the agent asked, but its process does not wait")
         return Decision(State.WAITING_USER, interaction=result.interaction)
-    if flaw := data_flaw(result.final_data, output_schema):
+    return _decide_final(result.final_data, output_schema, data_flaw)
+
+
+def _decide_final(final_data: Any, output_schema: dict[str, Any] | None, data_flaw: DataFlaw) -> Decision:
+    size = len(json.dumps(final_data))
+    if size > MAX_FINAL_DATA:
+        detail = f"final_data of {size} bytes; {MAX_FINAL_DATA} are kept at most"
+        return failed(RunErrorCode.FINAL_DATA_INVALID, detail)
+    try:
+        flaw = None if output_schema is None else data_flaw(final_data, output_schema)
+    except SchemaTooCostlyError as costly:
+        return failed(RunErrorCode.SCHEMA_TOO_COSTLY, str(costly))
+    except ChecksBusyError:  # turns wait as long as it takes, unless the server ends
+        return INTERRUPTED
+    if flaw:
         return failed(RunErrorCode.FINAL_DATA_INVALID, flaw)
-    return Decision(State.SUCCEEDED, final_data=result.final_data)
+    return Decision(State.SUCCEEDED, final_data=final_data)
 
 
 def decide_sticky(
-    run: Run, final_text: str | None, failure: str | None, *, declined: bool
+    run: Run, final_text: str | None, failure: str | None, *, declined: bool, data_flaw: DataFlaw
 ) -> tuple[Decision, TurnResult]:
     """Decide after a turn of a sticky process.
 
@@ -68,7 +97,8 @@ def decide_sticky(
     result = read_answer(final_text or "", run.mode)
     if declined and result.outcome is Outcome.ERROR:
         result = AdapterTurnResult(Outcome.ASK_USER, interaction=_AFTER_REFUSAL)
-    decision = decide(result, run.mode, can_wait=True, output_schema=run.request.get("output_schema"))
+    schema = run.request.get("output_schema")
+    decision = decide(result, run.mode, can_wait=True, output_schema=schema, data_flaw=data_flaw)
     return decision, TurnResult(None, result.outcome, None, result.repair_level)
 
 

@@ -19,7 +19,7 @@ from turngate.turn.read import TurnReader
 from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.decide import Decision, TurnResult, decide, failed
+from turngate_reference.server.orchestrator.decide import DataFlaw, Decision, TurnResult, decide, failed
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records, lost_workspace
 from turngate_reference.server.states import RunErrorCode, State
@@ -45,7 +45,7 @@ class TurnFailed(Exception):  # noqa: N818 - it is the end of a turn, not a faul
 class HeadlessTurn:
     """What a turn needs; `env` is the engine's environment except PWD, `on_text` gets the agent's texts.
 
-    What is written while the engine runs goes through `outbox`.
+    `data_flaw` applies an output schema. What is written while the engine runs goes through `outbox`.
     """
 
     outbox: Outbox
@@ -53,6 +53,7 @@ class HeadlessTurn:
     engine: InstalledEngine
     env: Mapping[str, str]
     on_text: Callable[[str], None]
+    data_flaw: DataFlaw
 
     def command(self, reply: str | None) -> tuple[Invocation, str | None]:
         """Return the command of the turn (`reply` None: of turn 1), and the session id that it resumes.
@@ -118,8 +119,10 @@ class HeadlessTurn:
     def conclude(self, done: Attempt, interrupted: Decision) -> tuple[Decision, TurnResult]:
         """Return the next state of the run, which is `interrupted` if the turn was stopped from outside."""
         run, result = self.run, done.reading.result
-        schema = run.request.get("output_schema")
-        decision = decide(result, run.mode, can_wait=run.is_resumable, output_schema=schema)
+        decision = decide(
+            result, run.mode,
+            can_wait=run.is_resumable, output_schema=run.request.get("output_schema"), data_flaw=self.data_flaw,
+        )  # fmt: skip
         if done.interrupted:
             decision = interrupted
         # the session that the run began with stays: another one is an error, which says so

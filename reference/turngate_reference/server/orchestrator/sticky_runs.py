@@ -5,26 +5,30 @@ of the run's state in the store: whatever comes second sees another state, and d
 """
 
 import logging
-import re
 import sqlite3
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from msgspec import structs
-
-from turngate.contract.structs import EngineContract
-from turngate.model import EngineSessionHandle, Interaction, Outcome
+from turngate.model import Interaction, Outcome
 from turngate_reference.engine.attempt import traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.handle_record import after
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult, decide_sticky, failed
+from turngate_reference.server.orchestrator.decide import (
+    INTERRUPTED,
+    DataFlaw,
+    Decision,
+    TurnResult,
+    decide_sticky,
+    failed,
+)
 from turngate_reference.server.orchestrator.headless import text_events
 from turngate_reference.server.orchestrator.prompts import first_prompt, reply_prompt
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.run_inbox import RunInbox
+from turngate_reference.server.orchestrator.sticky_run import StickyRun
 from turngate_reference.server.states import RunErrorCode, State
 from turngate_reference.server.sticky import events
 from turngate_reference.server.sticky.host import StickyHost
@@ -38,33 +42,10 @@ log = logging.getLogger(__name__)
 _LATE = failed(RunErrorCode.TURN_TIMEOUT, "the engine was still running at its deadline")
 
 
-@dataclass(slots=True)
-class StickyRun:
-    """A run with a process: `run` is as at the start of its turn, at `turn_began` in seconds of the clock.
-
-    `lost` None: the process is alive, or was ended by turngate.
-    """
-
-    run: Run
-    contract: EngineContract
-    outbox: Outbox
-    on_text: Callable[[str], None]
-    turn_began: float
-    process: dict[str, Any]
-    lost: events.Lost | None = None
-
-    def session(self, session_id: str) -> dict[str, Any] | None:
-        """Return the session id if it is new and a headless resume would accept it too."""
-        shape, kind = self.contract.handle.shape, self.contract.handle.handle_type
-        if self.run.session is not None or not self.contract.sticky.same_id or not re.fullmatch(shape, session_id):
-            return None
-        return structs.asdict(EngineSessionHandle(self.contract.engine, kind, session_id, 1))
-
-
 class StickyRuns:
     """Holds the runs with a sticky process; `release` frees a run's slot, `observe` is told about each turn.
 
-    `clock` returns seconds, independent of changes of the wall clock.
+    `data_flaw` applies an output schema; `clock` returns seconds, independent of changes of the wall clock.
     """
 
     def __init__(
@@ -74,10 +55,12 @@ class StickyRuns:
         host: StickyHost,
         release: Callable[[Run], None],
         observe: Callable[[str, str, float], None],
+        data_flaw: DataFlaw,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store, self._records, self._host = store, records, host
         self._release, self.observe, self._clock = release, observe, clock
+        self._data_flaw = data_flaw
         self._runs: dict[str, StickyRun] = {}
         self._inbox = RunInbox(clock, self._fail)
 
@@ -96,8 +79,14 @@ class StickyRuns:
         def listener(event: events.StickyEvent) -> None:
             if isinstance(event, events.AgentText):
                 sticky.on_text(event.text)  # which is bounded, and never waits
+            elif isinstance(event, events.TurnEnded):
+                ended = event
+                judged = sticky.judge.submit(self._judge, sticky, ended)
+                judged.add_done_callback(
+                    lambda done: self._inbox.put(run.run_id, lambda: self._turn_ended(sticky, ended, *done.result()))
+                )
             else:
-                self._inbox.put(run.run_id, lambda: self._on(sticky, event))
+                sticky.judge.submit(self._inbox.put, run.run_id, lambda: self._on(sticky, event))
 
         def start() -> None:
             self._runs[run.run_id] = sticky
@@ -133,14 +122,14 @@ class StickyRuns:
     def close(self) -> None:
         """End every process, save the state of their runs, and return."""
         self._host.close()
+        for sticky in list(self._runs.values()):
+            sticky.judge.shutdown()
         self._inbox.close()
 
     def _on(self, sticky: StickyRun, event: events.StickyEvent) -> None:
         match event:
             case events.Opened():
                 self._opened(sticky, event)
-            case events.TurnEnded():
-                self._turn_ended(sticky, event)
             case events.PermissionAsked():
                 self._asked(sticky, event)
             case events.Lost():
@@ -163,6 +152,7 @@ class StickyRuns:
             self._fail(run_id, error)
         self._runs.pop(run_id, None)
         self._inbox.drop_deadline(run_id)
+        sticky.judge.shutdown(wait=False)
         sticky.outbox.close()
         self._release(sticky.run)
 
@@ -189,13 +179,18 @@ class StickyRuns:
             transitions.note_argv(connection, sticky.run, event.argv)
         self._host.prompt(sticky.run.run_id, first_prompt(sticky.run.request, sticky.run.artifacts))
 
-    def _turn_ended(self, sticky: StickyRun, event: events.TurnEnded) -> None:
+    def _judge(self, sticky: StickyRun, event: events.TurnEnded) -> tuple[Decision, TurnResult]:
+        """Decide how a turn ends, which may take seconds; later events of this run wait for that, other runs don't."""
+        return decide_sticky(
+            sticky.run, event.final_text, event.failure, declined=event.declined, data_flaw=self._data_flaw
+        )
+
+    def _turn_ended(self, sticky: StickyRun, event: events.TurnEnded, decision: Decision, result: TurnResult) -> None:
         if self._is(sticky, State.WAITING_USER):
             transitions.drop_permission(self._store, sticky.run.run_id)
         if not self._is(sticky, State.RUNNING):
             return
         sticky.process["transport_session_id"] = event.session_id
-        decision, result = decide_sticky(sticky.run, event.final_text, event.failure, declined=event.declined)
         session = sticky.session(event.session_id or "")
         result = replace(result, seconds=self._clock() - sticky.turn_began, session=session)
         until = after(sticky.run.timeout) if decision.state is State.WAITING_USER else None

@@ -13,7 +13,7 @@ from turngate.model import Mode
 from turngate.process import Stop
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
-from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision, TurnResult
+from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
 from turngate_reference.server.orchestrator.engines import Engines
 from turngate_reference.server.orchestrator.headless import HeadlessTurn, TurnFailed, complete, text_events
 from turngate_reference.server.orchestrator.profiles import Profiles
@@ -32,7 +32,7 @@ T = TypeVar("T")
 class TurnRunner:
     """Runs claimed turns; `server_env` is the server's environment, `pass_env` names extra variables in it.
 
-    `observe` gets engine, outcome and seconds of each turn.
+    `data_flaw` applies an output schema. `observe` gets engine, outcome and seconds of each turn.
     """
 
     store: Store
@@ -40,6 +40,7 @@ class TurnRunner:
     engines: Engines
     profiles: Profiles
     sticky: StickyRuns
+    data_flaw: DataFlaw
     server_env: Mapping[str, str]
     pass_env: tuple[str, ...] = ()
     observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
@@ -69,7 +70,7 @@ class TurnRunner:
         if run.is_sticky and engine.contract.sticky.transport != "none":
             self.sticky.begin(run, engine, env)
             return None
-        turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run))
+        turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run), self.data_flaw)
         return turn.conclude(turn.play(*turn.command(reply), stop), INTERRUPTED)
 
     def _prepared(self, run: Run, engine: InstalledEngine) -> Run:

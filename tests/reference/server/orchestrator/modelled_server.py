@@ -3,6 +3,7 @@
 import queue
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from turngate_reference.server.orchestrator.decide import INTERRUPTED, Decision,
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
 from turngate_reference.server.orchestrator.run_files import Records
 from turngate_reference.server.orchestrator.sticky_runs import StickyRuns
+from turngate_reference.server.output_schema.checker import SchemaChecker
+from turngate_reference.server.output_schema.flaws import data_flaw
 from turngate_reference.server.states import State
 from turngate_reference.server.sticky.events import Gone, Opened, StickyEvent
 from turngate_reference.server.store import runs
@@ -97,16 +100,22 @@ class ModelledServer:
         self.host, self.headless = Host(), Headless(self)
         self.dispatcher = Dispatcher(self.store, self.records, SLOTS)
         self.sticky = StickyRuns(
-            self.store, self.records, self.host, self.dispatcher.release, lambda *_: None, now  # type: ignore[arg-type]
+            self.store, self.records, self.host, self.dispatcher.release,  # type: ignore[arg-type]
+            lambda *_: None, data_flaw, now,
         )  # fmt: skip
         engines: Any = type("Engines", (), {"find": staticmethod(lambda _name: ENGINE)})
-        self.commands = Commands(self.store, self.records, engines, self.dispatcher, self.sticky, None)
+        self.commands = Commands(
+            self.store, self.records, engines, self.dispatcher, self.sticky, SchemaChecker(1.0), None
+        )
         self.dispatcher.start(self.headless.run)
 
     def settle(self) -> None:
         """Wait until nothing is to be done any more that nobody asked for."""
         # what is due is done after what woke the thread, and leaves more to be done
         for _ in range(3):
+            for sticky in list(self.sticky._runs.values()):
+                with suppress(RuntimeError):  # its process is gone
+                    sticky.judge.submit(lambda: None).result(PATIENCE)
             done = threading.Event()
             self.sticky._inbox.put("", done.set)
             assert done.wait(PATIENCE)

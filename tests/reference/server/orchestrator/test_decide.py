@@ -11,6 +11,7 @@ from tests.contracts.transcripts import lines
 from turngate.model import AdapterTurnResult, Ended, Failure, Interaction, Mode, Outcome
 from turngate.turn.read import TurnReader
 from turngate_reference.server.orchestrator.decide import decide
+from turngate_reference.server.output_schema.flaws import data_flaw
 from turngate_reference.server.states import TRANSITIONS, RunErrorCode, State
 from turngate_reference.server.web import openapi
 
@@ -40,7 +41,7 @@ def test_the_first_that_applies_names_it(
     result: AdapterTurnResult, mode: Mode, more: dict[str, Any], expected: tuple[State, str | None]
 ) -> None:
     """What the turn reader found, then the mode, then the output schema."""
-    decision = decide(result, mode, **{"can_wait": True, "output_schema": None} | more)
+    decision = decide(result, mode, **{"can_wait": True, "output_schema": None, "data_flaw": data_flaw} | more)
     assert (decision.state, decision.error and decision.error["code"]) == expected
     assert (State.RUNNING, decision.state) in TRANSITIONS
 
@@ -53,7 +54,7 @@ def test_every_failure_of_a_turn_has_a_code_of_a_run() -> None:
 def test_data_that_is_too_large_is_refused() -> None:
     """Final data is bounded."""
     huge = AdapterTurnResult(Outcome.FINAL, final_data={"x": "y" * (5 * 2**20)})
-    decision = decide(huge, Mode.AUTO, can_wait=True, output_schema=None)
+    decision = decide(huge, Mode.AUTO, can_wait=True, output_schema=None, data_flaw=data_flaw)
     assert decision.error
     assert decision.error["code"] == "FINAL_DATA_INVALID"
 
@@ -72,7 +73,7 @@ def code_of(faults: set[str], *, resumed: bool, reported: bool) -> str:
     reader.feed("stdout", lines(*records).encode())
     ended = Ended.TIMEOUT if "late" in faults else Ended.EXIT
     reading = reader.finish(int("failed" in faults and not reported), ended=ended)
-    decision = decide(reading.result, Mode.INTERACTIVE, can_wait=True, output_schema=None)
+    decision = decide(reading.result, Mode.INTERACTIVE, can_wait=True, output_schema=None, data_flaw=data_flaw)
     assert decision.state is State.FAILED
     assert decision.error
     return decision.error["code"]

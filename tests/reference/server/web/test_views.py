@@ -8,6 +8,7 @@ import pytest
 
 from tests.reference import cli_env as d
 from tests.reference.caller import TOKEN, Caller, all_but, concrete, documented
+from tests.reference.server.output_schema import hostile
 from tests.reference.server_env import ASK, ServerEnv, final
 from tests.reference.wire import exchange, served
 from turngate.errors import EnvironmentFailed
@@ -86,11 +87,14 @@ def what_a_create_refuses(caller: Caller, server_env: ServerEnv) -> str:
         "AUTO_FLAG_REFUSED": {"engine_options": ["--yolo"]},
         "OPTION_REFUSED": {"engine_options": ["--frobnicate"]},
         "INVALID_OUTPUT_SCHEMA": {"output_schema": {"type": 7}},
+        "SCHEMA_TOO_COSTLY": {"output_schema": hostile.doubling()},
         "WORKSPACE_REFUSED": {"workspace": ".."},
     }
     for code, changes in refused.items():
         assert caller.post("/v1/runs", ASKS | changes).json["code"] == code
     assert caller.post("/v1/runs", ASKS | {"engine_options": ["--yolo"]}).json["flag"] == "--yolo"
+    server_env.server.schemas.close()
+    assert caller.post("/v1/runs", ASKS | {"output_schema": {}}).json["code"] == "SCHEMA_CHECKS_BUSY"
     caller.post("/v1/runs", ASKS | {"prompt": "something else"}, Idempotency_Key="once")
     return run_id
 

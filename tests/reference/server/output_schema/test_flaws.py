@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from turngate_reference.server.orchestrator.output_schema import data_flaw, schema_flaw
+from turngate_reference.server.output_schema.flaws import data_flaw, schema_flaw
 
 
 @pytest.mark.parametrize("schema,said", [

@@ -1,20 +1,19 @@
 """The output schema of a run: which ones are accepted, and what in a result violates one.
 
-The references inside a schema must each lead to a schema in it, and none back to itself. Nothing is ever fetched.
+A schema can take any time and memory to check or to apply: `worker` alone may do so, in a process with limits. The
+references inside a schema must each lead to a schema in it, and none back to itself. Nothing is ever fetched.
 """
 
-import json
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from jsonschema import Draft202012Validator
-from jsonschema.exceptions import SchemaError, best_match
+from jsonschema.exceptions import SchemaError, ValidationError, best_match
 from referencing import Registry
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import DRAFT202012
 
-MAX_FINAL_DATA = 4 * 2**20
 _REFERENCES = ("$ref", "$dynamicRef")
 # what is applied to the very value that the schema is applied to: a way back through these never ends
 _IN_PLACE = ("not", "if", "then", "else")
@@ -25,35 +24,38 @@ _Place = tuple[Any, Any]
 
 
 def schema_flaw(schema: dict[str, Any]) -> str | None:
-    """Return what is wrong with an output schema; None: nothing."""
+    """Return what is wrong with an output schema, in 1,100 characters at most; None: nothing. MemoryError is raised."""
     try:
         Draft202012Validator.check_schema(schema)
         if flaw := _reference_flaw(schema):
             return flaw
         _validator(schema).is_valid({})
     except SchemaError as wrong:
-        return f"{wrong.json_path}: {wrong.message[:500]}"
+        return _told(wrong)
     except Unresolvable as lost:
         return f"a reference that leads outside, or nowhere: {str(lost)[:200]}"
     except RecursionError:
         return _ENDLESS
+    except MemoryError:
+        raise
     except Exception as odd:  # noqa: BLE001 - a caller's schema reaches corners of the library that raise anything
         return f"it can't be used: {type(odd).__name__}: {str(odd)[:200]}"
     return None
 
 
-def data_flaw(final_data: Any, schema: dict[str, Any] | None) -> str | None:
-    """Return why a result is refused, by its size or by the run's output schema; None: it is accepted."""
-    size = len(json.dumps(final_data))
-    if size > MAX_FINAL_DATA:
-        return f"final_data of {size} bytes; {MAX_FINAL_DATA} are kept at most"
-    if schema is None:
-        return None
+def data_flaw(final_data: Any, schema: dict[str, Any]) -> str | None:
+    """Return what violates an output schema, in 1,100 characters at most; None: nothing. MemoryError is raised."""
     try:
         wrong = best_match(_validator(schema).iter_errors(final_data))
+    except MemoryError:
+        raise
     except Exception as odd:  # noqa: BLE001 - a caller's schema reaches corners of the library that raise anything
         return f"the output schema can't be applied: {type(odd).__name__}: {str(odd)[:200]}"
-    return f"{wrong.json_path}: {wrong.message[:500]}" if wrong else None
+    return _told(wrong) if wrong else None
+
+
+def _told(wrong: ValidationError | SchemaError) -> str:
+    return f"{wrong.json_path[:500]}: {wrong.message[:500]}"
 
 
 def _validator(schema: dict[str, Any]) -> Draft202012Validator:

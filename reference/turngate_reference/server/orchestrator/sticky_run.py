@@ -1,0 +1,40 @@
+"""One run with a sticky process: what the server notes of it while it is there."""
+
+import re
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import structs
+
+from turngate.contract.structs import EngineContract
+from turngate.model import EngineSessionHandle
+from turngate_reference.server.sticky import events
+from turngate_reference.server.store.outbox import Outbox
+from turngate_reference.server.store.rows import Run
+
+
+@dataclass(slots=True)
+class StickyRun:
+    """A run with a process: `run` is as at the start of its turn, at `turn_began` in seconds of the clock.
+
+    `judge` decides how its turns end, and passes its events on in order. `lost` None: the process is alive, or was
+    ended by turngate.
+    """
+
+    run: Run
+    contract: EngineContract
+    outbox: Outbox
+    on_text: Callable[[str], None]
+    turn_began: float
+    process: dict[str, Any]
+    lost: events.Lost | None = None
+    judge: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "turngate-judge"))
+
+    def session(self, session_id: str) -> dict[str, Any] | None:
+        """Return the session id if it is new and a headless resume would accept it too."""
+        shape, kind = self.contract.handle.shape, self.contract.handle.handle_type
+        if self.run.session is not None or not self.contract.sticky.same_id or not re.fullmatch(shape, session_id):
+            return None
+        return structs.asdict(EngineSessionHandle(self.contract.engine, kind, session_id, 1))

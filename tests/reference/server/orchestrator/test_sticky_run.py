@@ -1,0 +1,33 @@
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from turngate.contract import load
+from turngate.contract.structs import EngineContract
+from turngate_reference.server.orchestrator.sticky_run import StickyRun
+from turngate_reference.server.store.outbox import Outbox
+from turngate_reference.server.store.rows import Run
+
+CODEX = load.contract("codex").at("0.169.0")
+ID = CODEX.handle.nonexistent_id
+
+
+def sticky(contract: EngineContract, session: dict[str, Any] | None) -> StickyRun:
+    """Build a run whose session is this one."""
+    run = type("Run", (), {"session": session, "cwd": Path()})()
+    return StickyRun(cast(Run, run), contract, cast(Outbox, None), lambda _text: None, 0.0, {})
+
+
+@pytest.mark.parametrize("session_id,before,is_kept", [
+    (ID, None, True),
+    ("--yolo", None, False),
+    ("", None, False),
+    (ID, {"handle_value": ID}, False),
+])  # fmt: skip
+def test_a_session_id_is_kept_once(session_id: str, before: dict[str, Any] | None, *, is_kept: bool) -> None:
+    """It must have the shape that a resume accepts, and the run must have none yet."""
+    expected = {
+        "engine": "codex", "handle_type": CODEX.handle.handle_type, "handle_value": ID, "created_at_turn": 1
+    } if is_kept else None  # fmt: skip
+    assert sticky(CODEX, before).session(session_id) == expected

@@ -1,0 +1,36 @@
+"""Schemas and data that take more time or memory than there is."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+
+from tests.reference.server_env import PATIENCE
+
+ENDLESS = 1e6  # CPU seconds
+BACKTRACKING = {"properties": {"x": {"pattern": "^(a+)+$"}}}
+BACKTRACKED = {"x": "a" * 64 + "!"}
+# each alternative that does not fit leaves a message that holds the whole text
+BLOATING = {"properties": {"x": {"anyOf": [{"type": "integer"}] * 1000}}}
+BLOATED = {"x": "a" * 2**20}
+
+
+def doubling(levels: int = 24) -> dict[str, Any]:
+    """Return a schema whose definitions each include the next one twice."""
+    definitions: dict[str, Any] = {
+        f"level{level}": {"allOf": [{"$ref": f"#/$defs/level{level + 1}"}] * 2} for level in range(levels)
+    }
+    return {"$ref": "#/$defs/level0", "$defs": definitions | {f"level{levels}": True}}
+
+
+def check_in_progress(pid: Callable[[], int | None]) -> tuple[psutil.Process, psutil.Process]:
+    """Wait until a process that checks schemas, with the id `pid`, does a check; return it and its fork."""
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if (number := pid()) is not None:
+            process = psutil.Process(number)
+            if forks := process.children():
+                return process, forks[0]
+        time.sleep(0.01)
+    raise AssertionError("no check has begun")

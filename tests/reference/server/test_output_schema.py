@@ -1,0 +1,203 @@
+"""Output schemas that are meant to stop the server: many at once, in every kind of run, and while it is ended."""
+
+import http.client
+import json
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+
+import psutil
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.caller import Answer, Caller
+from tests.reference.cli_env import CliEnv
+from tests.reference.server import sticky_env
+from tests.reference.server.output_schema import hostile
+from tests.reference.server.output_schema.hostile import ENDLESS
+from tests.reference.server.test_cli import ServeProcess
+from tests.reference.server_env import PATIENCE, ServerEnv, final
+from tests.reference.wire import served
+from turngate_reference.server import app
+from turngate_reference.server.output_schema import worker
+from turngate_reference.server.states import State
+
+HOSTILE = {"engine": "codex", "prompt": "x", "output_schema": hostile.doubling()}
+GOOD = {"engine": "codex", "prompt": "x", "output_schema": {"type": "object"}}
+MANY = 48
+BACKTRACKED = final(**hostile.BACKTRACKED)
+
+
+class Clients:
+    """Many clients that each send the same run, all at once; `answers` grows as they are answered."""
+
+    def __init__(self, port: int) -> None:
+        self.answers: list[Answer] = []
+        self._answered = threading.Condition()
+        self._threads = [threading.Thread(target=self._send, args=(port,)) for _ in range(MANY)]
+        for thread in self._threads:
+            thread.start()
+
+    def wait_for(self, number: int) -> list[Answer]:
+        """Wait until so many are answered."""
+        with self._answered:
+            assert self._answered.wait_for(lambda: len(self.answers) >= number, PATIENCE)
+            return list(self.answers)
+
+    def _send(self, port: int) -> None:
+        answer = request(port, "POST", "/v1/runs", HOSTILE)
+        with self._answered:
+            self.answers.append(answer)
+            self._answered.notify_all()
+
+
+def request(port: int, method: str, path: str, body: object = None) -> Answer:
+    """Send a request on a new connection."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    connection.request(method, path, json.dumps(body) if body else None, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    answer = Answer(response.status, dict(response.getheaders()), response.read())
+    connection.close()
+    return answer
+
+
+@pytest.fixture(name="server_env")
+def _server_env(closed_server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerEnv]:
+    """Have a server whose checks take as long as they want, unless a test says otherwise."""
+    monkeypatch.setattr(app, "SCHEMA_SECONDS", ENDLESS)
+    monkeypatch.setattr(app, "SCHEMA_PATIENCE", None)
+    monkeypatch.setattr(app, "DATA_SECONDS", ENDLESS)
+    closed_server_env.cli_env.engine("codex", d.codex(BACKTRACKED))
+    yield closed_server_env
+    closed_server_env.server.close()
+
+
+def test_many_hostile_schemas_at_once_leave_the_server_answering(server_env: ServerEnv) -> None:
+    """While as many as may are being checked, all others are refused at once, and everything else is answered."""
+    caller = Caller(server_env.open())
+    with served(caller) as port:
+        clients = Clients(port)
+        refused = clients.wait_for(MANY - app.SCHEMA_PLACES)
+        assert {answer.json["code"] for answer in refused} == {"SCHEMA_CHECKS_BUSY"}
+        assert request(port, "GET", "/healthz").json == {"status": "ok"}
+        assert request(port, "POST", "/v1/runs", GOOD | {"output_schema": None, "prompt": ""}).status == 422
+        assert len(clients.answers) == MANY - app.SCHEMA_PLACES
+        server_env.server.schemas.close()
+        for answer in clients.wait_for(MANY):
+            caller.hold("POST", "/v1/runs", answer)
+
+
+def test_a_good_caller_gets_through(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hostile schemas are refused one after the other, and who comes back as told is served."""
+    monkeypatch.setattr(app, "SCHEMA_SECONDS", 0.1)
+    caller = Caller(server_env.open())
+    with served(caller) as port:
+        clients = Clients(port)
+        answer = request(port, "POST", "/v1/runs", GOOD)
+        while answer.status == 503:
+            caller.hold("POST", "/v1/runs", answer)
+            answer = request(port, "POST", "/v1/runs", GOOD)
+        assert answer.status == 202
+        answers = clients.wait_for(MANY)
+    assert {answer.json["code"] for answer in answers} <= {"SCHEMA_TOO_COSTLY", "SCHEMA_CHECKS_BUSY"}
+    assert "SCHEMA_TOO_COSTLY" in {answer.json["code"] for answer in answers}
+    for answer in answers:
+        caller.hold("POST", "/v1/runs", answer)
+
+
+@pytest.mark.parametrize("mode", ["auto", "interactive"])
+def test_a_pattern_that_backtracks_fails_its_run_alone(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    """The turn is over and its data can't be checked in time: the run says so."""
+    monkeypatch.setattr(app, "DATA_SECONDS", 0.1)
+    server_env.open()
+    error = server_env.failed(server_env.create(output_schema=hostile.BACKTRACKING, execution_mode=mode))
+    assert error["code"] == "SCHEMA_TOO_COSTLY"
+    assert "more than 0.1 s of CPU time" in error["detail"]
+    assert server_env.server.dispatcher.wait_until_free(PATIENCE)
+
+
+def test_a_memory_bomb_fails_its_run_alone(server_env: ServerEnv) -> None:
+    """The memory of a check is limited."""
+    server_env.cli_env.engine("codex", d.codex(final(**hostile.BLOATED)))
+    server_env.open()
+    error = server_env.failed(server_env.create(output_schema=hostile.BLOATING))
+    assert error["code"] == "SCHEMA_TOO_COSTLY"
+    assert "MiB of memory" in error["detail"]
+
+
+def test_a_sticky_run_in_a_check_holds_up_no_other(server_env: ServerEnv) -> None:
+    """Other sticky runs take turns and end meanwhile; the end of the server reaches the run in the check."""
+    sticky_env.put_engine(server_env)
+    server = server_env.open()
+    stuck = sticky_env.create(server_env, f"say {BACKTRACKED}", output_schema=hostile.BACKTRACKING)
+    hostile.check_in_progress(lambda: server.results.pid)
+    other = sticky_env.create(server_env, f"say {final(x=1)}")
+    assert server_env.wait(other, State.SUCCEEDED).final_data == {"x": 1}
+    assert server_env.run(stuck).state is State.RUNNING
+    server.close()
+    reopened = server_env.open()
+    error = server_env.failed(stuck)
+    assert error["code"] == "ORCHESTRATOR_RESTART_INTERRUPTED"
+    assert reopened.results.pid is None
+
+
+def test_the_death_of_a_sticky_process_does_not_change_the_result(server_env: ServerEnv) -> None:
+    """A turn that has ended counts although its process dies while its data is checked."""
+    sticky_env.put_engine(server_env)
+    server = server_env.open()
+    run_id = sticky_env.create(server_env, f"say {final(x=1)}", output_schema={"type": "object"})
+    entered, leave, data_flaw = threading.Event(), threading.Event(), server._sticky._data_flaw
+
+    def held(final_data: object, schema: dict[str, object]) -> str | None:
+        entered.set()
+        assert leave.wait(PATIENCE)
+        return data_flaw(final_data, schema)
+
+    server._sticky._data_flaw = held
+    assert entered.wait(PATIENCE)
+    process = psutil.Process(sticky_env.pid_of(server_env, run_id))
+    process.kill()
+    while process.is_running() and process.status() != psutil.STATUS_ZOMBIE:
+        pass
+    leave.set()
+    assert server_env.wait(run_id, State.SUCCEEDED).final_data == {"x": 1}
+    assert sticky_env.slots_are_free(server_env)
+
+
+def in_a_check(cli_env: CliEnv) -> tuple[ServeProcess, list[psutil.Process]]:
+    """Start `turngate serve` and bring it into a check; return it with the processes that check."""
+    cli_env.engine("codex", d.codex(BACKTRACKED))
+    serving = ServeProcess(cli_env)
+    serving.post("/v1/runs", {"engine": "codex", "prompt": "x", "output_schema": hostile.BACKTRACKING})
+
+    def pid() -> int | None:
+        # the first of two has checked the schema
+        for child in psutil.Process(serving.process.pid).children():
+            with suppress(psutil.NoSuchProcess):
+                if worker.__name__ in child.cmdline() and child.children():
+                    return child.pid
+        return None
+
+    busy, fork = hostile.check_in_progress(pid)
+    return serving, [*psutil.Process(serving.process.pid).children(), busy, fork]
+
+
+@pytest.mark.long
+def test_a_signal_ends_the_server_in_the_middle_of_a_check(cli_env: CliEnv) -> None:
+    """It ends as it always does, and leaves nothing."""
+    serving, processes = in_a_check(cli_env)
+    assert serving.end(signal.SIGTERM) == (0, "")
+    assert not psutil.wait_procs(processes, PATIENCE)[1]
+
+
+@pytest.mark.long
+def test_a_server_that_is_killed_leaves_no_checking_process(cli_env: CliEnv) -> None:
+    """The end of its pipes ends the processes that check, the busy one too."""
+    serving, processes = in_a_check(cli_env)
+    os.kill(serving.process.pid, signal.SIGKILL)
+    serving.process.communicate(timeout=PATIENCE)
+    assert not psutil.wait_procs(processes, PATIENCE)[1]
