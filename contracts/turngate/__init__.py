@@ -1,4 +1,86 @@
-"""turngate: contracts for coding-agent CLIs, and the pure functions that apply them.
+"""turngate: contracts for coding-agent CLIs, and functions that build, run and read their turns.
 
-Nothing here starts a process, reads a clock or opens a socket, except in `turngate.process`.
+The names in `__all__` are the public API, which docs/python-api.md describes. Releases follow semantic versioning: a
+minor release may add names, optional parameters, fields and members of enumerations; only a major release removes or
+changes what is there. Until 1.0.0 a minor release may do so too, and CHANGELOG.md says what to change. Everything else
+is internal, submodules included, and may change in any release.
+
+Only `engine_version`, `find_executable`, `process_request` (for its default environment), `run_turn` and
+`run_turn_async` look at the machine. Everything else is pure: no process, no clock, no network.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from turngate.argv.build import Invocation, first_turn, resumed_turn
+    from turngate.argv.environment import engine_environment, session_locations
+    from turngate.contract.load import engine_names, load_contract
+    from turngate.contract.structs import EngineContract
+    from turngate.errors import (
+        ContractError,
+        EnvironmentFailed,
+        NotCoveredError,
+        NoVersionError,
+        RefusedError,
+        TurngateError,
+    )
+    from turngate.model import (
+        AdapterTurnResult,
+        Ended,
+        EngineSessionHandle,
+        Failure,
+        Interaction,
+        Mode,
+        Outcome,
+        Repair,
+    )
+    from turngate.process.executable import engine_version, find_executable
+    from turngate.process.execution import ProcessOutcome, ProcessRequest, Stop
+    from turngate.process.turn_run import TurnRun, process_request, run_turn, run_turn_async
+    from turngate.turn.mode_patch import mode_patch
+    from turngate.turn.read import TurnReader, TurnReading, read_turn
+
+__all__ = [
+    "AdapterTurnResult", "ContractError", "Ended", "EngineContract", "EngineSessionHandle", "EnvironmentFailed",
+    "Failure", "Interaction", "Invocation", "Mode", "NoVersionError", "NotCoveredError", "Outcome", "ProcessOutcome",
+    "ProcessRequest", "RefusedError", "Repair", "Stop", "TurnReader", "TurnReading", "TurnRun", "TurngateError",
+    "engine_environment", "engine_names", "engine_version", "find_executable", "first_turn", "load_contract",
+    "mode_patch", "process_request", "read_turn", "resumed_turn", "run_turn", "run_turn_async", "session_locations",
+]  # fmt: skip
+
+# each module is imported when one of its names is first used: importing all of them would slow every command down
+_MODULES = {
+    "argv.build": ("Invocation", "first_turn", "resumed_turn"),
+    "argv.environment": ("engine_environment", "session_locations"),
+    "contract.load": ("engine_names", "load_contract"),
+    "contract.structs": ("EngineContract",),
+    "errors": (
+        "ContractError", "EnvironmentFailed", "NoVersionError", "NotCoveredError", "RefusedError", "TurngateError",
+    ),
+    "model": (
+        "AdapterTurnResult", "Ended", "EngineSessionHandle", "Failure", "Interaction", "Mode", "Outcome", "Repair",
+    ),
+    "process.executable": ("engine_version", "find_executable"),
+    "process.execution": ("ProcessOutcome", "ProcessRequest", "Stop"),
+    "process.turn_run": ("TurnRun", "process_request", "run_turn", "run_turn_async"),
+    "turn.mode_patch": ("mode_patch",),
+    "turn.read": ("TurnReader", "TurnReading", "read_turn"),
+}  # fmt: skip
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
+
+
+if not TYPE_CHECKING:  # to a type checker, a module that has this function has every name
+
+    def __getattr__(name: str) -> object:
+        """Import a public name; AttributeError if there is none of that name."""
+        if name not in _MODULE_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return [*__all__]

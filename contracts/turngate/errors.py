@@ -8,7 +8,11 @@ from dataclasses import dataclass
 
 
 class TurngateError(Exception):
-    """The base class of every error that turngate shows to users."""
+    """The base class of every error that turngate shows to users.
+
+    >>> issubclass(turngate.EnvironmentFailed, turngate.TurngateError)
+    True
+    """
 
 
 @dataclass
@@ -17,6 +21,9 @@ class ContractError(TurngateError):
 
     `line` and `column` count from 1 (0: unknown); `path` is the place in the document, such as
     `$.launch[0].resume`; `hint` says how to fix it.
+
+    >>> print(turngate.ContractError("must be text", "codex.yaml", 3, 5, "$.title", "add quotes"))
+    codex.yaml:3:5: $.title: must be text (add quotes)
     """
 
     message: str
@@ -34,11 +41,21 @@ class ContractError(TurngateError):
 
 
 class NotCoveredError(ContractError):
-    """The contract says nothing about the release that was asked for."""
+    """The contract says nothing about the release that was asked for.
+
+    >>> issubclass(turngate.NoVersionError, turngate.NotCoveredError)
+    True
+    """
 
 
 class NoVersionError(NotCoveredError):
-    """The requested release is not a version."""
+    """The requested release is not a version.
+
+    >>> turngate.load_contract("codex", "latest")
+    Traceback (most recent call last):
+    ...
+    turngate.errors.NoVersionError: 'latest' is no version of codex (write a release as it is published, such as 1.2.3)
+    """
 
 
 @dataclass
@@ -53,13 +70,25 @@ class _HintedError(TurngateError):
 
 @dataclass
 class RefusedError(_HintedError):
-    """The caller asked for something that can't be done safely; `subject` is the token or value at fault, if any."""
+    """The caller asked for something that can't be done safely; `subject` is the token or value at fault, if any.
+
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> try:
+    ...     turngate.first_turn(codex, "Paint the door", "interactive", options=["--yolo"])
+    ... except turngate.RefusedError as refused:
+    ...     print(refused.subject)
+    --yolo
+    """
 
     subject: str | None = None
 
 
 class EnvironmentFailed(_HintedError):  # noqa: N818 - the design's word
-    """Something outside engine and contract failed; `hint` says what to do about it."""
+    """Something outside engine and contract failed: no executable, no disk; `hint` says what to do about it.
+
+    >>> print(turngate.EnvironmentFailed("Codex CLI is not installed", "put it on PATH"))
+    Codex CLI is not installed (put it on PATH)
+    """
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:

@@ -8,14 +8,25 @@ from msgspec import Meta, Struct
 
 
 class Mode(StrEnum):
-    """Whether a user is in the loop (`interactive`) or the engine decides alone (`auto`)."""
+    """Whether a user is in the loop (`interactive`) or the engine decides alone (`auto`).
+
+    >>> turngate.Mode("interactive") is turngate.Mode.INTERACTIVE
+    True
+    """
 
     AUTO = "auto"
     INTERACTIVE = "interactive"
 
 
+ModeName: TypeAlias = Literal["auto", "interactive"]
+
+
 class Outcome(StrEnum):
-    """How a turn ended."""
+    """How a turn ended.
+
+    >>> turngate.Outcome("ask_user") is turngate.Outcome.ASK_USER
+    True
+    """
 
     FINAL = "final"
     ASK_USER = "ask_user"
@@ -23,7 +34,11 @@ class Outcome(StrEnum):
 
 
 class Ended(StrEnum):
-    """What ended a process: itself, its deadline, a stop, or the limit for exiting once its turn was over."""
+    """What ended a process: itself, its deadline, a stop, or the limit for exiting once its turn was over.
+
+    >>> [ended.value for ended in turngate.Ended]
+    ['exit', 'timeout', 'stopped', 'lingered']
+    """
 
     EXIT = "exit"
     TIMEOUT = "timeout"
@@ -36,7 +51,13 @@ HUNG = (Ended.TIMEOUT, Ended.STOPPED)
 
 
 class Failure(StrEnum):
-    """Why a turn is an `error`; docs/api.md gives their precedence."""
+    """Why a turn is an `error`: the code before the colon in `AdapterTurnResult.failure_reason`.
+
+    docs/api.md gives their precedence.
+
+    >>> turngate.Failure("SESSION_RESUME_FAILED: the engine exited with 1".partition(":")[0]).name
+    'SESSION_RESUME_FAILED'
+    """
 
     TURN_TIMEOUT = "TURN_TIMEOUT"
     ENGINE_FAILED = "ENGINE_FAILED"
@@ -45,7 +66,11 @@ class Failure(StrEnum):
 
 
 class Repair(StrEnum):
-    """The repair that was needed to read the envelope in the agent's answer."""
+    """The repair that was needed to read the envelope in the agent's answer.
+
+    >>> [repair.value for repair in turngate.Repair]
+    ['none', 'fence_stripped', 'embedded_object']
+    """
 
     NONE = "none"
     FENCE_STRIPPED = "fence_stripped"
@@ -58,7 +83,12 @@ ProfileKind: TypeAlias = Literal["resumable", "sticky_process"]
 
 
 class EngineSessionHandle(Struct, frozen=True, forbid_unknown_fields=True):
-    """An engine's own session id; `handle_value` is opaque, `created_at_turn` counts from 1."""
+    """An engine's own session id; `handle_value` is opaque, `created_at_turn` counts from 1.
+
+    >>> session_id = "0198c6a1-6d70-7000-8000-000000000001"
+    >>> turngate.EngineSessionHandle("codex", "session_id", session_id, created_at_turn=1).engine
+    'codex'
+    """
 
     engine: str
     handle_type: HandleType
@@ -89,7 +119,13 @@ _Names = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(max_leng
 
 
 class Interaction(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the agent asks the user."""
+    """What the agent asks the user.
+
+    `options` suggest replies, `required_fields` name what the reply should contain; any text is a valid reply.
+
+    >>> turngate.Interaction("choose_one", "Which colour?", options=("red", "blue")).required_fields
+    ()
+    """
 
     kind: InteractionKind
     prompt: Annotated[str, Meta(min_length=1, max_length=MAX_PROMPT)]
@@ -99,7 +135,14 @@ class Interaction(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AdapterTurnResult(Struct, frozen=True):
-    """The result of a turn; `failure_reason` is `CODE: detail` when the outcome is an error."""
+    """The result of a turn.
+
+    `final_data` is set if the outcome is `final`, `interaction` if it is `ask_user`, and `failure_reason`, as
+    `CODE: detail` with a code of `Failure`, if it is `error`. `stderr` is the end of that stream, at most 64 KiB.
+
+    >>> turngate.AdapterTurnResult(turngate.Outcome.FINAL, {"colour": "blue"}).final_data
+    {'colour': 'blue'}
+    """
 
     outcome: Outcome
     final_data: Any = None

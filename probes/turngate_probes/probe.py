@@ -13,10 +13,9 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
-from turngate.contract import load
+from turngate import EnvironmentFailed, TurngateError, load_contract
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.verdict import ClauseResult, FailOn, Verdict, capability, profile, verdict
-from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.files import default_cache
 from turngate.process.executable import difference, fingerprint, identity
 from turngate.process.probe_results import ProbeResult, save_result
@@ -131,7 +130,7 @@ class Probe:
                 release=key, engine=target.engine, version=target.version,
                 executable=str(target.path) if target.path else None,
                 source="path" if target.path else self._source.name,
-                contract_version=load.contract(target.engine).at().contract_version, turns=0, note="",
+                contract_version=load_contract(target.engine).contract_version, turns=0, note="",
             )
         )  # fmt: skip
         self.journal.add(events.ReleaseFailed(release=key, reason=reason, what=what, hint=hint))

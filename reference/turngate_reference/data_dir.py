@@ -9,8 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from turngate import files
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed, files
 
 # no 0, 1, i, l, o, u: handles are read aloud and typed off a screen
 ALPHABET = "23456789abcdefghjkmnpqrstvwxyz"

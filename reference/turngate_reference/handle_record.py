@@ -14,10 +14,9 @@ import msgspec
 from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
+from turngate import EnvironmentFailed, Mode
 from turngate.contract.values import Rule
-from turngate.errors import EnvironmentFailed
 from turngate.files import read_regular, write_atomically
-from turngate.model import Mode
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH, DataDir
 
 SCHEMA = "turngate.handle-record/1"

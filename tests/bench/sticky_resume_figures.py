@@ -110,13 +110,15 @@ def resumed(contract: EngineContract, executable: Path, box: Sandbox) -> Cost:
         "options": tuple(map(box.fill, contract.hermetic.options)), "model": contract.hermetic.model
     }  # fmt: skip
     box.backend.script(Rule(ASK))
-    first = _run(executable, build.start(contract, PROMPTS[0], Mode.INTERACTIVE, **given), contract, box)
+    first = _run(executable, build.first_turn(contract, PROMPTS[0], Mode.INTERACTIVE, **given), contract, box)
     read = read_turn(contract, Mode.INTERACTIVE, first.stdout, first.stderr, first.exit_code)
     if read.session is None:
         raise RuntimeError(f"turn 1 printed no session id: {first.stderr!r}")
     box.backend.script(Rule(FINAL))
     session = read.session.handle_value
-    again = _run(executable, build.resume(contract, PROMPTS[1], Mode.INTERACTIVE, session, **given), contract, box)
+    again = _run(
+        executable, build.resumed_turn(contract, PROMPTS[1], Mode.INTERACTIVE, session, **given), contract, box
+    )
     streams = (again.stdout, again.stderr, again.exit_code)
     read = read_turn(contract, Mode.INTERACTIVE, *streams, turn_index=2, resumed=session)
     if read.final_text != FINAL.text:

@@ -31,7 +31,7 @@ class RecordedRelease:
 
 def withdrawn() -> Iterator[RecordedRelease]:
     """Return each recorded release of each sealed engine."""
-    for engine in load.engines():
+    for engine in load.engine_names():
         if load.contract(engine).at().lifecycle.status == "sealed":
             for version in recorded_releases.releases(engine, [FIXTURES]):
                 yield _judged(engine, version)

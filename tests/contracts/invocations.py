@@ -4,7 +4,7 @@ import pytest
 from hypothesis import strategies as st
 
 from tests.contracts.releases import NEWEST, name_of, session_of
-from turngate.argv.build import Invocation, resume, start
+from turngate.argv.build import Invocation, first_turn, resumed_turn
 from turngate.contract.structs import EngineContract
 from turngate.model import Mode
 
@@ -23,7 +23,7 @@ every_engine = pytest.mark.parametrize("contract", NEWEST.values(), ids=name_of)
 def both(contract: EngineContract, prompt: str, mode: Mode, **more: object) -> tuple[Invocation, Invocation]:
     """Build a first turn and a resume."""
     handle = session_of(contract)
-    return start(contract, prompt, mode, **more), resume(contract, prompt, mode, handle, **more)  # type: ignore[arg-type]
+    return first_turn(contract, prompt, mode, **more), resumed_turn(contract, prompt, mode, handle, **more)  # type: ignore[arg-type]
 
 
 def carried(built: Invocation) -> str | None:

@@ -28,7 +28,7 @@ def boundaries(engine: str) -> tuple[str, ...]:
 
 def stretches() -> Iterator[EngineContract]:
     """Resolve each contract before its first boundary, at each boundary, and for the newest release."""
-    for engine in load.engines():
+    for engine in load.engine_names():
         contract = load.contract(engine)
         for version in ("0.0.1", *boundaries(engine), None):
             yield contract.at(version)
@@ -63,4 +63,4 @@ def releases_of(*engines: str) -> Callable[[Check], Callable[[pytest.Subtests, s
     return decorate
 
 
-every_release = releases_of(*load.engines())
+every_release = releases_of(*load.engine_names())

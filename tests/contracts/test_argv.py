@@ -7,7 +7,7 @@ from tests.contracts.invocations import AUTO, ENGINES, INTERACTIVE, both, carrie
 from tests.contracts.releases import NEWEST, RELEASES, every_release, session_of
 from tests.contracts.spellings import SAFE, WIDENING
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.argv.build import resume, start, sticky
+from turngate.argv.build import first_turn, resumed_turn, sticky
 from turngate.contract.structs import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
@@ -79,7 +79,7 @@ def test_prompt_reaches_the_engine_unaltered_or_is_refused(contract: EngineContr
 def test_prompt_argument_can_not_be_read_as_a_flag(contract: EngineContract, prompt: str) -> None:
     """A prompt that is an argument stands behind `--`, is glued to its option, or does not begin with a dash."""
     try:
-        built = start(contract, prompt, INTERACTIVE, via="argument")
+        built = first_turn(contract, prompt, INTERACTIVE, via="argument")
     except RefusedError:
         return
     at = built.prompt_at[0]
@@ -95,8 +95,8 @@ def test_interactive_argv_never_holds_an_auto_flag(data: st.DataObject) -> None:
     parts = data.draw(st.lists(st.one_of(harmless, wide), max_size=5))
     tokens = [token for part in parts for token in part]
     handle = session_of(contract)
-    for build in (start, resume):
-        given_ = (handle,) if build is resume else ()
+    for build in (first_turn, resumed_turn):
+        given_ = (handle,) if build is resumed_turn else ()
         try:
             built = build(contract, "--yolo", INTERACTIVE, *given_, options=tokens)
         except RefusedError:

@@ -13,12 +13,12 @@ from turngate.argv.options import read_options
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 
-every_engine = pytest.mark.parametrize("engine", load.engines())
+every_engine = pytest.mark.parametrize("engine", load.engine_names())
 
 
 def test_the_four_engines_are_there() -> None:
     """The four engines that everything began with have contracts."""
-    assert {"codex", "gemini", "iflow", "opencode"} <= set(load.engines())
+    assert {"codex", "gemini", "iflow", "opencode"} <= set(load.engine_names())
 
 
 @every_engine

@@ -157,11 +157,11 @@ def test_a_contract_of_ones_own_goes_first_and_others_stay(tmp_path: Path) -> No
     use_overlay(written(tmp_path, "mine"))
     assert load.contract("codex").at().title == "My Codex"
     assert load.contract("codex").document.file == str(tmp_path / "engines/codex.yaml")
-    assert {"mine", "codex", "gemini"} <= set(load.engines())
-    assert list(load.engines()) == sorted(load.engines())
+    assert {"mine", "codex", "gemini"} <= set(load.engine_names())
+    assert list(load.engine_names()) == sorted(load.engine_names())
     use_overlay(None)
     assert load.contract("codex").at().title == "Codex CLI"
-    assert "mine" not in load.engines()
+    assert "mine" not in load.engine_names()
     assert overlay() is None
     assert name_of(CODEX) == "engines/codex.yaml"
 

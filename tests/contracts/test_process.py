@@ -15,7 +15,7 @@ from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
 from turngate_probes.releases import recorded_releases
 
-RELEASES = [(engine, version) for engine in load.engines() for version in recorded_releases.releases(engine)]
+RELEASES = [(engine, version) for engine in load.engine_names() for version in recorded_releases.releases(engine)]
 NEWEST = dict(RELEASES)  # versions stand in their order
 each_recorded_release = pytest.mark.parametrize(
     "engine,version",
@@ -29,7 +29,7 @@ STDIN = {"open": Stdin.OPEN, "closed": Stdin.CLOSED}
 
 def test_every_engine_has_a_recorded_release() -> None:
     """The recordings are found, so that the test below asks something."""
-    assert {engine for engine, _ in RELEASES} == set(load.engines())
+    assert {engine for engine, _ in RELEASES} == set(load.engine_names())
 
 
 @each_recorded_release

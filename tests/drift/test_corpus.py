@@ -30,7 +30,7 @@ def test_every_clause_catches_a_drift() -> None:
 
 def test_each_fault_is_caught_on_every_protocol() -> None:
     """What a simulated process does wrong, and the server can't make good, is in the corpus for each protocol."""
-    protocols = {load.contract(engine).at().sticky.transport for engine in load.engines()} - {"none"}
+    protocols = {load.contract(engine).at().sticky.transport for engine in load.engine_names()} - {"none"}
     # an action that is asked for twice is answered twice, and a process that dies in a turn is lost as well
     faults = set(FAULTS) - {"asks-twice", "dies-in-turn"}
     covered = {

@@ -116,7 +116,7 @@ def test_installed_command_probes_what_is_there(installed: Path, tmp_path: Path)
     ran = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "iflow  0.5.19  compatible" in ran.stdout
-    assert ran.stdout.count("npm is not on PATH: install Node.js 20 or newer") == len(load.engines()) - 1
+    assert ran.stdout.count("npm is not on PATH: install Node.js 20 or newer") == len(load.engine_names()) - 1
 
 
 def test_installed_command_validates_its_contracts(installed: Path) -> None:

@@ -168,7 +168,7 @@ def test_they_are_small() -> None:
     assert max(sizes.values()) < 200 * 2**10, max(sizes, key=lambda path: sizes[path])
 
 
-@pytest.mark.parametrize("engine", load.engines())
+@pytest.mark.parametrize("engine", load.engine_names())
 def test_recordings_named_as_evidence_exist(engine: str) -> None:
     """What a contract points at is there."""
     text = load.contract(engine).document

@@ -115,7 +115,7 @@ def _recorded() -> tuple[RecordedTurns, ...]:
 
 def _read() -> Iterator[RecordedTurns]:
     root = recorded_releases.CHECKOUT
-    for engine in load.engines():
+    for engine in load.engine_names():
         folders = (root / engine).iterdir() if (root / engine).is_dir() else ()
         for version in sorted(folder.name for folder in folders if Version.is_valid(folder.name)):
             contract = load.contract(engine).at(version)
@@ -128,7 +128,7 @@ def _described() -> list[RecordedTurns]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", load.engines())
+@pytest.mark.parametrize("engine", load.engine_names())
 def test_a_simulated_turn_has_the_shape_of_the_recorded_one(
     subtests: pytest.Subtests, engine: str, tmp_path: Path
 ) -> None:

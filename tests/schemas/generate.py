@@ -67,7 +67,8 @@ def _tidied(component: Schema, cls: type | None) -> Schema:
     """Refuse unknown keys, and null where a key may be left out; describe the fields."""
     component = {key: value for key, value in component.items() if key != "title" and value != []}
     if "properties" not in component:
-        return component
+        about = _without_examples(component.get("description", ""))
+        return component | ({"description": about} if about else {})
     about, fields = _described(cls)
     properties = {name: _property(prop, fields.get(name)) for name, prop in component["properties"].items()}
     tidied: Schema = {"description": about} if about else {}
@@ -77,9 +78,13 @@ def _tidied(component: Schema, cls: type | None) -> Schema:
 
 def _described(cls: type | None) -> tuple[str, Mapping[str, str]]:
     names = "|".join(field.encode_name for field in msgspec.structs.fields(cls)) if cls else ""
-    text = inspect.getdoc(cls) or ""
+    text = _without_examples(inspect.getdoc(cls) or "")
     about, *parts = re.split(rf"^({names}): ", text, flags=re.MULTILINE) if names else (text,)
     return _one_line(about), dict(zip(parts[::2], map(_one_line, parts[1::2]), strict=True))
+
+
+def _without_examples(text: str) -> str:
+    return re.split(r"\n\n\s*>>>", text, maxsplit=1)[0]
 
 
 def _one_line(text: str) -> str:

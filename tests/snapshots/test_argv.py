@@ -26,7 +26,7 @@ def ranges(engine: str) -> list[Range]:
     return [Range(since, until) for since, until in pairwise(bounds)]
 
 
-@pytest.mark.parametrize("engine", load.engines())
+@pytest.mark.parametrize("engine", load.engine_names())
 def test_start_and_resume_argv(engine: str, snapshot_json: SnapshotAssertion) -> None:
     """The argv of each range and mode, with a caller's model, changes only where somebody means it to."""
     shapes = {}
@@ -35,8 +35,8 @@ def test_start_and_resume_argv(engine: str, snapshot_json: SnapshotAssertion) ->
         handle = contract.handle.nonexistent_id
         shapes[str(span)] = {
             mode.value: {
-                "start": shown(build.start(contract, PROMPT, mode, model="MODEL")),
-                "resume": shown(build.resume(contract, PROMPT, mode, handle, model="MODEL")),
+                "start": shown(build.first_turn(contract, PROMPT, mode, model="MODEL")),
+                "resume": shown(build.resumed_turn(contract, PROMPT, mode, handle, model="MODEL")),
             }
             for mode in Mode
         }

@@ -10,18 +10,26 @@ from turngate.argv.options import PlacedOption, can_be_passed, read_options
 from turngate.contract.launch import PromptChannel
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
-from turngate.model import Mode
+from turngate.model import EngineSessionHandle, Mode, ModeName
 
 
 class Invocation(Struct, frozen=True):
-    """Arguments after the executable, bytes for standard input (None: it is closed), and the prompt's places.
+    """A turn that can be run: arguments after the executable, and bytes for standard input (None: it is closed).
 
-    `prompt_at` are indexes into `arguments` of the tokens that hold the prompt: all others are ours.
+    `prompt_at` are indexes into `arguments` of the tokens that hold the prompt: all others are ours. `resumed` is the
+    session id that the turn resumes (None: it is a first turn).
+
+    >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
+    >>> turn.stdin, turn.prompt_at, turn.resumed
+    (b'Paint the door', (), None)
     """
 
+    contract: EngineContract
+    mode: Mode
     arguments: tuple[str, ...]
     stdin: bytes | None
     prompt_at: tuple[int, ...]
+    resumed: str | None
 
     @property
     def own_arguments(self) -> tuple[str, ...]:
@@ -29,22 +37,41 @@ class Invocation(Struct, frozen=True):
         return tuple(token for i, token in enumerate(self.arguments) if i not in self.prompt_at)
 
 
-def start(
-    contract: EngineContract, prompt: str, mode: Mode, *,
+def first_turn(
+    contract: EngineContract, prompt: str, mode: Mode | ModeName, *,
     options: Sequence[str] = (), model: str | None = None, via: str | None = None,
 ) -> Invocation:  # fmt: skip
-    """Build a first turn; RefusedError if an option, its value or the prompt can't be passed as meant.
+    """Build a first turn, without running it.
 
-    The prompt travels by the first channel of the contract that can carry it, or by `via` alone.
+    `options` are arguments for the engine, each flag and each value a string of its own; `model` is a name that the
+    engine knows. The prompt travels by the first channel of the contract that can carry it, or by `via` alone
+    (`argument`, `stdin`). RefusedError: an option, its value or the prompt can't be passed as meant.
+
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> turngate.first_turn(codex, "Paint the door", "interactive", model="gpt-5").arguments
+    ('exec', '--json', '--skip-git-repo-check', '--model', 'gpt-5', '-')
     """
-    return _invocation(contract, prompt, mode, options, model, via=via)
+    return _invocation(contract, prompt, Mode(mode), options, model, via=via)
 
 
-def resume(
-    contract: EngineContract, prompt: str, mode: Mode, handle: str, *,
+def resumed_turn(
+    contract: EngineContract, prompt: str, mode: Mode | ModeName, session: EngineSessionHandle | str, *,
     options: Sequence[str] = (), model: str | None = None, check_shape: bool = True,
 ) -> Invocation:  # fmt: skip
-    """Build a resumed turn with the first turn's options; RefusedError as for `start`, or for a bad handle."""
+    """Build a turn that resumes a session, without running it.
+
+    `session` is what the reading of the first turn says, or its `handle_value`; `options` and `model` are those of the
+    first turn. RefusedError: as for `first_turn`, or the session is of another engine or has not the shape of a
+    session id (with `check_shape` False any shape is accepted).
+
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> turngate.resumed_turn(codex, "Blue", "interactive", "0198c6a1-6d70-7000-8000-000000000001").arguments[3:]
+    ('resume', '0198c6a1-6d70-7000-8000-000000000001', '-')
+    """
+    if isinstance(session, EngineSessionHandle) and session.engine != contract.engine:
+        what = f"a session of {session.engine} can't be resumed by {contract.engine}"
+        raise RefusedError(what, f"use the contract of {session.engine}", session.engine)
+    handle = session if isinstance(session, str) else session.handle_value
     if handle.startswith("-") or not can_be_passed(handle):
         raise RefusedError(
             f"{handle[:80]!r} can't be passed as a session id", "it looks like a flag, or is no text", handle
@@ -52,7 +79,7 @@ def resume(
     if check_shape and not re.fullmatch(contract.handle.shape, handle):
         hint = f"a session id of {contract.engine} matches {contract.handle.shape}"
         raise RefusedError(f"{handle[:80]!r} is no session id of {contract.engine}", hint, handle)
-    return _invocation(contract, prompt, mode, options, model, handle=handle)
+    return _invocation(contract, prompt, Mode(mode), options, model, handle=handle)
 
 
 def sticky(
@@ -85,7 +112,7 @@ def sticky_options(
 def turn_options(
     contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None
 ) -> tuple[PlacedOption, ...]:
-    """Return the options that `start` and `resume` place; RefusedError if they can't take one of the caller's."""
+    """Return the options that `first_turn` and `resumed_turn` place; RefusedError if they can't take the caller's."""
     launch = contract.launch
     return _chosen(contract, mode, options, model, launch.auto if mode is Mode.AUTO else launch.interactive)
 
@@ -128,7 +155,7 @@ def _invocation(
         raise ContractError(f"the resume of {contract.engine} has no place for the session id", hint="write {handle}")
     if stdin is None and not prompt_at:
         raise ContractError(f"the template of {contract.engine} has no place for the prompt", hint="write {prompt}")
-    built = Invocation(tuple(arguments), stdin, tuple(prompt_at))
+    built = Invocation(contract, mode, tuple(arguments), stdin, tuple(prompt_at), handle)
     _assert_asks(contract, mode, built.own_arguments, f"the template of {contract.engine} passes")
     return built
 

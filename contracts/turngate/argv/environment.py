@@ -18,21 +18,34 @@ _BASE_PREFIX = "LC_"
 def engine_environment(
     contract: EngineContract,
     server_env: Mapping[str, str],
-    locations: Mapping[str, str | None],
+    locations: Mapping[str, str | None] | None = None,
     extra_names: Iterable[str] = (),
 ) -> dict[str, str]:
     """Build the whole environment of an engine, except PWD.
 
-    From `server_env` it takes what every program gets, what the contract passes, and the operator's `extra_names`. The
-    variables that decide where sessions are stored come from `locations` alone, where None means unset.
+    From `server_env`, such as `os.environ`, it takes what every program gets, what the contract passes (the engine's
+    keys among them), and `extra_names`. The variables that decide where sessions are stored come from `locations`
+    alone, where None means unset; without `locations` they come from `server_env` too.
+
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> turngate.engine_environment(codex, {"PATH": "/bin", "HOME": "/home/me", "AWS_SECRET_ACCESS_KEY": "s3cr3t"})
+    {'PATH': '/bin', 'HOME': '/home/me'}
     """
+    if locations is None:
+        locations = session_locations(contract, server_env)
     allowed = BASE.union(contract.environment.passed, extra_names) - {*_location_names(contract), *locations}
     passed = {name: value for name, value in server_env.items() if name in allowed or name.startswith(_BASE_PREFIX)}
     return relocated(passed, locations)
 
 
-def locations_of(contract: EngineContract, server_env: Mapping[str, str]) -> dict[str, str | None]:
-    """Return the variables that decide where sessions are stored, fixed for a whole run; None: unset."""
+def session_locations(contract: EngineContract, server_env: Mapping[str, str]) -> dict[str, str | None]:
+    """Return the variables that decide where sessions are stored, with their values in `server_env`; None: unset.
+
+    Store them with the session if it may be resumed where `server_env` differs.
+
+    >>> turngate.session_locations(turngate.load_contract("codex", "0.169.0"), {"PATH": "/bin", "HOME": "/home/me"})
+    {'HOME': '/home/me', 'CODEX_HOME': None, 'CODEX_SQLITE_HOME': None}
+    """
     return {name: server_env.get(name) for name in _location_names(contract)}
 
 

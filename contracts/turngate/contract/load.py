@@ -116,11 +116,23 @@ class Contract(msgspec.Struct, frozen=True):
             raise NoVersionError(f"{version!r} is no version of {self.engine}", hint=hint) from None
 
 
+def load_contract(engine: str, version: str | None = None) -> EngineContract:
+    """Return the contract of an engine for one release (None: the newest).
+
+    ContractError: there is no contract of that name. NotCoveredError: the contract says nothing about the release;
+    NoVersionError, which is one: it is no version.
+
+    >>> turngate.load_contract("codex", "0.169.0").executable
+    'codex'
+    """
+    return contract(engine).at(version)
+
+
 def contract(engine: str) -> Contract:
-    """Load the packaged contract of one engine, unvalidated (tests validate all); ContractError if there is none."""
+    """Load the whole contract file of an engine, unvalidated (tests validate all); ContractError if there is none."""
     file = contract_files().get(engine)
     if file is None:
-        hint = did_you_mean(engine, engines(), f"known engines: {', '.join(engines())}")
+        hint = did_you_mean(engine, engine_names(), f"known engines: {', '.join(engine_names())}")
         raise ContractError(f"no contract for engine {engine!r}", hint=hint)
     return Contract(parse(file.read_text("utf-8"), name_of(file), ours=True))
 
@@ -128,13 +140,17 @@ def contract(engine: str) -> Contract:
 def covering(engine: str, version: str | None) -> EngineContract | None:
     """Resolve the packaged contract of an engine for one release (None: the newest); None if it does not cover it."""
     try:
-        return contract(engine).at(version)
+        return load_contract(engine, version)
     except (NotCoveredError, ValueError):
         return None
 
 
-def engines() -> tuple[str, ...]:
-    """Return every engine that has a contract, in the package or in the folder that overrides it."""
+def engine_names() -> tuple[str, ...]:
+    """Return every engine that has a contract, in the package or in the folder that overrides it.
+
+    >>> "codex" in turngate.engine_names()
+    True
+    """
     return tuple(contract_files())
 
 

@@ -238,6 +238,9 @@ class EngineContract(Struct, frozen=True, kw_only=True):
 
     contract_version: Raised with every change of a claim.
     executable: The command's name on PATH.
+
+    >>> turngate.load_contract("codex", "0.169.0").version
+    '0.169.0'
     """
 
     engine: Name

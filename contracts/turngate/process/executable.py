@@ -1,12 +1,16 @@
 """Identifies executables: their versions, whether they are simulated, and whether they have changed."""
 
 import hashlib
+import os
 import re
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from turngate.argv.environment import engine_environment
 from turngate.contract.launch import HelpPage
-from turngate.contract.structs import VersionQuery
+from turngate.contract.structs import EngineContract, VersionQuery
+from turngate.errors import EnvironmentFailed
 from turngate.model import Ended
 from turngate.process.execution import ProcessRequest, Stop, run
 
@@ -41,10 +45,39 @@ def printed(
     return outcome.exit_code if outcome.ended is Ended.EXIT else None, text
 
 
-def version_said(
-    executable: Path, query: VersionQuery, env: Mapping[str, str], stop: Stop | None, cwd: Path | None = None
+def find_executable(contract: EngineContract) -> Path:
+    """Find an engine's executable on PATH; EnvironmentFailed if it is not installed.
+
+    >>> turngate.find_executable(turngate.load_contract("codex")).name
+    'codex'
+    """
+    path = shutil.which(contract.executable)
+    if path is None:
+        hint = f"install it: npm install --global {contract.npm.package}" if contract.npm else "put it on PATH"
+        raise EnvironmentFailed(f"{contract.title} is not installed: no {contract.executable} on PATH", hint)
+    return Path(path).absolute()
+
+
+def engine_version(
+    contract: EngineContract,
+    executable: Path,
+    env: Mapping[str, str] | None = None,
+    stop: Stop | None = None,
+    cwd: Path | None = None,
 ) -> str | None:
-    """Ask an executable for its version; None if the contract can't read one in its output."""
+    """Ask an executable for its version, as the contract of any of its releases says; None if it prints none.
+
+    It runs with the variables `env` (None: as `engine_environment` makes them from this process's), in `cwd` (None: an
+    empty directory), until it exits, for at most 60 seconds, or until `stop` is set. EnvironmentFailed: it can't be
+    started.
+
+    >>> codex = turngate.load_contract("codex")
+    >>> turngate.engine_version(codex, turngate.find_executable(codex))
+    '0.169.0'
+    """
+    query = contract.version_query
+    if env is None:
+        env = engine_environment(contract, os.environ)
     match = re.fullmatch(query.pattern, printed(executable, query, env, stop, cwd)[1].strip())
     return match["version"] if match else None
 

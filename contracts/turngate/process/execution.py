@@ -33,6 +33,10 @@ class ProcessRequest(Struct, frozen=True):
     `timeout` is in seconds of wall time; `EXIT_LIMIT` replaces it once `on_output` has said that the work is done. Of
     each stream `max_output` bytes are kept. `tag` (empty: a new one) marks every process of the tree, for `end_orphans`
     if this program dies.
+
+    >>> from pathlib import Path
+    >>> turngate.ProcessRequest(("codex", "--version"), Path("/work"), {"PATH": "/bin"}).timeout
+    120.0
     """
 
     argv: tuple[str, ...]
@@ -50,7 +54,14 @@ class ProcessOutcome(Struct, frozen=True):
     `exit_code` is negative for a signal, and None if the process was never started (it was stopped before) or
     could not be reaped. `dropped` counts bytes of both streams, `seconds` is the wall time until its end, `cpu_seconds`
     the user and system time of the whole tree, as far as the kernel accounts for it, `exit_seconds` the time from the
-    end of its work until it exited or was ended (None: it did not say that its work was done).
+    end of its work until it exited or was ended (None: it did not say that its work was done). `leftovers` are the
+    processes that outlived the main one, and were ended.
+
+    >>> import sys
+    >>> from pathlib import Path
+    >>> from turngate.process import run
+    >>> run(turngate.ProcessRequest((sys.executable, "-c", "print(1)"), Path.cwd(), {})).stdout
+    b'1\\n'
     """
 
     ended: Ended
@@ -70,7 +81,13 @@ OnOutput = Callable[[str, bytes], bool | None]
 
 
 class Stop:
-    """Ends the process tree of every `run` that holds it. Once set it stays set."""
+    """Ends the process tree of every run that holds it. Once set it stays set.
+
+    >>> stop = turngate.Stop()
+    >>> stop.set()
+    >>> stop.is_set()
+    True
+    """
 
     def __init__(self) -> None:
         self._set = False

@@ -5,12 +5,14 @@ The same reader serves a live process, whose bytes it takes as they arrive, and 
 
 from collections.abc import Callable
 from functools import partial
+from typing import Self
 
 from msgspec import Struct
 
+from turngate.argv.build import Invocation
 from turngate.contract.launch import Stream
 from turngate.contract.structs import EngineContract, FailureSign
-from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, Outcome
+from turngate.model import HUNG, AdapterTurnResult, Ended, EngineSessionHandle, Failure, Mode, ModeName, Outcome
 from turngate.turn.envelope import Envelope, json_object, read_envelope
 from turngate.turn.framing import Framer, framer
 from turngate.turn.records import Record, RecordDispatch, RecordHandler, matches, shown, value_at
@@ -25,9 +27,15 @@ STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 class TurnReading(Struct, frozen=True):
     """Everything that the streams of one turn say.
 
-    `census` counts the kinds of records; `unknown` are those the contract does not know; `framing` are the
-    lines that left the framing; `failures` is what the engine said went wrong; `final_text` is the agent's
-    last text (None: it gave none); `ended` says whether the record that proves a good end was there.
+    `result` is what the agent wants; `session` is what a resume needs (None: the turn shows no valid session id);
+    `final_text` is the agent's last text (None: it gave none); `failures` is what the engine said went wrong; `ended`
+    says whether the record that proves a good end was there. The rest helps to diagnose: `handle` says where session
+    ids were seen, `framing` are the lines that left the framing, `census` counts the kinds of records, and `unknown`
+    are those that the contract does not know.
+
+    >>> reading = turngate.read_turn(turngate.load_contract("codex", "0.169.0"), "auto", b"", b"no network", 1)
+    >>> reading.result.failure_reason, reading.result.stderr
+    ('ENGINE_FAILED: the engine exited with 1', 'no network')
     """
 
     result: AdapterTurnResult
@@ -42,17 +50,29 @@ class TurnReading(Struct, frozen=True):
 
 
 class TurnReader:
-    """Takes the bytes of a turn as they arrive; `finish` gives the reading, once."""
+    """Takes the bytes of a turn as they arrive; `finish` gives the reading, once.
+
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> reader = turngate.TurnReader(codex, "auto", on_text=print)
+    >>> reader.feed("stdout", b'{"type": "item.completed", "item": {"type": "agent_message", "te')
+    >>> reader.feed("stdout", b'xt": "Done."}}\\n{"type": "turn.completed"}\\n')
+    Done.
+    >>> reader.over
+    True
+    >>> reader.finish(0).result.final_data
+    {'text': 'Done.'}
+    """
 
     def __init__(
-        self, contract: EngineContract, mode: Mode, *, turn_index: int = 1, resumed: str | None = None,
+        self, contract: EngineContract, mode: Mode | ModeName, *, turn_index: int = 1, resumed: str | None = None,
         needs_handle: bool | None = None, on_text: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
         """Read by `contract`; `resumed` is the expected session id; `on_text` gets the agent's texts as they arrive.
 
-        `needs_handle` says whether a turn without the right session id is an error (None: in mode interactive).
+        `turn_index` counts from 1 and becomes `created_at_turn` of the session. `needs_handle` says whether a turn
+        without the right session id is an error (None: in mode interactive).
         """
-        self._contract, self._mode = contract, mode
+        self._contract, self._mode = contract, (mode := Mode(mode))
         self._turn_index, self._resumed = turn_index, resumed
         self._blame = Failure.ENGINE_FAILED if resumed is None else Failure.SESSION_RESUME_FAILED
         self._framers: dict[Stream, Framer] = {name: framer(contract.stream(name)) for name in STREAMS}
@@ -66,8 +86,19 @@ class TurnReader:
         self._last_word: tuple[Stream, int] | None = None
         self._watches = {name: self._watch(name) for name in STREAMS}
 
+    @classmethod
+    def for_turn(
+        cls, turn: Invocation, *,
+        turn_index: int = 1, needs_handle: bool | None = None, on_text: Callable[[str], None] | None = None,
+    ) -> Self:  # fmt: skip
+        """Return the reader of a turn that was built, by its contract, its mode and the session that it resumes."""
+        return cls(
+            turn.contract, turn.mode, turn_index=turn_index, resumed=turn.resumed, needs_handle=needs_handle,
+            on_text=on_text,
+        )  # fmt: skip
+
     def feed(self, stream: Stream, chunk: bytes) -> None:
-        """Take the next bytes of one stream."""
+        """Take the next bytes of one stream (`stdout`, `stderr`), cut anywhere."""
         if stream == "stderr" or stream != self._contract.handle.stream:
             tail = self._tails[stream]
             tail += chunk[-MAX_STDERR:]
@@ -208,10 +239,27 @@ def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
 
 
 def read_turn(
-    contract: EngineContract, mode: Mode, stdout: bytes, stderr: bytes, exit_code: int | None, *,
+    contract: EngineContract, mode: Mode | ModeName, stdout: bytes, stderr: bytes, exit_code: int | None, *,
     turn_index: int = 1, resumed: str | None = None, ended: Ended = Ended.EXIT,
 ) -> TurnReading:  # fmt: skip
-    """Read a turn from its complete streams, as in a recording."""
+    """Read a turn from its complete streams, as in a recording.
+
+    `exit_code` is negative for a signal, and None if the process was not reaped. The other parameters are those of
+    `TurnReader`, and of its `finish`.
+
+    >>> import json
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> envelope = json.dumps({"outcome": "final", "final_data": {"colour": "blue"}})
+    >>> events = [
+    ...     {"type": "thread.started", "thread_id": "0198c6a1-6d70-7000-8000-000000000001"},
+    ...     {"type": "item.completed", "item": {"type": "agent_message", "text": envelope}},
+    ...     {"type": "turn.completed"},
+    ... ]
+    >>> stdout = "\\n".join(map(json.dumps, events)).encode()
+    >>> reading = turngate.read_turn(codex, "interactive", stdout, b"", 0)
+    >>> reading.result.final_data, reading.session.handle_value
+    ({'colour': 'blue'}, '0198c6a1-6d70-7000-8000-000000000001')
+    """
     reader = TurnReader(contract, mode, turn_index=turn_index, resumed=resumed)
     reader.feed("stdout", stdout)
     reader.feed("stderr", stderr)

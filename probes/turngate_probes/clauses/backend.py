@@ -1,7 +1,7 @@
 """Checks of how an engine handles a failing model backend."""
 
+from turngate import Ended
 from turngate.contract.verdict import Finding
-from turngate.process import Ended
 from turngate_probes.clauses.registry import check, how_it_ended
 from turngate_probes.harness.cases import FAILING
 from turngate_probes.harness.observations import Observations, Turn

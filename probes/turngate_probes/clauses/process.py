@@ -1,8 +1,9 @@
 """Checks of an engine's side effects: processes, files, network."""
 
+from turngate import Ended
 from turngate.contract.clauses import Reason
 from turngate.contract.verdict import Finding
-from turngate.process import EXIT_LIMIT, Ended
+from turngate.process import EXIT_LIMIT
 from turngate_probes.clauses.registry import check, fail_if, passed
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn, unknown_requests
 

@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterator, Sequence
 
+from turngate import EngineContract, Mode, Outcome
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.launch import ApprovalSign
-from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import Finding
-from turngate.model import Mode, Outcome
 from turngate_probes.clauses.handle import RESUMABLE
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, went_well

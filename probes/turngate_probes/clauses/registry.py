@@ -5,8 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 
+from turngate import Ended
 from turngate.contract.verdict import Finding
-from turngate.process import Ended
 from turngate_probes.harness.observations import Call, Observations, Turn
 
 EXCERPT = 200

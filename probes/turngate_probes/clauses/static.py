@@ -2,9 +2,9 @@
 
 import re
 
+from turngate import Ended
 from turngate.contract import versions
 from turngate.contract.verdict import Finding
-from turngate.process import Ended
 from turngate_probes.clauses.registry import check, fail_if, passed
 from turngate_probes.harness.observations import Observations
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Collection, Iterator
 
+from turngate import ContractError, NotCoveredError
 from turngate.contract import lint, load
 from turngate.contract.claims import about, recordings_named
 from turngate.contract.clauses import Result
 from turngate.contract.load import Contract, Document
 from turngate.contract.verdict import ClauseResult
-from turngate.errors import ContractError, NotCoveredError
 from turngate_probes.clauses import judge_all
 from turngate_probes.clauses.process import EVERYTHING
 from turngate_probes.harness.cases import CASES

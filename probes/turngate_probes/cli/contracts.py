@@ -28,8 +28,8 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
 
     Exit codes: 0 no mistakes; 2 at least one. Unverified claims are reported but don't fail.
     """
+    from turngate import ContractError
     from turngate.contract import load
-    from turngate.errors import ContractError
     from turngate.files import contract_files, name_of, simulation_files
     from turngate_probes.cli import contract_check
     from turngate_probes.releases.recorded_releases import contract_recordings

@@ -19,11 +19,11 @@ def list_engines(newest: bool, as_json: bool) -> None:
     import json
     import shutil
 
-    from turngate.contract import load
+    from turngate import engine_names, load_contract
     from turngate_probes.releases.npm import pinned_version
 
     rows = []
-    for name, contract in ((name, load.contract(name).at()) for name in load.engines()):
+    for name, contract in ((name, load_contract(name)) for name in engine_names()):
         row = {
             "engine": name, "title": contract.title, "contract": contract.contract_version,
             "lifecycle": contract.lifecycle.status, "pinned": pinned_version(name),
@@ -42,7 +42,7 @@ def list_engines(newest: bool, as_json: bool) -> None:
 
 
 def _newest(engine: str) -> dict[str, str | None]:
-    from turngate.errors import EnvironmentFailed
+    from turngate import EnvironmentFailed
     from turngate_probes.releases.npm import LATEST
     from turngate_probes.releases.source import registries
 
@@ -59,14 +59,14 @@ def _newest(engine: str) -> dict[str, str | None]:
 @click.argument("names", nargs=-1, metavar="[ENGINE[@VERSION]]...", shell_complete=targets)
 def install_engines(names: tuple[str, ...]) -> int:
     """Install pinned releases (or the named ones) into the cache, without install scripts."""
-    from turngate.contract import load
+    from turngate import engine_names, load_contract
     from turngate_probes.releases.npm import pinned_version
     from turngate_probes.releases.source import ReleaseSource, Target, parse_target
 
-    pinned = [name for name in load.engines() if pinned_version(name)]
+    pinned = [name for name in engine_names() if pinned_version(name)]
     for target in map(parse_target, names or pinned):
         version = target.version or pinned_version(target.engine)
-        if load.contract(target.engine).at().npm is None or version is None:
+        if load_contract(target.engine).npm is None or version is None:
             raise click.UsageError(f"{target.engine} has no release that npm could install")
         with ReleaseSource().held(Target(target.engine, version), say) as release:
             click.echo(f"{release.name} {release.executable}")

@@ -8,10 +8,7 @@ from contextlib import ExitStack, contextmanager
 
 import click
 
-from turngate.argv import build
-from turngate.contract.structs import EngineContract
-from turngate.errors import EnvironmentFailed
-from turngate.model import Mode
+from turngate import EngineContract, EnvironmentFailed, Mode, first_turn, resumed_turn
 from turngate.sanitize import command_line
 from turngate_probes.cli.options import say
 from turngate_probes.harness.cases import Case
@@ -37,8 +34,8 @@ def steps() -> Case:
 
 def planned(contract: EngineContract) -> tuple[tuple[str, ...], ...]:
     """Return the argv of both turns, with the prompts and a placeholder for the session id."""
-    first = build.start(contract, FIRST.format(word="<word>"), Mode.INTERACTIVE)
-    again = build.resume(contract, AGAIN, Mode.INTERACTIVE, SHOWN, check_shape=False)
+    first = first_turn(contract, FIRST.format(word="<word>"), Mode.INTERACTIVE)
+    again = resumed_turn(contract, AGAIN, Mode.INTERACTIVE, SHOWN, check_shape=False)
     return tuple((contract.executable, *turn.arguments) for turn in (first, again))
 
 

@@ -87,11 +87,10 @@ def probe(
 
 def _available(level: Level, console: "Console") -> "list[Target]":
     """Return every engine that can be probed here, and print the others; EnvironmentFailed if there is none."""
-    from turngate.contract import load
-    from turngate.errors import EnvironmentFailed
+    from turngate import EnvironmentFailed, engine_names
     from turngate_probes.releases.source import Target, obstacle
 
-    skipped = {engine: obstacle(engine, recordings=level != "server") for engine in load.engines()}
+    skipped = {engine: obstacle(engine, recordings=level != "server") for engine in engine_names()}
     for engine, why in skipped.items():
         if why:
             console.print(f"skipped {engine}: {why}", soft_wrap=True)

@@ -24,7 +24,7 @@ def report(sources: tuple[Path, ...], output: Any) -> int:
 
     Exit codes are those of the probes or the gate; what is no report ends with 2.
     """
-    from turngate.errors import EnvironmentFailed
+    from turngate import EnvironmentFailed
     from turngate_probes.gate.report import load_gate
     from turngate_probes.report.load import joined, load_report
     from turngate_probes.report.publish import publish

@@ -37,7 +37,7 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
         before = [*(["--install", str(folder)] if folder else []), *(f"--fault={name}" for name in faulty)]
         with simulate.make_context("turngate simulate", [*before, *arguments, target]) as reordered:
             return int(simulate.invoke(reordered))
-    from turngate.contract import load
+    from turngate import load_contract
     from turngate_probes.releases import recorded_releases
     from turngate_probes.releases.npm import pinned_version
     from turngate_probes.releases.source import parse_target
@@ -45,7 +45,7 @@ def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, fault
 
     asked = parse_target(target)
     version = asked.version or pinned_version(asked.engine) or recorded_releases.newest(asked.engine)
-    contract = load.contract(asked.engine).at(version)
+    contract = load_contract(asked.engine, version)
     if folder is None:
         return process.simulate(contract, arguments[1:] if arguments[:1] == ("--",) else arguments, faulty)
     click.echo(process.install(contract, folder.absolute(), faulty))

@@ -6,11 +6,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+from turngate import ContractError, EnvironmentFailed, engine_names
 from turngate.contract import load
 from turngate.contract.clauses import Result
 from turngate.contract.values import Release, Text
 from turngate.contract.versions import Range
-from turngate.errors import ContractError, EnvironmentFailed, did_you_mean
+from turngate.errors import did_you_mean
 from turngate_probes.report.gate_structs import Entry
 
 BASELINE_SCHEMA = "gate-baseline"
@@ -72,8 +73,8 @@ def _wrong(document: load.Document) -> Iterator[ContractError]:
         if row["clause"] not in known:
             hint = did_you_mean(row["clause"], known, "see clauses.yaml")
             yield document.error((i, "clause"), f"no clause {row['clause']!r}", hint)
-        if row["engine"] not in load.engines():
-            hint = did_you_mean(row["engine"], load.engines(), f"engines: {', '.join(load.engines())}")
+        if row["engine"] not in engine_names():
+            hint = did_you_mean(row["engine"], engine_names(), f"engines: {', '.join(engine_names())}")
             yield document.error((i, "engine"), f"no engine {row['engine']!r}", hint)
         if since and until and not Range(since, until).covers(since):
             hint = "`until` is the first that is expected to pass"

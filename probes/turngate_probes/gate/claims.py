@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from turngate.contract.structs import EngineContract
+from turngate import EngineContract
 from turngate.sanitize import bounded, command_line
 from turngate_probes.report.gate_structs import Difference, Impact
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from rich.console import Console
 from semver import Version
 
+from turngate import EnvironmentFailed
 from turngate.contract import load
 from turngate.contract.verdict import FailOn
-from turngate.errors import EnvironmentFailed
 from turngate_probes.gate import baseline as baselines
 from turngate_probes.gate.collect import CROSSED, Collecting, ReleaseQuestion
 from turngate_probes.gate.report import gate_report

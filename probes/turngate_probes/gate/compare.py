@@ -5,10 +5,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from turngate import Ended, EngineContract
 from turngate.contract.clauses import Result
-from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import ClauseResult, fallen_needs
-from turngate.process import Ended
 from turngate_probes.gate.baseline import UNASKED
 from turngate_probes.gate.classify import Use, of_call, of_clause, of_surface
 from turngate_probes.gate.contract_usage import ANY, keys_in_use, option_use, use_of

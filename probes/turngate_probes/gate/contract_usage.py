@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Mapping
 
+from turngate import EngineContract
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract
 from turngate_probes.gate.classify import Use
 
 ANY = "*"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from signal import Signals
 
+from turngate import Mode
 from turngate.contract import load
 from turngate.contract.clauses import Reason
-from turngate.model import Mode
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce

@@ -9,12 +9,22 @@ from signal import Signals
 
 from msgspec import structs
 
-from turngate.argv import build
-from turngate.argv.build import Invocation
-from turngate.contract.structs import EngineContract
-from turngate.model import Mode
-from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stdin, run
-from turngate.turn.read import TurnReader, read_turn
+from turngate import (
+    Ended,
+    EngineContract,
+    Invocation,
+    Mode,
+    ProcessOutcome,
+    ProcessRequest,
+    TurnReader,
+    first_turn,
+    process_request,
+    read_turn,
+    resumed_turn,
+    run_turn,
+)
+from turngate.contract.launch import Stream
+from turngate.process import Stdin, run
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.mid_turn import MidTurn
 from turngate_probes.harness.observations import CommandOutput, Observation, Turn
@@ -68,7 +78,7 @@ class EngineDriver:
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
         options, model = self._options()
-        built = build.start(self.contract, ask.prompt, ask.mode, options=options, model=model, via=ask.via)
+        built = first_turn(self.contract, ask.prompt, ask.mode, options=options, model=model, via=ask.via)
         return self._turn(step, ask, built, None)
 
     def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
@@ -76,15 +86,15 @@ class EngineDriver:
         if session is None:
             raise CaseStoppedError("the turn before reported no session id", by_engine=True)
         options, model = self._options()
-        built = build.resume(
+        built = resumed_turn(
             self.contract, ask.prompt, ask.mode, session, options=options, model=model, check_shape=ask.check_shape
         )
         return self._turn(step, ask, built, session)
 
     def page(self, step: str, arguments: Sequence[str]) -> CommandOutput:
         """Run a plain command, such as `--help`."""
-        command = (str(self.executable), *arguments)
-        done = self._run(command, self.sandbox.work)
+        command, work = (str(self.executable), *arguments), self.sandbox.work
+        done = self._run(ProcessRequest(command, work, self.sandbox.env(self.contract.hermetic, work)))
         streams = (done.stdout, done.stderr)
         page = CommandOutput(f"{self.case}/{step}", command, done.exit_code, done.ended, *streams, done.cpu_seconds)
         self.note(page)
@@ -110,14 +120,15 @@ class EngineDriver:
         return tuple(self.sandbox.fill(token) for token in hermetic.options), hermetic.model
 
     def _turn(self, step: str, ask: Ask, built: Invocation, resumed: str | None) -> Turn:
-        command = (str(self.executable), *built.arguments)
         cwd = ask.cwd or self.sandbox.work
-        stdin = built.stdin if built.stdin is not None else Stdin.OPEN if ask.stdin_open else Stdin.CLOSED
+        request = process_request(built, self.executable, cwd, env=self.sandbox.env(self.contract.hermetic, cwd))
+        if ask.stdin_open and built.stdin is None:
+            request = structs.replace(request, stdin=Stdin.OPEN)
         backend = self.sandbox.backend
         called = (Rule(ask.tool_call, after_tool_result=False),) if ask.tool_call else ()
         backend.script(*called, Rule(ask.reply))
         before = len(backend.exchanges())
-        done = self._run(command, cwd, stdin, ask)
+        done = self._run(request, ask, TurnReader.for_turn(built))
         reading = read_turn(
             self.contract, ask.mode, done.stdout, done.stderr, done.exit_code,
             turn_index=ask.turn_index, resumed=resumed, ended=done.ended,
@@ -125,12 +136,12 @@ class EngineDriver:
         # requests to the user's own model are not observed
         requests = None if self.sandbox.account is not None else backend.exchanges()[before:]
         turn = Turn(
-            name=f"{self.case}/{step}", argv=command, own_arguments=built.own_arguments, cwd=str(cwd),
+            name=f"{self.case}/{step}", argv=request.argv, own_arguments=built.own_arguments, cwd=str(cwd),
             mode=ask.mode, prompt=ask.prompt, nonce=ask.nonce, resumed=resumed, scripted=ask.scripted,
             exit_code=done.exit_code, ended=done.ended, finished_at=time.time(), seconds=done.seconds,
             cpu_seconds=done.cpu_seconds, stdout=done.stdout, stderr=done.stderr, leftovers=done.leftovers,
             requests=requests, reading=reading, turn_index=ask.turn_index,
-            stdin="prompt" if isinstance(stdin, bytes) else "open" if stdin is Stdin.OPEN else "closed",
+            stdin="prompt" if built.stdin is not None else "open" if request.stdin is Stdin.OPEN else "closed",
             env=self.sandbox.variables(self.contract.hermetic, cwd),
             signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
             exit_seconds=done.exit_seconds or 0.0,
@@ -148,10 +159,8 @@ class EngineDriver:
         left.unlink(missing_ok=True)
         return acted
 
-    def _run(
-        self, command: tuple[str, ...], cwd: Path, stdin: bytes | Stdin = Stdin.CLOSED, ask: Ask | None = None
-    ) -> ProcessOutcome:
-        """Run a command, that of a turn if `asked` is given, and remove secrets from its output.
+    def _run(self, request: ProcessRequest, ask: Ask | None = None, reader: TurnReader | None = None) -> ProcessOutcome:
+        """Run a command, that of a turn if `ask` and `reader` are given, and remove secrets from its output.
 
         If a turn may make no request, its patience counts from the start; after its terminal event, only the limit for
         the exit counts. CaseStoppedError if an interrupt cut it off, so that it proves nothing.
@@ -159,25 +168,22 @@ class EngineDriver:
         sandbox, patience = self.sandbox, ask.patience if ask else None
         quiet = ask is not None and (ask.stdin_open or sandbox.model_url != sandbox.backend.url)
         limit = patience + STARTUP_ALLOWANCE if patience is not None and quiet else TURN_TIMEOUT
-        request = ProcessRequest(command, cwd, sandbox.env(self.contract.hermetic, cwd), stdin, limit)
-        # only for the time of the end: observations may be edited
-        reader = TurnReader(self.contract, ask.mode) if ask else None
+        request = structs.replace(request, timeout=limit)
         with (
             self.slot(),
             self.interrupt.covering() as stop,
             MidTurn(ask.signal if ask else None, patience, stop.set) as mid_turn,
         ):
 
-            def heard(stream: str, chunk: bytes) -> bool:
-                if reader is None:
-                    return False
-                reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
-                if reader.over:
+            def heard(_stream: Stream, _chunk: bytes) -> None:
+                if reader and reader.over:
                     mid_turn.over()
-                return reader.over
 
             sandbox.backend.on_exchange(mid_turn.requested)
-            done = run(request, stop=stop, on_output=heard, on_start=mid_turn.started)
+            if reader:  # its reading is not used, since secrets are still to be removed
+                done = run_turn(request, reader, stop=stop, on_output=heard, on_start=mid_turn.started).process
+            else:
+                done = run(request, stop=stop, on_start=mid_turn.started)
         if self.interrupt.is_set() and done.ended is Ended.STOPPED:
             raise InterruptedCaseError
         stdout, stderr = map(sandbox.without_secrets, (done.stdout, done.stderr))

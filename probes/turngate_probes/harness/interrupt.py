@@ -7,9 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from turngate import ContractError, EnvironmentFailed, RefusedError, Stop
 from turngate.contract.clauses import Reason
-from turngate.errors import ContractError, EnvironmentFailed, RefusedError
-from turngate.process import Stop
 from turngate.process.signals import heard
 
 

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
+from turngate import Ended, EngineContract, Mode, TurnReading
 from turngate.contract.clauses import Reason
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract
-from turngate.model import HUNG, Mode
-from turngate.process import Ended, Leftover
-from turngate.turn.read import TurnReading
+from turngate.model import HUNG
+from turngate.process import Leftover
 from turngate_probes.harness.interrupt import Obstacle, ObstacleError
 from turngate_probes.stub_model import Exchange
 

@@ -11,8 +11,8 @@ from typing import Annotated, Self
 import psutil
 from msgspec import Meta, Struct
 
-from turngate.errors import EnvironmentFailed
-from turngate.process import ProcessRequest, run
+from turngate import EnvironmentFailed, ProcessRequest
+from turngate.process import run
 
 INTERVAL = 1.0  # seconds
 LEAST_MEMORY = 2**30  # bytes that must be available before another release begins

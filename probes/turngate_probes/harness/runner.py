@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from turngate import EngineContract, TurngateError
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
-from turngate.errors import TurngateError
 from turngate.sanitize import redact
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.driver import EngineDriver

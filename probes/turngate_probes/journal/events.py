@@ -7,11 +7,11 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, structs
 
+from turngate import Ended, EngineSessionHandle, Outcome
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
 from turngate.contract.verdict import ClauseResult, FailOn, Verdict
-from turngate.model import EngineInteractiveProfile, EngineResumeCapability, EngineSessionHandle, Outcome
-from turngate.process import Ended
+from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_probes.harness.resource_usage import Machine
 
 Schema: TypeAlias = Literal["turngate.probe-events/2"]

@@ -11,8 +11,8 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from turngate import EnvironmentFailed
 from turngate.contract.evidence import decode_hook
-from turngate.errors import EnvironmentFailed
 from turngate.sanitize import bounded, redact
 from turngate_probes.journal.events import Event
 

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from turngate import EngineContract
 from turngate.contract.evidence import OutputExcerpt, RequestExcerpt
-from turngate.contract.structs import EngineContract
 from turngate.sanitize import bounded, redact
 from turngate.turn.framing import framer
 from turngate.turn.records import Record, value_at

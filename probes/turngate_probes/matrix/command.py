@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from turngate import EnvironmentFailed, Stop
 from turngate.contract import load
 from turngate.contract.verdict import FailOn
-from turngate.errors import EnvironmentFailed
-from turngate.process import Stop
 from turngate_probes.harness.interrupt import InterruptedCaseError, interruptible
 from turngate_probes.journal.events import MatrixPlanned
 from turngate_probes.matrix.bisection import Bisection, ClauseAnswer, answer_of, describe, print_bisection

@@ -19,10 +19,10 @@ import msgspec
 from msgspec import Struct
 from semver import Version
 
+from turngate import EnvironmentFailed
 from turngate.contract import load
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.verdict import FailOn
-from turngate.errors import EnvironmentFailed
 from turngate.files import locked, write_atomically
 from turngate_probes.harness.resource_usage import Machine, machine
 from turngate_probes.journal import events as journal_events

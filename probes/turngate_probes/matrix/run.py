@@ -11,11 +11,10 @@ from pathlib import Path
 
 from msgspec import structs
 
+from turngate import EnvironmentFailed, Stop
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.verdict import FailOn, Verdict
-from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
-from turngate.process import Stop
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.resource_usage import ResourceUsage, enough_memory, jobs_for, waiting_for
 from turngate_probes.harness.runner import CaseRunner

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from turngate import EnvironmentFailed, TurngateError
 from turngate.contract import load
 from turngate.contract.clauses import Level, Result
 from turngate.contract.lint import lay_over
 from turngate.contract.verdict import FailOn
-from turngate.errors import EnvironmentFailed, TurngateError
 from turngate.sanitize import visible
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.interrupt import Interrupt

@@ -8,7 +8,7 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from turngate.contract.structs import EngineContract
+from turngate import EngineContract
 from turngate_probes.harness.observations import CommandOutput, Turn
 from turngate_probes.record.placeholders import Replacer, fixed_ids
 from turngate_probes.record.requests import (

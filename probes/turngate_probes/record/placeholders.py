@@ -6,9 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from turngate import ContractError, EngineContract
 from turngate.contract.session_ids import numbered_like
-from turngate.contract.structs import EngineContract
-from turngate.errors import ContractError
 from turngate.sanitize import redact
 
 UUID = r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"

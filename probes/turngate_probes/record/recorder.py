@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate_probes.harness.cases import Case
 from turngate_probes.harness.interrupt import Interrupt
 from turngate_probes.harness.observations import CaseEnd, CommandOutput, Observation, Turn

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from turngate import EngineContract, read_turn
 from turngate.contract import load
 from turngate.contract.clauses import Reason
 from turngate.contract.load import Document
-from turngate.contract.structs import EngineContract
 from turngate.process import Leftover
-from turngate.turn.read import read_turn
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import CommandOutput, Observations, Turn
 from turngate_probes.record.requests import lengthened, read_requests

@@ -8,8 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from turngate.contract.structs import EngineContract
-from turngate.errors import ContractError
+from turngate import ContractError, EngineContract
 from turngate.sanitize import bounded
 from turngate_probes.harness.cases import FILLER
 from turngate_probes.harness.observations import Turn

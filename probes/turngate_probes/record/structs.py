@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from turngate import Ended, Mode
 from turngate.contract.values import NOT_EMPTY, Strings, Text
-from turngate.model import Mode
-from turngate.process import Ended
 
 _CaseStep = Annotated[str, Meta(pattern="^[a-z0-9-]+/[a-z0-9-]+$")]
 _Argument = Annotated[int, Meta(ge=0)]

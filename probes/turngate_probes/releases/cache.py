@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate.files import locked
 
 MARKER = "turngate-installed"

@@ -11,9 +11,8 @@ from typing import Any, Self
 
 from semver import Version
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed, Stop
 from turngate.files import overlay
-from turngate.process import Stop
 from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.registry import Registry, node_platform, run_manager, without_hosts
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
-from turngate.errors import EnvironmentFailed
-from turngate.process import Stop
+from turngate import EnvironmentFailed, Stop
 from turngate_probes.releases.cache import MAKE_ROOM
 from turngate_probes.releases.registry import Registry, run_manager, without_hosts
 

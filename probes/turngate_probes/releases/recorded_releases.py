@@ -7,8 +7,8 @@ from pathlib import Path
 
 from semver import Version
 
+from turngate import ContractError
 from turngate.contract import load
-from turngate.errors import ContractError
 
 CHECKOUT = Path(__file__).resolve().parents[3] / "fixtures"
 PACKAGED = Path(__file__).resolve().parents[1] / "recordings"  # in a wheel: of engines that can't be installed

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Literal, Self, TypeAlias
 
-from turngate.errors import EnvironmentFailed
+from turngate import Ended, EnvironmentFailed, ProcessRequest, Stop
 from turngate.files import default_cache
-from turngate.process import Ended, ProcessRequest, Stop, run
+from turngate.process import run
 from turngate.sanitize import redact
 from turngate_probes.releases.cache import MARKER, Say, alone, home_of
 from turngate_probes.releases.selection import nearest

@@ -8,9 +8,9 @@ from operator import eq, ge, gt, le, lt
 
 from semver import Version
 
+from turngate import EnvironmentFailed
 from turngate.contract import load
 from turngate.contract.clauses import Level
-from turngate.errors import EnvironmentFailed
 from turngate_probes.clauses.registry import LEVELS
 
 LATEST = re.compile(r"latest(?::(?P<count>[1-9]\d*))?")

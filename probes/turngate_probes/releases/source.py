@@ -11,11 +11,18 @@ from pathlib import Path
 
 from msgspec import UNSET, UnsetType
 
+from turngate import (
+    EngineContract,
+    EnvironmentFailed,
+    NoVersionError,
+    Stop,
+    engine_names,
+    engine_version,
+    load_contract,
+)
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
-from turngate.errors import EnvironmentFailed, NoVersionError, did_you_mean
-from turngate.process import Stop
-from turngate.process.executable import is_simulated, version_said
+from turngate.errors import did_you_mean
+from turngate.process.executable import is_simulated
 from turngate_probes.harness.sandbox import sandbox
 from turngate_probes.journal.events import Origin
 from turngate_probes.releases import recorded_releases
@@ -70,7 +77,7 @@ class Release:
 
 def parse_target(text: str) -> Target:
     """Read a target; EnvironmentFailed says what one looks like."""
-    target, known = _TARGET.fullmatch(text), load.engines()
+    target, known = _TARGET.fullmatch(text), engine_names()
     if not target or target["engine"] not in known:
         name, hint = (
             re.split("[@=]", text)[0],
@@ -84,7 +91,7 @@ def parse_target(text: str) -> Target:
 
 def registries(engine: str) -> dict[str, Registry]:
     """Return the registries that have an engine's releases, by their names, without asking them."""
-    contract, wheels = load.contract(engine).at(), load.contract(engine).document.data["published"].get("pypi")
+    contract, wheels = load_contract(engine), load.contract(engine).document.data["published"].get("pypi")
     return {
         **({"npm": NpmRegistry(engine, contract.npm.package, contract.npm.executables)} if contract.npm else {}),
         **({"pypi": PypiRegistry(engine, wheels["package"], (contract.executable,))} if wheels else {}),
@@ -95,7 +102,7 @@ def published(engine: str, name: RegistryName = "npm", stop: Stop | None = None)
     """Ask a registry for the releases of an engine; EnvironmentFailed if it has none or can't be asked."""
     known = registries(engine)
     if not known:
-        note = load.contract(engine).at().lifecycle.note or "name an executable: ENGINE=/path/to/it"
+        note = load_contract(engine).lifecycle.note or "name an executable: ENGINE=/path/to/it"
         raise EnvironmentFailed(f"no release of {engine} is published", note)
     if name not in known:
         raise EnvironmentFailed(f"{engine} is not published on {name}", f"use --registry {next(iter(known))}")
@@ -122,7 +129,7 @@ class ReleaseSource:
         Without version and path that is the executable on PATH, else the pinned release, or the newest recordings of
         an engine that was withdrawn. EnvironmentFailed: it is not available; NotCoveredError: no contract covers it.
         """
-        contract = load.contract(target.engine).at()
+        contract = load_contract(target.engine)
         if target.path is not None:
             if not target.path.is_file() or not os.access(target.path, os.X_OK):
                 hint = "give the path of the engine's command"
@@ -149,7 +156,7 @@ class ReleaseSource:
         if registry is None:
             raise EnvironmentFailed(f"npm has no releases of {contract.engine}", _NAME_IT)
         version = registry.exact(version, stop)
-        exact, root = load.contract(contract.engine).at(version), registry.root(version)
+        exact, root = load_contract(contract.engine, version), registry.root(version)
         with ExitStack() as holding:
             try:
                 if self._limit:
@@ -174,7 +181,7 @@ def obstacle(engine: str, *, recordings: bool) -> str | None:
 
     `recordings`: whether those of an engine that was withdrawn can answer.
     """
-    contract = load.contract(engine).at()
+    contract = load_contract(engine)
     if shutil.which(contract.executable):
         return None
     if contract.lifecycle.status == "sealed":
@@ -193,7 +200,7 @@ def _recorded(engine: str) -> Release:
     version = recorded_releases.newest(engine)
     if version is None:
         raise EnvironmentFailed(f"{engine} was withdrawn, and neither executable nor recording is at hand", _NAME_IT)
-    contract = load.contract(engine).at(version)
+    contract = load_contract(engine, version)
     return Release(engine, version, None, "recordings", contract, "withdrawn: judged by recordings alone")
 
 
@@ -204,9 +211,9 @@ def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop |
         sandbox(contract.hermetic, Path(parent), "version", keep=False) as box,
     ):
         env = box.env(contract.hermetic, box.work)
-        version = version_said(executable, contract.version_query, env, stop, box.work)
+        version = engine_version(contract, executable, env, stop, box.work)
     try:
-        exact = load.contract(contract.engine).at(version)
+        exact = load_contract(contract.engine, version)
     except NoVersionError:
         exact, version = contract, None
     if is_simulated(executable):

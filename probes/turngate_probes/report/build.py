@@ -10,6 +10,7 @@ from typing import Final
 
 from msgspec import structs
 
+from turngate import EnvironmentFailed
 from turngate.contract.clauses import Clause, Reason, Result
 from turngate.contract.evidence import CallEvidence, Evidence, OutputExcerpt, RequestExcerpt, TurnEvidence
 from turngate.contract.load import catalogue
@@ -24,7 +25,6 @@ from turngate.contract.verdict import (
     verdict,
     verdict_of_selected,
 )
-from turngate.errors import EnvironmentFailed
 from turngate.sanitize import bounded
 from turngate_probes.clauses.registry import LEVELS
 from turngate_probes.harness.interrupt import Obstacle

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate.sanitize import bounded, visible
 from turngate_probes.report.gate_structs import GateReport
 from turngate_probes.report.markdown import MOST_BYTES, markdown

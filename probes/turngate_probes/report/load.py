@@ -9,10 +9,10 @@ from typing import Any, Never
 
 import msgspec
 
+from turngate import EnvironmentFailed
 from turngate.contract.clauses import Result, Severity
 from turngate.contract.evidence import decode_hook
 from turngate.contract.verdict import FailOn, Verdict
-from turngate.errors import EnvironmentFailed
 from turngate_probes.journal.journal import read
 from turngate_probes.report.build import build, code_of
 from turngate_probes.report.structs import ProbeReport, ReleaseReport

@@ -14,8 +14,8 @@ from typing import Any
 from msgspec import to_builtins
 from rich.text import Text
 
+from turngate import EnvironmentFailed
 from turngate.contract.load import first_error
-from turngate.errors import EnvironmentFailed
 from turngate.files import write_atomically
 from turngate_probes.report import github
 from turngate_probes.report.gate_structs import GateReport

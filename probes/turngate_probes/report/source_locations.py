@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from turngate.contract import load
+from turngate import engine_names, load_contract
 from turngate.sanitize import visible
 from turngate_probes.report.structs import ReleaseReport
 
@@ -83,9 +83,9 @@ def _workflow() -> Place | None:
 @cache
 def _pin(repository: Path, engine: str, version: str | None) -> Place | None:
     """Return the first line that names a package of the engine, with this version if there is one."""
-    if engine not in load.engines():  # reports are read from files too
+    if engine not in engine_names():  # reports are read from files too
         return None
-    published = load.contract(engine).at().published
+    published = load_contract(engine).published
     names = "|".join(re.escape(source.package) for source in (published.npm, published.pypi) if source)
     lines = _lines(repository, re.compile(rf"(?<![\w@/.-])({names})(?![\w/.-])")) if names else iter(())
     places = [(not (version and version in line), place) for place, line in lines]

@@ -11,8 +11,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from turngate.errors import TurngateError
-from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stop, run
+from turngate import Ended, ProcessOutcome, ProcessRequest, Stop, TurngateError
+from turngate.process import run
 from turngate.sanitize import bounded
 from turngate_probes.harness.interrupt import CaseStoppedError, Interrupt, InterruptedCaseError
 from turngate_probes.harness.observations import CommandOutput

@@ -11,9 +11,8 @@ from typing import Any
 
 from msgspec import structs
 
+from turngate import AdapterTurnResult, Mode, Outcome, read_turn
 from turngate.argv.options import read_options
-from turngate.model import AdapterTurnResult, Mode, Outcome
-from turngate.turn.read import read_turn
 from turngate_probes.harness.cases import ask
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO, Never
 
-from turngate.contract.structs import EngineContract
+from turngate import EngineContract
 from turngate.process import TAG
 
 _CODE = "from turngate_probes.server_level.shim import main; main()"

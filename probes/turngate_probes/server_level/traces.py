@@ -4,8 +4,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from turngate.model import Outcome
-from turngate.process import Ended, Leftover, tagged
+from turngate import Ended, Outcome
+from turngate.process import Leftover, tagged
 
 _PARTS = 3  # a line of a trace: the time, the direction, the message
 

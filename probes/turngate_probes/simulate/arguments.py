@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
+from turngate import EngineContract
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.contract.launch import Option, PromptChannel
-from turngate.contract.structs import EngineContract
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
+from turngate import EngineContract
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract, ToolUse
+from turngate.contract.structs import ToolUse
 from turngate_probes.simulate.printing import simulation
 
 URL_VARIABLE = "TURNGATE_SIMULATE_URL"

@@ -4,9 +4,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
+from turngate import EngineContract, EnvironmentFailed
 from turngate.contract.simulation import Ending, Line, Simulation
-from turngate.contract.structs import EngineContract
-from turngate.errors import EnvironmentFailed
 from turngate_probes.simulate import arguments, printing
 from turngate_probes.simulate.arguments import Asked, UsageProblem
 from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model

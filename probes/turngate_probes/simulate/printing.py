@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
+from turngate import ContractError, EngineContract, EnvironmentFailed
 from turngate.contract import load
 from turngate.contract.launch import Stream
 from turngate.contract.simulation import Line, Simulation
-from turngate.contract.structs import EngineContract, Framed
+from turngate.contract.structs import Framed
 from turngate.contract.versions import bare
-from turngate.errors import ContractError, EnvironmentFailed
 from turngate.files import simulation_files
 
 _SLOT = re.compile(r"\{(?P<name>[a-z_]+)(?::(?P<width>[0-9]+))?\}")

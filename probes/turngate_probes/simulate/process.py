@@ -11,10 +11,8 @@ from typing import Never, NoReturn
 
 from msgspec.structs import replace
 
-from turngate.contract import load
+from turngate import EngineContract, EnvironmentFailed, TurngateError, load_contract
 from turngate.contract.launch import Stream
-from turngate.contract.structs import EngineContract
-from turngate.errors import EnvironmentFailed, TurngateError
 from turngate_probes.simulate.arguments import is_sticky
 from turngate_probes.simulate.backend import EngineContext, backend
 from turngate_probes.simulate.engine import run
@@ -28,7 +26,7 @@ def main(*faulty: str) -> Never:
     """Run the engine named by the first argument, at the version in the second, with these faults, and exit."""
     engine, version, *argv = sys.argv[1:]
     try:
-        sys.exit(simulate(load.contract(engine).at(version or None), argv, faulty))
+        sys.exit(simulate(load_contract(engine, version or None), argv, faulty))
     except TurngateError as wrong:
         sys.stderr.write(f"turngate: {wrong}\n")
         sys.exit(USAGE)

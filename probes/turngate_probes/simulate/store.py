@@ -11,9 +11,8 @@ from glob import escape, glob
 from pathlib import Path
 from typing import Any
 
+from turngate import ContractError, EngineContract
 from turngate.contract.session_ids import filled, folder_word, slots
-from turngate.contract.structs import EngineContract
-from turngate.errors import ContractError
 from turngate.files import write_atomically
 
 _QUERY = re.compile(r"SELECT 1 FROM (?P<table>\w+) WHERE (?P<key>\w+) = \?")

@@ -8,14 +8,10 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from turngate.argv import build
-from turngate.argv.build import Invocation
+from turngate import EnvironmentFailed, Invocation, Mode, Stop, TurnReader, first_turn, resumed_turn
 from turngate.argv.environment import relocated
-from turngate.errors import EnvironmentFailed
-from turngate.model import Mode
-from turngate.process import Noted, Stop, end_orphans
+from turngate.process import Noted, end_orphans
 from turngate.turn.envelope import Envelope
-from turngate.turn.read import TurnReader
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.attempt import Attempt, RunOptions, attempt, traces
@@ -48,13 +44,13 @@ class Conversations(Struct, frozen=True):
     ) -> Attempted:
         """Run a first turn in a new run directory; RefusedError and EnvironmentFailed come before one is made."""
         installed = find_engine(engine, self.data, self.stop)
-        built = build.start(installed.contract, prompt, mode, options=args, model=model)
+        built = first_turn(installed.contract, prompt, mode, options=args, model=model)
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"there is no directory {cwd}", "make it, or give another --cwd")
         with self.data.new_run(engine) as (handle, directory), _naming(handle):
             launch = LaunchSettings(args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute())
             record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
-            return self._attempt(record, installed, built, None)
+            return self._attempt(record, installed, built)
 
     def resume(self, prefix: str, message: str) -> Attempted:
         """Run the next turn of a conversation; EnvironmentFailed names what is missing for that."""
@@ -88,19 +84,17 @@ class Conversations(Struct, frozen=True):
                 raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
         _end_earlier(record)
         installed = find_engine(record.engine, self.data, self.stop)
-        built = build.resume(installed.contract, message, launch.mode, session, options=launch.args, model=launch.model)
+        built = resumed_turn(installed.contract, message, launch.mode, session, options=launch.args, model=launch.model)
         with _naming(handle):
-            return self._attempt(record.updated(turns=record.turns + 1), installed, built, session)
+            return self._attempt(record.updated(turns=record.turns + 1), installed, built)
 
-    def _attempt(
-        self, record: HandleRecord, installed: InstalledEngine, built: Invocation, resumed: str | None
-    ) -> Attempted:
+    def _attempt(self, record: HandleRecord, installed: InstalledEngine, built: Invocation) -> Attempted:
         """Run one attempt; its record says `unfinished` meanwhile, then its result."""
         path, record = self.data.record(record.handle), record.updated(state="unfinished")
         handle_record.write(path, record)
         # read as in mode auto: what a person reads does not depend on an envelope, and ids are compared below
         reader = TurnReader(
-            installed.contract, Mode.AUTO, turn_index=record.turns, resumed=resumed, on_text=self.on_text
+            installed.contract, Mode.AUTO, turn_index=record.turns, resumed=built.resumed, on_text=self.on_text
         )
         env = relocated(os.environ, record.launch.locations)
         options = RunOptions(record.launch.cwd, env, self.stop, tag=record.run_id)
@@ -109,8 +103,8 @@ class Conversations(Struct, frozen=True):
         except Exception:
             handle_record.write(path, record.updated(state="failed"))
             raise
-        other_session = _is_other_session(done, resumed)
-        session = resumed or _reported(done)
+        other_session = _is_other_session(done, built.resumed)
+        session = built.resumed or _reported(done)
         record = record.updated(
             session=SessionReference(installed.contract.handle.field, session) if session else NO_SESSION,
             state="failed" if other_session else _state(done),

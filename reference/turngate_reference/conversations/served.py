@@ -9,9 +9,8 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from dataclasses import replace as changed
 
+from turngate import EnvironmentFailed, Stop
 from turngate.argv.environment import relocated
-from turngate.errors import EnvironmentFailed
-from turngate.process import Stop
 from turngate_reference.conversations.served_states import opened_store
 from turngate_reference.data_dir import DataDir
 from turngate_reference.engine.attempt import Attempt
@@ -63,7 +62,7 @@ class ServedRun:
         env = relocated(os.environ, self.run.locations)
         turn = HeadlessTurn(outbox, self.run, engine, env, on_text, checker.data_flaw)
         try:
-            built, session = turn.command(message)
+            built = turn.command(message)
         except TurnFailed as early:
             hint = f"nothing was sent; {self.run.handle} still waits for a reply"
             raise EnvironmentFailed(str(early), hint) from early
@@ -81,7 +80,7 @@ class ServedRun:
             nonlocal done
             claimed_turn = changed(turn, run=claimed, on_text=on_text_and_event)
             with self._ended_from_elsewhere(stop):
-                done = claimed_turn.play(built, session, stop)
+                done = claimed_turn.play(built, stop)
             return claimed_turn.conclude(done, _INTERRUPTED)
 
         with closing(checker):

@@ -6,7 +6,7 @@ from contextlib import closing, contextmanager
 
 from msgspec.structs import replace
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate_reference.data_dir import DataDir
 from turngate_reference.handle_record import HandleRecord
 from turngate_reference.server.orchestrator.run_files import STATES

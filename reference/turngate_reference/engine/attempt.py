@@ -8,13 +8,14 @@ from io import FileIO
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from turngate.argv.build import Invocation
-from turngate.errors import EnvironmentFailed
+from turngate import Ended, EnvironmentFailed, Invocation, Stop, TurnReader, TurnReading, process_request, run_turn
+from turngate.contract.launch import Stream
 from turngate.files import make_private, open_private
-from turngate.process import EXIT_LIMIT, Ended, ProcessRequest, Stdin, Stop, run
+from turngate.process import EXIT_LIMIT
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
-from turngate.turn.read import TurnReader, TurnReading
+from turngate.turn.read import STREAMS
 from turngate_reference.engine.lookup import InstalledEngine
 
 log = logging.getLogger(__name__)
@@ -81,30 +82,24 @@ def attempt(
 
     Command, stdout and stderr are written to `folder`; NoRoom if they can't be.
     """
-    argv = (str(engine.executable), *built.arguments)
-    stdin = Stdin.CLOSED if built.stdin is None else built.stdin
-    env = {**options.env, "PWD": str(options.cwd)}
-    request = ProcessRequest(argv, options.cwd, env, stdin, options.timeout, max_output=0, tag=options.tag)
+    request = process_request(built, engine.executable, options.cwd, env=options.env, timeout=options.timeout)
+    request = replace(request, max_output=0, tag=options.tag)
     with ExitStack() as files:
         with _needs_room(folder):
             make_private(folder)
-            write_command(folder, argv, engine.version)
-            opened = {
-                name: files.enter_context(FileIO(folder / name, "wb", opener=open_private))
-                for name in ("stdout", "stderr")
+            write_command(folder, request.argv, engine.version)
+            opened: dict[Stream, FileIO] = {
+                name: files.enter_context(FileIO(folder / name, "wb", opener=open_private)) for name in STREAMS
             }
 
-        def on_output(stream: str, chunk: bytes) -> bool:
+        def on_output(stream: Stream, chunk: bytes) -> None:
             with _needs_room(folder):
                 append_trace(opened[stream], chunk, MAX_TRACE)
-            reader.feed("stdout" if stream == "stdout" else "stderr", chunk)
-            return reader.over
 
-        outcome = run(request, stop=options.stop, on_output=on_output, on_start=options.on_start)
-    if lingered := outcome.ended is Ended.LINGERED:
+        done = run_turn(request, reader, stop=options.stop, on_output=on_output, on_start=options.on_start)
+    if lingered := done.process.ended is Ended.LINGERED:
         log.warning("%s was ended: it was still running %.0f s after its turn", engine.executable, EXIT_LIMIT)
-    reading = reader.finish(outcome.exit_code, ended=outcome.ended)
-    return Attempt(None if lingered else outcome.exit_code, outcome.ended, reading)
+    return Attempt(None if lingered else done.process.exit_code, done.process.ended, done.reading)
 
 
 def traces(run_directory: Path, number: int) -> Path:

@@ -1,19 +1,16 @@
 """Finds an engine on this machine and the claims that hold for its release."""
 
 import os
-import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, json
 
+from turngate import EngineContract, NotCoveredError, Stop, engine_version, find_executable
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
-from turngate.errors import EnvironmentFailed, NotCoveredError
 from turngate.files import read_regular, write_atomically
-from turngate.process import Stop
-from turngate.process.executable import identity, version_said
+from turngate.process.executable import identity
 from turngate_reference.data_dir import DataDir
 
 
@@ -41,18 +38,9 @@ def find_engine(engine: str, data: DataDir, stop: Stop) -> InstalledEngine:
     """
     contract = load.contract(engine)
     newest = contract.at()
-    executable = locate(newest)
+    executable = find_executable(newest)
     version = version_of(newest, executable, data, dict(os.environ), stop)
     return InstalledEngine(executable, version, covering(contract, newest, version))
-
-
-def locate(newest: EngineContract) -> Path:
-    """Find an engine's executable on PATH; EnvironmentFailed if there is none."""
-    path = shutil.which(newest.executable)
-    if path is None:
-        hint = f"install it: npm install --global {newest.npm.package}" if newest.npm else "put it on PATH"
-        raise EnvironmentFailed(f"{newest.title} is not installed: no {newest.executable} on PATH", hint)
-    return Path(path).absolute()
 
 
 def version_of(
@@ -64,7 +52,7 @@ def version_of(
     # by the name on PATH, since version managers link the names of many engines to one program
     seen, version = known.get(str(executable), ("", ""))
     if seen != now:
-        version = version_said(executable, newest.version_query, env, stop) or ""
+        version = engine_version(newest, executable, env, stop) or ""
         # a cache that can't be written only costs time
         with suppress(OSError):
             if version:

@@ -8,11 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from turngate.argv.environment import engine_environment, locations_of
+from turngate import EngineContract, EnvironmentFailed, Stop, engine_environment, session_locations
 from turngate.contract import load
-from turngate.contract.structs import EngineContract
-from turngate.errors import EnvironmentFailed
-from turngate.process import Stop
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.server.orchestrator.commands import Commands
 from turngate_reference.server.orchestrator.dispatcher import Dispatcher
@@ -50,7 +47,7 @@ class ServerSettings:
 
     def environment(self, contract: EngineContract) -> dict[str, str]:
         """Return the engine's environment for a run that starts now."""
-        return engine_environment(contract, self.env, locations_of(contract, self.env), self.pass_env)
+        return engine_environment(contract, self.env, session_locations(contract, self.env), self.pass_env)
 
 
 class Server:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from turngate.contract import load
+from turngate import engine_names, load_contract
 from turngate.process.orphans import adopting_orphans
 from turngate.process.signals import ending
 from turngate_reference.data_dir import data_dir
@@ -123,7 +123,7 @@ def _started(core: Server, at: str, settings: ServerSettings) -> str:
 
 def _no_engines() -> str:
     """Return which engines were looked for, and how to install one."""
-    contracts = [load.contract(engine).at() for engine in load.engines()]
+    contracts = [load_contract(engine) for engine in engine_names()]
     names = ", ".join(contract.executable for contract in contracts)
     packages = [
         contract.npm.package for contract in contracts if contract.npm and contract.lifecycle.status == "active"

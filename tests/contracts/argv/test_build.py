@@ -16,7 +16,7 @@ from tests.contracts.invocations import (
     every_engine,
 )
 from tests.contracts.releases import IDS, name_of, session_of
-from turngate.argv.build import resume, start, sticky
+from turngate.argv.build import first_turn, resumed_turn, sticky
 from turngate.contract import load
 from turngate.contract.launch import Sticky
 from turngate.contract.structs import EngineContract
@@ -39,7 +39,7 @@ NEAR = (  # what only looks like the session's own id
 
 def test_codex_resume_in_full() -> None:
     """Options stand between `exec` and `resume`, the id before the prompt, which is read from standard input."""
-    built = resume(CODEX, "--yolo", INTERACTIVE, IDS["codex"], options=["-s", "read-only"], model="m")
+    built = resumed_turn(CODEX, "--yolo", INTERACTIVE, IDS["codex"], options=["-s", "read-only"], model="m")
     assert built.arguments == (
         *("exec", "--json", "--skip-git-repo-check", "--model", "m", "-s", "read-only"),
         *("resume", IDS["codex"], "-"),
@@ -57,9 +57,9 @@ def test_large_prompt_travels_by_standard_input(contract: EngineContract) -> Non
 
 def test_prompt_too_long_for_an_argument_is_refused() -> None:
     """Where an argument is the only way its bytes, not its characters, are bounded."""
-    assert carried(start(ARGUMENT_ONLY, "é" * 65_000, INTERACTIVE)) == "é" * 65_000
+    assert carried(first_turn(ARGUMENT_ONLY, "é" * 65_000, INTERACTIVE)) == "é" * 65_000
     with pytest.raises(RefusedError, match="131002 bytes are more than the 131000"):
-        start(ARGUMENT_ONLY, "é" * 65_501, INTERACTIVE)
+        first_turn(ARGUMENT_ONLY, "é" * 65_501, INTERACTIVE)
 
 
 @pytest.mark.parametrize(
@@ -90,27 +90,27 @@ def test_prompt_that_an_engine_would_alter_is_refused(contract: EngineContract, 
         assert [carried(built) for built in both(contract, prompt, INTERACTIVE)] == [prompt, prompt]
         return
     with pytest.raises(RefusedError, match=why):
-        start(contract, prompt, AUTO)
+        first_turn(contract, prompt, AUTO)
     with pytest.raises(RefusedError, match=why):
-        resume(contract, prompt, AUTO, session_of(contract))
+        resumed_turn(contract, prompt, AUTO, session_of(contract))
 
 
 def test_empty_prompt_of_codex_is_an_argument() -> None:
     """Codex refuses an empty standard input, and takes an empty argument."""
-    built = start(CODEX, "", INTERACTIVE)
+    built = first_turn(CODEX, "", INTERACTIVE)
     assert (built.arguments[-2:], built.stdin, built.own_arguments[-1]) == (("--", ""), None, "--")
 
 
 def test_dash_is_never_codex_argument() -> None:
     """Codex reads `-` as standard input even after `--`, so that it goes nowhere else."""
     with pytest.raises(RefusedError, match="standard input"):
-        start(CODEX, "-", INTERACTIVE, via="argument")
+        first_turn(CODEX, "-", INTERACTIVE, via="argument")
 
 
 def test_channel_that_the_engine_lacks_is_refused() -> None:
     """Asking for standard input where prompts travel by argument alone says so."""
     with pytest.raises(RefusedError, match="do not travel by stdin"):
-        start(ARGUMENT_ONLY, "hello", INTERACTIVE, via="stdin")
+        first_turn(ARGUMENT_ONLY, "hello", INTERACTIVE, via="stdin")
 
 
 @every_engine
@@ -119,7 +119,7 @@ def test_handle_of_another_shape_is_refused(contract: EngineContract) -> None:
     for handle in (*FLAGS, "--last", "", "../x", "latest", "1", "not-a-session-id", "\0", "{prompt}", "*", *NEAR):
         value = handle.replace("{id}", session_of(contract))
         with pytest.raises(RefusedError) as refused:
-            resume(contract, "hello", INTERACTIVE, value)
+            resumed_turn(contract, "hello", INTERACTIVE, value)
         assert refused.value.subject == value
 
 
@@ -128,8 +128,10 @@ def test_flag_is_refused_as_handle_even_unchecked(contract: EngineContract) -> N
     """Putting a malformed handle past the shape check still passes no flag and no text that no argument can hold."""
     for handle in (*FLAGS, "--help", "-", "a\0"):
         with pytest.raises(RefusedError, match="can't be passed"):
-            resume(contract, "hello", AUTO, handle, check_shape=False)
-    assert "not-a-session-id" in resume(contract, "hello", AUTO, "not-a-session-id", check_shape=False).own_arguments
+            resumed_turn(contract, "hello", AUTO, handle, check_shape=False)
+    assert (
+        "not-a-session-id" in resumed_turn(contract, "hello", AUTO, "not-a-session-id", check_shape=False).own_arguments
+    )
 
 
 def test_options_are_kept_on_resume() -> None:
@@ -144,7 +146,7 @@ def test_options_are_kept_on_resume() -> None:
 
 def test_callers_own_choice_replaces_ours() -> None:
     """A model or sandbox that the caller names is passed once, and is the caller's."""
-    built = start(CODEX, "hello", AUTO, options=["-s", "read-only", "-m", "mine"], model="ours")
+    built = first_turn(CODEX, "hello", AUTO, options=["-s", "read-only", "-m", "mine"], model="ours")
     assert built.own_arguments == ("exec", "--json", "--skip-git-repo-check", "-s", "read-only", "-m", "mine", "-")
 
 
@@ -178,7 +180,7 @@ def test_callers_own_choice_replaces_ours() -> None:
 def test_option_that_can_not_be_placed_is_refused(contract: EngineContract, options: list[str], what: str) -> None:
     """An option that is unknown, lacks its value, or occurs twice is refused by name, with a hint."""
     with pytest.raises(RefusedError, match=what) as refused:
-        start(contract, "hello", AUTO, options=options)
+        first_turn(contract, "hello", AUTO, options=options)
     assert refused.value.hint
     assert refused.value.subject in options
 
@@ -186,12 +188,12 @@ def test_option_that_can_not_be_placed_is_refused(contract: EngineContract, opti
 def test_repeatable_option_may_stand_twice() -> None:
     """Options that take many values are kept in the caller's order."""
     options = ["-c", "a=1", "--config=b=2"]
-    assert " ".join(options) in " ".join(start(CODEX, "hello", INTERACTIVE, options=options).own_arguments)
+    assert " ".join(options) in " ".join(first_turn(CODEX, "hello", INTERACTIVE, options=options).own_arguments)
 
 
 def test_file_name_of_any_bytes_can_be_passed() -> None:
     """A directory whose name is no UTF-8 is an argument like any other."""
-    assert "/w/\udcff" in start(CODEX, "hello", INTERACTIVE, options=["--cd", "/w/\udcff"]).own_arguments
+    assert "/w/\udcff" in first_turn(CODEX, "hello", INTERACTIVE, options=["--cd", "/w/\udcff"]).own_arguments
 
 
 @pytest.mark.parametrize("model", ["--yolo", "-y", "a\0", "\udbff"])
@@ -199,12 +201,12 @@ def test_file_name_of_any_bytes_can_be_passed() -> None:
 def test_model_that_is_no_name_is_refused(contract: EngineContract, model: str) -> None:
     """A model's name is held to what any option value is."""
     with pytest.raises(RefusedError):
-        start(contract, "hello", AUTO, model=model)
+        first_turn(contract, "hello", AUTO, model=model)
 
 
 def test_slots_in_values_are_not_filled() -> None:
     """Text that looks like a slot of a template stays what it is, wherever a caller puts it."""
-    built = start(
+    built = first_turn(
         CODEX, "{handle}{options}", INTERACTIVE, options=["--cd", "{prompt}"], model="{handle}", via="argument"
     )
     assert built.arguments[-2:] == ("--", "{handle}{options}")
@@ -218,7 +220,7 @@ def test_template_that_widens_is_never_filled_in_interactive(build: Literal["sta
     document.data["launch"][build].insert(1, "--yolo")
     contract = load.Contract(document).at()
     given_ = (CODEX.handle.nonexistent_id,) if build == "resume" else ()
-    made = resume if build == "resume" else start
+    made = resumed_turn if build == "resume" else first_turn
     with pytest.raises(ContractError, match="the template of codex passes --yolo in mode interactive"):
         made(contract, "hello", INTERACTIVE, *given_)
     assert made(contract, "hello", AUTO, *given_).arguments[1] == "--yolo"
@@ -227,7 +229,7 @@ def test_template_that_widens_is_never_filled_in_interactive(build: Literal["sta
 def test_option_that_widens_is_refused_by_name() -> None:
     """The refusal says which option it is about, and what to do."""
     with pytest.raises(RefusedError) as refused:
-        start(CODEX, "hello", INTERACTIVE, options=["--oss", "-s", "danger-full-access"])
+        first_turn(CODEX, "hello", INTERACTIVE, options=["--oss", "-s", "danger-full-access"])
     assert refused.value.subject == "-s danger-full-access"
     assert str(refused.value) == (
         "-s danger-full-access lets codex act without asking (leave it out, or run in mode auto)"
@@ -237,26 +239,26 @@ def test_option_that_widens_is_refused_by_name() -> None:
 def test_refused_handle_is_reported_in_part_with_the_shape_that_is_meant() -> None:
     """A handle of any length is shown by its first eighty characters, and the hint says what one looks like."""
     with pytest.raises(RefusedError) as refused:
-        resume(CODEX, "hello", INTERACTIVE, "x" * 100)
+        resumed_turn(CODEX, "hello", INTERACTIVE, "x" * 100)
     assert refused.value.what == f"'{'x' * 80}' is no session id of codex"
     assert refused.value.hint == f"a session id of codex matches {CODEX.handle.shape}"
     with pytest.raises(RefusedError) as refused:
-        resume(CODEX, "hello", INTERACTIVE, "-" * 100)
+        resumed_turn(CODEX, "hello", INTERACTIVE, "-" * 100)
     assert refused.value.what == f"'{'-' * 80}' can't be passed as a session id"
     assert refused.value.hint
 
 
 def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
     """Each way says why it does not do, once a way, and an argument holds exactly what it is bounded to."""
-    assert carried(start(ARGUMENT_ONLY, "x" * 131_000, INTERACTIVE)) == "x" * 131_000
+    assert carried(first_turn(ARGUMENT_ONLY, "x" * 131_000, INTERACTIVE)) == "x" * 131_000
     with pytest.raises(RefusedError) as refused:
-        start(OPENCODE, " ", INTERACTIVE)
+        first_turn(OPENCODE, " ", INTERACTIVE)
     empty = "opencode takes no empty prompt"
     quoted = "opencode puts quotes round an argument that holds a space"
     assert refused.value.what == f"opencode can't take this prompt as it is: {empty}; {empty}; {quoted}"
     assert refused.value.hint == "change the prompt"
     with pytest.raises(RefusedError) as refused:
-        start(OPENCODE, "\ud800", INTERACTIVE)
+        first_turn(OPENCODE, "\ud800", INTERACTIVE)
     assert refused.value.hint
 
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.contracts.releases import NEWEST, every_release
-from turngate.argv.environment import BASE, engine_environment, locations_of
+from turngate.argv.environment import BASE, engine_environment, session_locations
 from turngate.contract.structs import EngineContract
 
 CODEX = NEWEST["codex"]
@@ -26,7 +26,7 @@ def test_what_a_probe_sets_is_passed_or_kept(contract: EngineContract) -> None:
 @every_release
 def test_places_are_kept_and_hold_no_secret(contract: EngineContract) -> None:
     """What decides where sessions lie is written down, so that it must be nobody's key."""
-    kept = locations_of(contract, {})
+    kept = session_locations(contract, {})
     assert {"HOME", *(contract.store.locations if contract.store else {})} <= kept.keys()
     assert not [name for name in kept if re.search("KEY|TOKEN|SECRET|PASSWORD|AUTH", name, re.IGNORECASE)]
     assert not kept.keys() & (BASE | {*contract.environment.passed})
@@ -47,7 +47,7 @@ def test_only_what_is_allowed_is_passed() -> None:
 
 def test_the_places_of_the_first_turn_win() -> None:
     """A resume looks where the first turn wrote, whatever the server's own environment has become."""
-    first = locations_of(CODEX, {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"})
+    first = session_locations(CODEX, {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"})
     assert first == {"HOME": "/home/a", "CODEX_HOME": "/codex", "CODEX_SQLITE_HOME": None}
     now = {"HOME": "/home/b", "CODEX_SQLITE_HOME": "/new", "PATH": "/bin"}
     expected = {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"}
@@ -59,7 +59,7 @@ def test_places_never_come_from_a_later_environment(
     first: dict[str, str], now: dict[str, str], more: list[str]
 ) -> None:
     """Whatever changed between two turns, each place is as the first turn had it."""
-    kept = locations_of(CODEX, first)
+    kept = session_locations(CODEX, first)
     built = engine_environment(CODEX, now, kept, more)
     assert {name: built.get(name) for name in kept} == kept
     assert built.keys() <= {*BASE, *CODEX.environment.passed, *kept, *more, "LC_TIME"}

@@ -23,7 +23,7 @@ def wrong(**sections: Any) -> list[str]:
     return [f"{error.path}: {error.message}" for error in claim_errors(document(**sections))]
 
 
-@pytest.mark.parametrize("engine", load.engines())
+@pytest.mark.parametrize("engine", load.engine_names())
 def test_the_packaged_contracts_are_clean(engine: str) -> None:
     """All evidence shows something, and nothing is said twice."""
     assert list(claim_errors(load.contract(engine).document)) == []

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from tests.contracts.contract.small import SMALL, mistakes_in, only_mistake
 from tests.contracts.releases import IDS
-from turngate.argv.build import resume, start
+from turngate.argv.build import first_turn, resumed_turn
 from turngate.contract import lint, load
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError
@@ -36,7 +36,7 @@ def test_a_resume_without_the_session_id_is_reported_and_never_built(engine: str
     reported = {(error.path.rpartition(".")[2], error.message) for error in lint.problems(wrong.document)}
     assert reported == {("resume", "has no place for the session id")}
     with pytest.raises(ContractError, match=r"the resume of \w+ has no place for the session id"):
-        resume(wrong.at(), "hello", Mode.AUTO, IDS[engine])
+        resumed_turn(wrong.at(), "hello", Mode.AUTO, IDS[engine])
 
 
 OLD = 'start: [old, "{options}", "{prompt}"]'
@@ -98,7 +98,9 @@ def test_a_prompt_that_has_no_place_is_never_left_out(key: str) -> None:
     by_argument = tuple(channel for channel in known.launch.prompt if channel.via == "argument")
     contract: EngineContract = replace(known, launch=replace(known.launch, prompt=by_argument))
     with pytest.raises(ContractError, match="the template of iflow has no place for the prompt"):
-        resume(contract, "hello", Mode.AUTO, IDS["iflow"]) if key == "resume" else start(contract, "hello", Mode.AUTO)
+        resumed_turn(contract, "hello", Mode.AUTO, IDS["iflow"]) if key == "resume" else first_turn(
+            contract, "hello", Mode.AUTO
+        )
 
 
 NONE = "  - {transport: none, unverified: true}\n"

@@ -229,7 +229,7 @@ def test_errors_name_what_they_are_about() -> None:
     )
 
 
-@pytest.mark.parametrize("engine", load.engines())
+@pytest.mark.parametrize("engine", load.engine_names())
 def test_packaged_contracts_read_the_same_either_way(engine: str) -> None:
     """Data and places are those that the thorough reader gives."""
     assert load.contract(engine).document == load.read(contract_files()[engine], f"engines/{engine}.yaml")

@@ -61,7 +61,7 @@ def test_a_word_is_completed(words: str, expected: list[str], cache: Path) -> No
 
 def test_everything_is_offered_where_nothing_is_typed(cache: Path) -> None:
     """All engines, and all clauses of the catalogue."""
-    assert completed("turngate probe ", cache) == list(load.engines())
+    assert completed("turngate probe ", cache) == list(load.engine_names())
     assert completed("turngate bisect codex ", cache) == list(catalogue())
 
 

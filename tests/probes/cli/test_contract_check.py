@@ -44,7 +44,7 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
     code, wrong, clean = linted(capsys)
     assert (code, wrong) == (0, [])
     assert [line.partition(":")[0] for line in clean.splitlines()] == [
-        f"{kind}/{name}.yaml" for kind in ("engines", "simulations") for name in load.engines()
+        f"{kind}/{name}.yaml" for kind in ("engines", "simulations") for name in load.engine_names()
     ]
     assert "engines/iflow.yaml: valid\n" in clean
     assert "engines/codex.yaml: valid, unverified: $.sticky" in clean

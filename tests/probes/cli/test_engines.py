@@ -17,7 +17,7 @@ def test_engines_are_listed(
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.run(["engines", "list", "--json"]) == 0
     rows = {row["engine"]: row for row in json.loads(capsys.readouterr().out)}
-    assert list(rows) == list(load.engines())
+    assert list(rows) == list(load.engine_names())
     assert (rows["codex"]["on_path"], rows["codex"]["pinned"]) == (str(executable), pinned_version("codex"))
     assert rows["iflow"]["lifecycle"] == "sealed"
     assert cli.run(["engines", "list"]) == 0

@@ -92,7 +92,7 @@ def test_a_target_must_be_named(tmp_path: Path) -> None:
     assert "name what to probe live" in done.err
 
 
-@pytest.mark.parametrize("engine", load.engines())
+@pytest.mark.parametrize("engine", load.engine_names())
 def test_what_is_run_never_acts_unasked(engine: str) -> None:
     """No engine is passed an auto-approve flag, and each turn is one command."""
     contract = load.contract(engine).at()

@@ -15,7 +15,7 @@ from turngate_probes.harness.cases import ANSWER, CASES, FAILING, IMITATION, LAR
 from turngate_probes.harness.driver import EngineDriver
 from turngate_probes.harness.observations import Observations
 
-ENGINES = [load.contract(name).at() for name in load.engines()]
+ENGINES = [load.contract(name).at() for name in load.engine_names()]
 
 
 @pytest.fixture(name="seen", scope="module")

@@ -7,16 +7,17 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.probes import engines
 from tests.probes.turns import CODEX
 from turngate.model import Mode, Outcome
 from turngate.process import Ended, ProcessRequest
+from turngate.process.turn_run import process_request
 from turngate_probes.harness import driver as lab_module
 from turngate_probes.harness.cases import ANSWER, FINAL
 from turngate_probes.harness.driver import Ask, EngineDriver
@@ -188,7 +189,11 @@ def test_a_later_minute_begins_after_the_next_full_one(played: EngineDriver) -> 
 
 def test_output_that_is_too_much_is_counted(played: EngineDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a turn that prints without end the beginning is kept, and how much was not."""
-    monkeypatch.setattr(lab_module, "ProcessRequest", partial(ProcessRequest, max_output=100))
+
+    def small(*args: Any, **more: Any) -> ProcessRequest:
+        return structs.replace(process_request(*args, **more), max_output=100)
+
+    monkeypatch.setattr(lab_module, "process_request", small)
     turn = played.start("first", ask())
     assert len(turn.stdout) == 100
     assert turn.dropped > 0

@@ -40,7 +40,7 @@ def test_the_same_id_has_the_same_placeholder_in_every_text() -> None:
     assert [replacer(f"<{value}>") for value in (one, two, one)] == [f"<{first}>", f"<{second}>", f"<{first}>"]
 
 
-@pytest.mark.parametrize("engine", load.engines())
+@pytest.mark.parametrize("engine", load.engine_names())
 def test_placeholders_have_the_shape_that_the_contract_demands(engine: str) -> None:
     """A replaced session id is still one to the contract, and not the dead one."""
     contract = load.contract(engine).at()

@@ -36,7 +36,7 @@ def test_pin_is_checkable_and_names_no_registry(engine: str) -> None:
     assert not [place for place, entry in lock(engine)["packages"].items() if "resolved" in entry]
 
 
-@pytest.mark.parametrize("engine", load.engines())
+@pytest.mark.parametrize("engine", load.engine_names())
 def test_every_engine_on_npm_is_pinned(engine: str) -> None:
     """An engine that npm has and the vendor has not withdrawn is pinned, at its own package."""
     contract = load.contract(engine).at()

@@ -76,7 +76,7 @@ def test_what_is_no_target_is_refused(text: str) -> None:
     with pytest.raises(EnvironmentFailed, match="names no engine") as refused:
         parse_target(text)
     assert repr(text) in refused.value.what
-    assert all(engine in refused.value.hint for engine in load.engines())
+    assert all(engine in refused.value.hint for engine in load.engine_names())
 
 
 @pytest.mark.parametrize("text", ["kodex", "Codex", "codx@0.169.0", "codex-cli=/bin/codex", "codex 0.1", "codex\n"])
@@ -95,7 +95,7 @@ def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> Non
     assert refused.value.hint == "--json takes no value; write files with --report FILE"
 
 
-@given(st.sampled_from(load.engines()), st.from_regex(r"[^=@]+", fullmatch=True))
+@given(st.sampled_from(load.engine_names()), st.from_regex(r"[^=@]+", fullmatch=True))
 def test_a_target_is_written_as_it_is_read(engine: str, version: str) -> None:
     """A target's text is the one that it was read from."""
     assert str(parse_target(f"{engine}@{version}")) == f"{engine}@{version}"

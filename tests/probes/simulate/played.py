@@ -63,12 +63,12 @@ class SimulatedMachine:
 
     def start(self, contract: EngineContract, prompt: str = "first", mode: Mode = Mode.INTERACTIVE) -> CallResult:
         """Run a first turn."""
-        built = build.start(contract, prompt, mode)
+        built = build.first_turn(contract, prompt, mode)
         return self.call(contract, built.arguments, built.stdin or b"")
 
     def resume(self, contract: EngineContract, handle: str, prompt: str = "again") -> CallResult:
         """Run a resumed turn, whatever the session id looks like."""
-        built = build.resume(contract, prompt, Mode.INTERACTIVE, handle, check_shape=False)
+        built = build.resumed_turn(contract, prompt, Mode.INTERACTIVE, handle, check_shape=False)
         return self.call(contract, built.arguments, built.stdin or b"")
 
     def call(self, contract: EngineContract, arguments: Iterable[str], stdin: bytes | BinaryIO = b"") -> CallResult:
@@ -110,7 +110,7 @@ def hang() -> NoReturn:
 
 def simulated() -> list[EngineContract]:
     """Return the contract of every engine that can be simulated, at its pinned or newest recorded release."""
-    return [at_known_release(name) for name in load.engines() if name in simulation_files()]
+    return [at_known_release(name) for name in load.engine_names() if name in simulation_files()]
 
 
 def at_known_release(engine: str) -> EngineContract:

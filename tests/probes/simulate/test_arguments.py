@@ -10,11 +10,11 @@ from turngate_probes.simulate.arguments import UsageProblem, read, refusal
 @pytest.mark.parametrize("mode", list(Mode))
 @pytest.mark.parametrize("via", ["argument", "stdin"])
 def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode, via: str) -> None:
-    """What `argv.start` builds is read back: prompt, channel, model, and whether it widens approval."""
+    """What `first_turn` builds is read back: prompt, channel, model, and whether it widens approval."""
     if all(channel.via != via for channel in contract.launch.prompt):
         assert via == "stdin"
         return
-    built = build.start(contract, "Which-colour?", mode, model="some/model", via=via)
+    built = build.first_turn(contract, "Which-colour?", mode, model="some/model", via=via)
     asked = read(contract, built.arguments)
     assert (asked.handle, asked.channel.via, asked.model) == (None, via, "some/model")
     assert asked.prompt == (None if via == "stdin" else "Which-colour?")
@@ -22,16 +22,16 @@ def test_a_first_turn_is_read_back_as_built(contract: EngineContract, mode: Mode
 
 
 def test_a_resume_is_read_back_as_built(contract: EngineContract) -> None:
-    """What `argv.resume` builds is read back with its session id, even one that has not the right shape."""
+    """What `resumed_turn` builds is read back with its session id, even one that has not the right shape."""
     for handle in (contract.handle.nonexistent_id, "not-a-session-id"):
-        built = build.resume(contract, "blue", Mode.INTERACTIVE, handle, options=["--model=m"], check_shape=False)
+        built = build.resumed_turn(contract, "blue", Mode.INTERACTIVE, handle, options=["--model=m"], check_shape=False)
         asked = read(contract, built.arguments)
         assert (asked.handle, asked.model, asked.auto) == (handle, "m", False)
 
 
 def test_the_model_of_the_set_up_is_the_default(contract: EngineContract) -> None:
     """Without an option that chooses a model it is the one that the contract's set-up names."""
-    assert read(contract, build.start(contract, "hi", Mode.INTERACTIVE).arguments).model == contract.hermetic.model
+    assert read(contract, build.first_turn(contract, "hi", Mode.INTERACTIVE).arguments).model == contract.hermetic.model
 
 
 @pytest.mark.parametrize("extra", ["--no-such-option", "one", "--help"])

@@ -172,7 +172,7 @@ def test_open_standard_input_matters_only_where_declared(tmp_path: Path) -> None
     """A prompt from an argument leaves standard input alone, unless the deviation says that it is read to its end."""
     for declared, exit_code in (("stdin.open", "hang"), None), (("resume.dead-handle", "quiet"), 0):
         codex, machine = _deviating(declared), SimulatedMachine(tmp_path)
-        built = build.start(codex, "hi", Mode.INTERACTIVE, via="argument")
+        built = build.first_turn(codex, "hi", Mode.INTERACTIVE, via="argument")
         assert machine.call(codex, built.arguments, Unclosed()).exit_code == exit_code
 
 

@@ -39,9 +39,9 @@ def test_the_executable_is_the_engine(tmp_path: Path) -> None:
     env, outcomes, handle = {"HOME": str(tmp_path)}, [], None
     for said in ("first", "blue"):
         built = (
-            build.resume(codex, said, Mode.INTERACTIVE, handle)
+            build.resumed_turn(codex, said, Mode.INTERACTIVE, handle)
             if handle
-            else build.start(codex, said, Mode.INTERACTIVE)
+            else build.first_turn(codex, said, Mode.INTERACTIVE)
         )
         ran = subprocess.run(
             [executable, *built.arguments], input=built.stdin, capture_output=True, env=env, cwd=tmp_path, check=True
@@ -72,7 +72,7 @@ def test_a_release_that_is_none_is_told(target: str, capsys: pytest.CaptureFixtu
 def test_a_hanging_engine_ends_at_once(number: signal.Signals, exit_code: int, tmp_path: Path) -> None:
     """While it waits for its model a signal ends it: as the contract says, else as the system does."""
     codex = at_known_release("codex")
-    built = build.start(codex, "hi", Mode.INTERACTIVE, via="argument")
+    built = build.first_turn(codex, "hi", Mode.INTERACTIVE, via="argument")
     with StubBackend() as stub:
         stub.script(Rule(Hang()))
         env = {"HOME": str(tmp_path), "TURNGATE_SIMULATE_URL": stub.url}

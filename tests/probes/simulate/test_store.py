@@ -16,7 +16,7 @@ from turngate_probes.simulate.store import Session, store
 def test_a_session_lies_where_the_contract_looks_for_it(contract: EngineContract, tmp_path: Path) -> None:
     """After a first turn the contract's own check finds the session, and does not find one that never was."""
     machine = SimulatedMachine(tmp_path)
-    built = build.start(contract, "hi", Mode.INTERACTIVE)
+    built = build.first_turn(contract, "hi", Mode.INTERACTIVE)
     session = machine.call(contract, built.arguments, built.stdin or b"").session(contract)
     if contract.store is None:
         return

@@ -8,9 +8,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
+from turngate import EnvironmentFailed, engine_names, load_contract
 from turngate.contract import load
 from turngate.contract.load import Contract
-from turngate.errors import EnvironmentFailed
 from turngate.files import contract_files, overlay, use_overlay
 from turngate.sanitize import visible
 from turngate_probes.gate.accept.ranges import rewrite
@@ -35,7 +35,7 @@ def accept(
         raise EnvironmentFailed("nothing was accepted, since the gate was not answered", "see its reasons above")
     if not new.version:
         raise EnvironmentFailed("nothing was accepted, since the release does not say its version", "name another")
-    npm, pinned = load.contract(engine).at(new.version).npm, dict[str, str]()
+    npm, pinned = load_contract(engine, new.version).npm, dict[str, str]()
     # what may fail comes before anything is written
     if npm and new.source == "npm" and not target.path:
         with interrupt.covering() as stop:
@@ -83,6 +83,6 @@ def _compensations() -> dict[tuple[str, str], str]:
     """Collect what the contracts of all engines ask for, by clause and symptom."""
     return {
         (deviation["clause"], deviation["symptom"]): deviation["compensation"]
-        for engine in load.engines()
+        for engine in engine_names()
         for deviation in load.contract(engine).document.data.get("deviations", ())
     }

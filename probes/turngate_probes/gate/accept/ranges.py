@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from turngate import ContractError
 from turngate.contract import lint, load
 from turngate.contract.clauses import Result
 from turngate.contract.versions import parse, stretches
-from turngate.errors import ContractError
 from turngate_probes.gate.accept import edit
 from turngate_probes.gate.accept.edit import Claim
 from turngate_probes.report.gate_structs import Difference

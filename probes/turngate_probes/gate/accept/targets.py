@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import turngate
+from turngate import EnvironmentFailed, Stop
 from turngate.contract.lint import lay_over
 from turngate.contract.structs import Npm
-from turngate.errors import EnvironmentFailed
 from turngate.files import overlay
-from turngate.process import Stop
 from turngate_probes.releases.npm import PINS, check_integrity, npm
 
 COMMAND = ("install", "--package-lock-only", "--omit-lockfile-registry-resolved")

@@ -7,8 +7,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from turngate.contract.structs import EngineContract
-from turngate.errors import EnvironmentFailed
+from turngate import EngineContract, EnvironmentFailed
 from turngate.files import write_atomically
 from turngate_probes.harness.cases import RECORDED
 from turngate_probes.harness.interrupt import Interrupt

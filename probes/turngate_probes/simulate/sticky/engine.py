@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Never, TypeAlias
 
+from turngate import EngineContract
 from turngate.contract.launch import OneTime, PermissionMode
 from turngate.contract.simulation import Simulation
-from turngate.contract.structs import EngineContract
 from turngate_probes.simulate.backend import OFFERED, Acted, Called, EngineContext, Failed, Model
 from turngate_probes.simulate.printing import fill
 from turngate_probes.simulate.sticky import faults

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli.printing import row
 from turngate_reference.conversations.cli.turns import data_dir_option

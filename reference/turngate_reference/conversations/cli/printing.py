@@ -5,8 +5,8 @@ from functools import partial
 
 import click
 
-from turngate.model import Interaction, Repair
-from turngate.process import EXIT_LIMIT, Stop
+from turngate import Interaction, Repair, Stop
+from turngate.process import EXIT_LIMIT
 from turngate.sanitize import visible, visible_lines
 from turngate.turn.envelope import BadEnvelope, Envelope, read_envelope
 from turngate_reference.conversations.conversation import Attempted

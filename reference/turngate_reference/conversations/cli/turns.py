@@ -9,10 +9,8 @@ from typing import Any
 
 import click
 
-from turngate.errors import RefusedError
+from turngate import Mode, RefusedError, Stop
 from turngate.files import contract_files
-from turngate.model import Mode
-from turngate.process import Stop
 from turngate.process.orphans import adopting_orphans
 from turngate.process.signals import ending, heard
 from turngate_reference import handle_record

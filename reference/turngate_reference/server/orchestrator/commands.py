@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from turngate import ContractError, EnvironmentFailed, Mode, Outcome, RefusedError, engine_names
 from turngate.argv import build
 from turngate.argv.auto_flags import auto_flags_in
-from turngate.contract import load
-from turngate.errors import ContractError, EnvironmentFailed, RefusedError, did_you_mean
-from turngate.model import Mode, Outcome
+from turngate.errors import did_you_mean
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import transitions
@@ -148,8 +147,8 @@ class Commands:
             raise ApiError("INVALID_OUTPUT_SCHEMA", flaw, hint)
 
     def _engine(self, name: str) -> InstalledEngine:
-        if name not in load.engines():
-            hint = did_you_mean(name[:100], load.engines(), f"engines: {', '.join(load.engines())}")
+        if name not in engine_names():
+            hint = did_you_mean(name[:100], engine_names(), f"engines: {', '.join(engine_names())}")
             raise ApiError("UNKNOWN_ENGINE", f"there is no contract for an engine {name[:100]!r}", hint)
         try:
             return self.engines.find(name)

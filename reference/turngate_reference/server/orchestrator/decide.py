@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from turngate.model import AdapterTurnResult, Interaction, Mode, Outcome
+from turngate import AdapterTurnResult, Interaction, Mode, Outcome
 from turngate.turn.read import read_answer
 from turngate_reference.server.output_schema.checker import ChecksBusyError, SchemaTooCostlyError
 from turngate_reference.server.states import RunErrorCode, State

@@ -5,7 +5,7 @@ import threading
 import uuid
 from collections.abc import Callable, Collection
 
-from turngate.process import Stop
+from turngate import Stop
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import TurnResult, failed
 from turngate_reference.server.orchestrator.run_files import Records

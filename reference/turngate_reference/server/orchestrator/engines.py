@@ -11,17 +11,15 @@ from typing import Any
 
 from msgspec import structs
 
+from turngate import EngineContract, EnvironmentFailed, Stop, engine_names, find_executable
 from turngate.contract import load
 from turngate.contract.load import Contract
-from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import profile
-from turngate.errors import EnvironmentFailed
 from turngate.files import default_cache
-from turngate.process import Stop
 from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, last_result
 from turngate_reference.data_dir import DataDir
-from turngate_reference.engine.lookup import InstalledEngine, covering, locate, version_of
+from turngate_reference.engine.lookup import InstalledEngine, covering, version_of
 from turngate_reference.server.orchestrator.help_survey import FAILURES_KEPT, Memo
 from turngate_reference.server.orchestrator.profiles import Profiles
 from turngate_reference.server.orchestrator.verification import Verify
@@ -75,7 +73,7 @@ class Engines:
 
     def collect(self) -> None:
         """Examine all installed engines in parallel; return when that is done."""
-        for engine in load.engines():
+        for engine in engine_names():
             self._begin(engine)
         self._wait(None)
 
@@ -96,7 +94,7 @@ class Engines:
         """
         with self._news:
             self._news.wait_for(lambda: self._stop.is_set() or self._all_seen(), patience)
-        return [self._row(engine) for engine in load.engines()]
+        return [self._row(engine) for engine in engine_names()]
 
     def _wait(self, seconds: float | None) -> None:
         with self._news:
@@ -111,7 +109,7 @@ class Engines:
 
     def _all_seen(self) -> bool:
         """Whether every installed engine has been asked for its version; begin with those that have not."""
-        seen = {engine: self._seen(engine) for engine in load.engines()}
+        seen = {engine: self._seen(engine) for engine in engine_names()}
         unseen = [engine for engine, (path, installed) in seen.items() if path and not installed]
         for engine in unseen:
             self._begin(engine)
@@ -180,7 +178,7 @@ class Engines:
 
 def _place(contract: EngineContract) -> tuple[tuple[str, str, str], Path]:
     """Find the executable and its identity; EnvironmentFailed if there is none."""
-    path = locate(contract)
+    path = find_executable(contract)
     try:
         return (contract.engine, str(path), identity(path)), path
     except OSError as gone:

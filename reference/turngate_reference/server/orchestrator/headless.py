@@ -10,12 +10,8 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from turngate.argv import build
-from turngate.argv.build import Invocation
-from turngate.errors import EnvironmentFailed, RefusedError
-from turngate.model import Mode
-from turngate.process import Stop, session_exists, start_time
-from turngate.turn.read import TurnReader
+from turngate import EnvironmentFailed, Invocation, Mode, RefusedError, Stop, TurnReader, first_turn, resumed_turn
+from turngate.process import session_exists, start_time
 from turngate_reference.engine.attempt import Attempt, NoRoom, RunOptions, attempt, traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
@@ -55,8 +51,8 @@ class HeadlessTurn:
     on_text: Callable[[str], None]
     data_flaw: DataFlaw
 
-    def command(self, reply: str | None) -> tuple[Invocation, str | None]:
-        """Return the command of the turn (`reply` None: of turn 1), and the session id that it resumes.
+    def command(self, reply: str | None) -> Invocation:
+        """Return the command of the turn (`reply` None: of turn 1).
 
         TurnFailed if the session or the prompt fails a check that is possible before a process starts.
         """
@@ -65,12 +61,12 @@ class HeadlessTurn:
         try:
             if reply is None:
                 prompt = first_prompt(run.request, run.artifacts)
-                return build.start(contract, prompt, run.mode, options=options, model=model), None
+                return first_turn(contract, prompt, run.mode, options=options, model=model)
             session: str = run.session["handle_value"] if run.session else ""
             if why := self._lost_session(session):
                 raise TurnFailed(RunErrorCode.SESSION_RESUME_FAILED, f"before the resume: {why}")
             prompt = reply_prompt(reply, run.request, run.artifacts)
-            return build.resume(contract, prompt, run.mode, session, options=options, model=model), session
+            return resumed_turn(contract, prompt, run.mode, session, options=options, model=model)
         except RefusedError as refused:
             raise TurnFailed(RunErrorCode.PROMPT_REFUSED, str(refused)) from refused
 
@@ -89,14 +85,12 @@ class HeadlessTurn:
             return f"the engine's session store does not hold {session}"
         return None
 
-    def play(self, built: Invocation, resumed: str | None, stop: Stop) -> Attempt:
+    def play(self, built: Invocation, stop: Stop) -> Attempt:
         """Run the engine to its end, and have its process noted in the store; TurnFailed if it could not be run."""
         run = self.run
         log.debug("%s turn %s: %s %s", run.run_id, run.turn_index, run.engine, shlex.join(built.own_arguments))
-        reader = TurnReader(
-            self.engine.contract, run.mode, turn_index=run.turn_index, resumed=resumed,
-            needs_handle=run.mode is Mode.INTERACTIVE and run.is_resumable, on_text=self.on_text,
-        )  # fmt: skip
+        needs_handle = run.mode is Mode.INTERACTIVE and run.is_resumable
+        reader = TurnReader.for_turn(built, turn_index=run.turn_index, needs_handle=needs_handle, on_text=self.on_text)
 
         def note_process(pid: int) -> None:
             with suppress(ProcessLookupError):
@@ -113,7 +107,7 @@ class HeadlessTurn:
         except NoRoom as ours:
             raise TurnFailed(RunErrorCode.ORCHESTRATOR_ERROR, str(ours)) from ours
         except EnvironmentFailed as lacking:
-            code = RunErrorCode.SESSION_RESUME_FAILED if resumed else RunErrorCode.ENGINE_FAILED
+            code = RunErrorCode.SESSION_RESUME_FAILED if built.resumed else RunErrorCode.ENGINE_FAILED
             raise TurnFailed(code, str(lacking)) from lacking
 
     def conclude(self, done: Attempt, interrupted: Decision) -> tuple[Decision, TurnResult]:

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import Generic, TypeVar
 
+from turngate import EnvironmentFailed, Stop
 from turngate.contract.launch import HelpPage
-from turngate.errors import EnvironmentFailed
-from turngate.process import Stop
 from turngate.process.critical import refuse_in_critical
 from turngate.process.executable import printed
 from turngate_reference.engine.lookup import InstalledEngine

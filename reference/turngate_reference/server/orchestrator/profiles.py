@@ -9,11 +9,10 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from turngate import EngineContract, Stop
 from turngate.contract.session_ids import filled, slots
-from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import profile
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, ProbeMethod
-from turngate.process import Stop
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator.help_survey import HelpSurvey, Memo, survey
 from turngate_reference.server.orchestrator.verification import Status, Verifier, replaced

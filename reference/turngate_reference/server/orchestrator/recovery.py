@@ -7,8 +7,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any
 
-from turngate.contract import load
-from turngate.errors import EnvironmentFailed, TurngateError
+from turngate import EnvironmentFailed, TurngateError, load_contract
 from turngate.process import Noted, end_orphans
 from turngate_reference.data_dir import locked
 from turngate_reference.server.orchestrator import transitions
@@ -91,7 +90,7 @@ def _lost(run: Summary) -> Decision | None:
 @cache
 def _shape(engine: str, version: str | None) -> str:
     try:
-        return load.contract(engine).at(version).handle.shape
+        return load_contract(engine, version).handle.shape
     except (TurngateError, ValueError):
         return "(?s).*"  # the contract does not cover that release; the resume will show
 

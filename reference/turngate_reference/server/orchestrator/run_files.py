@@ -13,10 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from turngate import EnvironmentFailed, Mode
 from turngate.contract import load
-from turngate.errors import EnvironmentFailed
 from turngate.files import make_private
-from turngate.model import Mode
 from turngate_reference import handle_record
 from turngate_reference.data_dir import DataDir, locked
 from turngate_reference.engine.lookup import covering

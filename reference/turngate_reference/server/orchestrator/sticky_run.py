@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec import structs
 
-from turngate.contract.structs import EngineContract
-from turngate.model import EngineSessionHandle
+from turngate import EngineContract, EngineSessionHandle
 from turngate_reference.server.sticky import events
 from turngate_reference.server.store.outbox import Outbox
 from turngate_reference.server.store.rows import Run

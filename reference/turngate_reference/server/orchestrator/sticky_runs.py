@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from turngate.model import Interaction, Outcome
+from turngate import Interaction, Outcome
 from turngate_reference.engine.attempt import traces
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.handle_record import after

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from turngate.model import Interaction, Mode
+from turngate import Interaction, Mode
 from turngate_reference.handle_record import now
 from turngate_reference.server.orchestrator.decide import Decision, TurnResult
 from turngate_reference.server.orchestrator.run_files import Records

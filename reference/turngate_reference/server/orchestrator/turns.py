@@ -7,10 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import structs
 
-from turngate.argv.environment import engine_environment, locations_of
-from turngate.errors import EnvironmentFailed
-from turngate.model import Mode
-from turngate.process import Stop
+from turngate import EnvironmentFailed, Mode, Stop, engine_environment, session_locations
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.orchestrator import transitions
 from turngate_reference.server.orchestrator.decide import INTERRUPTED, DataFlaw, Decision, TurnResult
@@ -71,13 +68,13 @@ class TurnRunner:
             self.sticky.begin(run, engine, env)
             return None
         turn = HeadlessTurn(outbox, run, engine, env, text_events(outbox, run), self.data_flaw)
-        return turn.conclude(turn.play(*turn.command(reply), stop), INTERRUPTED)
+        return turn.conclude(turn.play(turn.command(reply), stop), INTERRUPTED)
 
     def _prepared(self, run: Run, engine: InstalledEngine) -> Run:
         """Decide on turn 1 what every later turn reuses: locations, version, profile."""
         if why := prepare_workspace(run):
             raise TurnFailed(RunErrorCode.ENGINE_UNAVAILABLE, f"the workspace can't be used: {why}")
-        locations = locations_of(engine.contract, self.server_env)
+        locations = session_locations(engine.contract, self.server_env)
         settled: dict[str, Any] = {"engine_version": engine.version, "recovery": {"locations": locations}}
         if run.mode is Mode.INTERACTIVE or run.request.get("interactive_profile"):
             profile, capability = self.profiles.choose(

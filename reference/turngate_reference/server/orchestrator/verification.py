@@ -13,9 +13,9 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from turngate.errors import EnvironmentFailed
+from turngate import Ended, EnvironmentFailed, ProcessRequest, Stop
 from turngate.files import default_cache, overlay
-from turngate.process import Ended, ProcessRequest, Stdin, Stop, run
+from turngate.process import Stdin, run
 from turngate.process.executable import identity, is_simulated
 from turngate.process.probe_results import ProbeResult, Verification, last_result
 from turngate.sanitize import bounded, visible

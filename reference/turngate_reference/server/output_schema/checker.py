@@ -5,7 +5,7 @@ import threading
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from typing import Any
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate.process.critical import refuse_in_critical
 from turngate.sanitize import visible
 from turngate_reference.server.output_schema.process import CheckProcess

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from turngate.contract.structs import EngineContract
-from turngate.model import Mode
+from turngate import EngineContract, Mode
 
 
 @dataclass(frozen=True, slots=True)

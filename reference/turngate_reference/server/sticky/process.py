@@ -15,11 +15,11 @@ from typing import IO, cast
 
 import orjson
 
+from turngate import Mode, ProcessRequest
 from turngate.argv import build as argv
 from turngate.contract.launch import ModeQuery, PermissionMode
 from turngate.files import make_private, open_private
-from turngate.model import Mode
-from turngate.process import ProcessRequest, ProcessTree, is_alive, run, start_time
+from turngate.process import ProcessTree, is_alive, run, start_time
 from turngate.sanitize import visible
 from turngate.turn.framing import Lines, Problems
 from turngate_reference.engine.attempt import append_trace, write_command

@@ -7,8 +7,7 @@ from concurrent.futures import Executor
 from contextlib import closing
 from typing import Any
 
-from turngate.errors import ContractError, RefusedError, TurngateError
-from turngate.model import Mode
+from turngate import ContractError, Mode, RefusedError, TurngateError
 from turngate_reference.server.sticky.acp import AcpTransport
 from turngate_reference.server.sticky.app_server import AppServerTransport
 from turngate_reference.server.sticky.events import (

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
+from turngate import EngineContract, Mode, TurnReader
 from turngate.contract.launch import OneTime
-from turngate.contract.structs import EngineContract, Framed
-from turngate.model import Mode
+from turngate.contract.structs import Framed
 from turngate.turn.framing import framer
-from turngate.turn.read import TurnReader
 from turngate.turn.records import matches
 from turngate_reference.server.sticky.process import StickyProcess, TransportError
 from turngate_reference.server.sticky.transport import Ask, Message, Transport, confirm, mapping

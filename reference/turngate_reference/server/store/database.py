@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate.files import open_private
 from turngate.process.critical import critical
 

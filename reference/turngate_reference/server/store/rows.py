@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from turngate.model import Mode
+from turngate import Mode
 from turngate_reference.server.states import State
 
 

@@ -10,7 +10,7 @@ from waitress import create_server, wasyncore  # type: ignore[import-untyped]
 from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
 from waitress.task import ErrorTask  # type: ignore[import-untyped]
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate_reference.server.web.problems import MEDIA_TYPE, document
 from turngate_reference.server.web.streams import EventStreams
 

@@ -10,7 +10,7 @@ import msgspec
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.web import openapi
 

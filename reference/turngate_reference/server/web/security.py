@@ -8,7 +8,7 @@ from pathlib import Path
 from flask import Request
 from msgspec import Struct
 
-from turngate.errors import EnvironmentFailed
+from turngate import EnvironmentFailed
 from turngate_reference.server.api_errors import ApiError
 
 MIN_TOKEN = 16

@@ -15,7 +15,7 @@ from tests.probes.simulate.played import at_known_release
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ASK, ServerEnv
-from turngate.argv.environment import engine_environment, locations_of
+from turngate.argv.environment import engine_environment, session_locations
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
 from turngate.contract.verdict import Verdict
@@ -38,7 +38,7 @@ def catalogue(
     """Make a catalogue of what is on the environment's PATH."""
 
     def environment(contract: EngineContract) -> dict[str, str]:
-        return engine_environment(contract, os.environ, locations_of(contract, os.environ))
+        return engine_environment(contract, os.environ, session_locations(contract, os.environ))
 
     stop = stop or Stop()
     verifier = Verifier(verify, cli_env.root, stop)
@@ -170,7 +170,7 @@ def test_engines_are_asked_without_the_secrets_of_the_server(
 def test_every_contracted_engine_is_listed(cli_env: CliEnv, engines: Engines) -> None:
     """Those that are not installed too, with what the contract says of them; nothing is asked for that."""
     rows = engines.every()
-    assert [listed["engine"] for listed in rows] == list(load.engines())
+    assert [listed["engine"] for listed in rows] == list(load.engine_names())
     for listed in rows:
         contract = load.contract(listed["engine"]).at()
         assert listed == {

@@ -113,7 +113,7 @@ def test_a_release_without_a_session_id_is_kept_running(place: Place, name: str,
     assert place.profiles.known(engine) == able
 
 
-@pytest.mark.parametrize("name", load.engines())
+@pytest.mark.parametrize("name", load.engine_names())
 def test_a_help_page_without_the_resume_flag_decides(place: Place, name: str) -> None:
     """An engine whose help names all but what a resume needs is kept running, though its sessions could be kept."""
     contract = load.contract(name).at()

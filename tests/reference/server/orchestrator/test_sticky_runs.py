@@ -17,12 +17,13 @@ from tests.reference import cli_env as d
 from tests.reference.crash import kill_server
 from tests.reference.server.sticky_env import create, pid_of, put_engine, slots_are_free
 from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
+from turngate import mode_patch
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability, Mode
 from turngate.process import is_alive
 from turngate_reference.engine.lookup import InstalledEngine
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator.profiles import Profiles
-from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
+from turngate_reference.server.orchestrator.prompts import artifact_patch
 from turngate_reference.server.states import State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.rows import StoredQuestion, StoredTurn

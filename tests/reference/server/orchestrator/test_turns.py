@@ -11,11 +11,12 @@ import pytest
 from tests.reference import cli_env as d
 from tests.reference.locked_database import locked_database
 from tests.reference.server_env import ASK, PATIENCE, ServerEnv, final
+from turngate import mode_patch
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.model import Mode
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.orchestrator import turns
-from turngate_reference.server.orchestrator.prompts import artifact_patch, mode_patch
+from turngate_reference.server.orchestrator.prompts import artifact_patch
 from turngate_reference.server.orchestrator.run_files import prepare_workspace
 from turngate_reference.server.states import State
 from turngate_reference.server.store import database, runs

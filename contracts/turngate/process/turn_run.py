@@ -1,0 +1,127 @@
+"""Runs a turn: an engine's process from its start to its end, read while it runs."""
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from turngate.argv.build import Invocation
+from turngate.argv.environment import engine_environment
+from turngate.contract.launch import Stream
+from turngate.process.execution import ProcessOutcome, ProcessRequest, Stdin, Stop, run
+from turngate.turn.read import TurnReader, TurnReading
+
+TIMEOUT = 1200.0
+
+
+class TurnRun(Struct, frozen=True):
+    """The result of a turn that was run: what its streams say, and how its process ended.
+
+    >>> turngate.TurnRun.__struct_fields__
+    ('reading', 'process')
+    """
+
+    reading: TurnReading
+    process: ProcessOutcome
+
+
+def process_request(
+    turn: Invocation,
+    executable: Path,
+    workspace: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+) -> ProcessRequest:
+    """Return the process that runs a turn: argv, working directory, whole environment, standard input, deadline.
+
+    Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
+    PWD (None: as `engine_environment` makes it from this process's). `timeout` is in seconds of wall time.
+
+    >>> from pathlib import Path
+    >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
+    >>> request = turngate.process_request(turn, Path("/opt/codex"), Path("/work"), env={"PATH": "/bin"}, timeout=60)
+    >>> request.argv[:2], request.stdin, request.env["PWD"]
+    (('/opt/codex', 'exec'), b'Paint the door', '/work')
+    """
+    if env is None:
+        env = engine_environment(turn.contract, os.environ)
+    stdin = Stdin.CLOSED if turn.stdin is None else turn.stdin
+    workspace = workspace.absolute()
+    argv = (str(executable.absolute()), *turn.arguments)
+    return ProcessRequest(argv, workspace, {**env, "PWD": str(workspace)}, stdin, timeout)
+
+
+def run_turn(
+    request: ProcessRequest,
+    reader: TurnReader,
+    *,
+    stop: Stop | None = None,
+    on_output: Callable[[Stream, bytes], None] | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> TurnRun:
+    """Run a turn, and return when its process and everything that it started have ended.
+
+    It ends at the deadline of the request, when `stop` is set, or 10 seconds after its turn is over if it has not
+    exited by then. `on_output` gets each chunk after the reader has: from other threads, one call at a time, as does
+    `on_text` of the reader. `on_start` gets the process id. What they raise ends the process and is raised here.
+
+    EnvironmentFailed: the process could not be started. What the engine does wrong is in the result.
+
+    >>> from pathlib import Path
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> turn = turngate.first_turn(codex, "Paint the door", "interactive")
+    >>> request = turngate.process_request(turn, turngate.find_executable(codex), Path.cwd(), timeout=60)
+    >>> run = turngate.run_turn(request, turngate.TurnReader.for_turn(turn))
+    >>> run.reading.result.interaction.prompt
+    'Which colour?'
+    """
+
+    def heard(stream: str, chunk: bytes) -> bool:
+        name: Stream = "stdout" if stream == "stdout" else "stderr"
+        try:
+            reader.feed(name, chunk)
+        finally:
+            if on_output:
+                on_output(name, chunk)
+        return reader.over
+
+    outcome = run(request, stop=stop, on_output=heard, on_start=on_start)
+    return TurnRun(reader.finish(outcome.exit_code, ended=outcome.ended), outcome)
+
+
+async def run_turn_async(
+    request: ProcessRequest,
+    reader: TurnReader,
+    *,
+    on_output: Callable[[Stream, bytes], None] | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> TurnRun:
+    """Run a turn as `run_turn` does, in a thread of its own, without blocking the event loop.
+
+    If the awaiting task is canceled, the process and everything that it started are ended first.
+
+    >>> import asyncio
+    >>> from pathlib import Path
+    >>> codex = turngate.load_contract("codex", "0.169.0")
+    >>> turn = turngate.first_turn(codex, "Paint the door", "interactive")
+    >>> request = turngate.process_request(turn, turngate.find_executable(codex), Path.cwd(), timeout=60)
+    >>> run = asyncio.run(turngate.run_turn_async(request, turngate.TurnReader.for_turn(turn)))
+    >>> run.reading.result.interaction.options
+    ('red', 'blue')
+    """
+    import asyncio  # noqa: PLC0415 - slow to import; who awaits this has it
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - likewise
+
+    stop, thread = Stop(), ThreadPoolExecutor(1, "turngate-turn")
+    running = thread.submit(run_turn, request, reader, stop=stop, on_output=on_output, on_start=on_start)
+    thread.shutdown(wait=False)
+    ended = asyncio.wrap_future(running)
+    try:
+        return await asyncio.shield(ended)
+    except asyncio.CancelledError:
+        stop.set()
+        await asyncio.wait([ended])
+        ended.exception()  # one that nobody looks at would be logged
+        raise

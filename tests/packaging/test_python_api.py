@@ -1,0 +1,99 @@
+"""The public API: every name has a working example and a row on the page, and is the only way in for other packages."""
+
+import ast
+import doctest
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import turngate
+from turngate_probes.simulate.process import install
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/python-api.md").read_text("utf-8")
+EXAMPLES = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+OTHERS = sorted(file for name in ("probes", "reference") for file in (ROOT / name).rglob("*.py"))
+
+
+@pytest.fixture(name="work")
+def _work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder, with a simulated codex 0.169.0 on PATH."""
+    work = tmp_path / "work"
+    work.mkdir()
+    install(turngate.load_contract("codex", "0.169.0"), tmp_path / "bin")
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.defpath}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("CODEX_HOME", raising=False)
+    return work
+
+
+@pytest.mark.parametrize("name", turngate.__all__)
+def test_the_example_of_a_docstring_works(name: str, work: Path) -> None:
+    """Every public name has one, which assumes `import turngate` alone."""
+    finder, runner = doctest.DocTestFinder(recurse=False), doctest.DocTestRunner()
+    (test,) = finder.find(getattr(turngate, name), name, globs={"turngate": turngate})
+    assert test.examples, f"{name} has no example"
+    said: list[str] = []
+    assert runner.run(test, out=said.append).failed == 0, "".join(said)
+
+
+def test_each_name_is_listed_once_and_imported_from_where_it_is_defined() -> None:
+    """For the type checker, for the interpreter and in `__all__` alike."""
+    tree = ast.parse(Path(turngate.__file__).read_text("utf-8"))
+    checked = next(node for node in tree.body if isinstance(node, ast.If))
+    typed = {
+        (imported.name, node.module) for node in checked.body if isinstance(node, ast.ImportFrom)
+        for imported in node.names
+    }  # fmt: skip
+    assert typed == {(name, getattr(turngate, name).__module__) for name in turngate.__all__}
+    assert sorted(name for name, _ in typed) == sorted(turngate.__all__) == sorted(dir(turngate))
+    with pytest.raises(AttributeError, match="'turngate' has no attribute 'no_such_name'"):
+        _ = turngate.no_such_name  # type: ignore[attr-defined]
+
+
+def test_importing_turngate_imports_nothing_else_of_it() -> None:
+    """So that commands which need little start quickly."""
+    code = "import sys, turngate; print([name for name in sys.modules if name.startswith(('turngate', 'msgspec'))])"
+    ran = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "['turngate']"
+
+
+def internals(file: Path) -> set[str]:
+    """Return the public names that a module takes from a submodule, by an import or as an attribute of it."""
+    nodes = [*ast.walk(ast.parse(file.read_text("utf-8")))]
+    imports = [node for node in nodes if isinstance(node, ast.ImportFrom) and f"{node.module}".startswith("turngate.")]
+    modules = {imported.asname or imported.name for node in imports for imported in node.names}
+    attributes = [node for node in nodes if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)]
+    used = {imported.name for node in imports for imported in node.names}
+    used |= {node.attr for node in attributes if ast.unparse(node.value) in modules}
+    return used & {*turngate.__all__}
+
+
+def test_other_packages_use_the_public_name_where_there_is_one() -> None:
+    """The server and the probes are orchestrators too."""
+    assert {str(file.relative_to(ROOT)): names for file in OTHERS if (names := internals(file))} == {}
+
+
+def test_the_page_lists_every_name_and_no_other() -> None:
+    """Each in one row of its tables."""
+    rows = re.findall(r"^\| `(?:await )?(\w+)[^`]*` \|", PAGE, re.MULTILINE)
+    assert sorted(rows) == sorted(turngate.__all__)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=("synchronous", "asyncio"))
+def test_the_example_of_the_page_works(example: str, work: Path) -> None:
+    """As a program in an empty folder, for somebody who answers each question."""
+    (work / "example.py").write_text(example)
+    ran = subprocess.run(
+        (sys.executable, "example.py"), input="red\nred\n", capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    shown = ran.stdout.splitlines()
+    asked = shown.count("Which colour?")
+    assert asked >= 1
+    assert shown[-asked:] == ["{'colour': 'red'}"] * asked
