@@ -92,6 +92,6 @@ def test_a_degraded_clause_that_fails_can_not_be_relied_on() -> None:
     fails = [clause(name, "fail") for name in ("help.surface", "handle.present", "stream.known-events")]
     (action,) = actions(OLD, release("codex@0.170.0", *fails), [])
     assert (action.about, action.new) == ("help.surface", True)
-    assert action.text == "do not rely on it: a renamed or removed flag ends every run with a usage error."
+    assert action.text == "do not rely on it: if a flag is renamed or removed, every run ends with a usage error."
     (same,) = actions(release("codex@0.160.0", *fails), release("codex@0.170.0", *fails), [])
     assert not same.new

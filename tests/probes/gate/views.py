@@ -56,7 +56,7 @@ def green_by_baseline() -> GateReport:
 def green_with_changes() -> GateReport:
     """The newer release has a caveat that the older one does not have, and another that both have."""
     both = j.clause("stdin.open", "deviates", detail="it hangs", action="close standard input")
-    away = "bound each turn by a deadline, since the engine never gives up on a backend that is away"
+    away = "set a deadline for each turn, because the engine can keep retrying a failing model backend"
     new = j.clause("backend.failure-told", "deviates", detail="hangs", action=away)
     return of(release("codex@0.147.0", both), release(NEW, both, new))
 

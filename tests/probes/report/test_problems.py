@@ -33,7 +33,7 @@ def test_releases_of_which_the_same_is_said_share_a_block() -> None:
     report = samples.of(*map(refused, range(7)), samples.whole(release="codex@0.9.0"))
     assert plain(list(problem_lines(report, Detail.NORMAL))) == [
         "codex 0.0.0, 0.1.0, 0.2.0, 0.3.0 and 3 more",
-        "fail resume.accepted: A resume with the caller's options is accepted and runs a turn.",
+        "fail resume.accepted: The engine accepts a resume with the caller's options and runs a turn.",
     ]
     assert named(["a", "b"]) == "a, b"
 
