@@ -59,7 +59,7 @@ readme: setup ## Renew the outputs and pictures that the README and docs show, f
 schemas: setup ## Write the JSON Schemas that are generated from structs
 	@$(BIN)/python -m tests.schemas
 
-browser: setup ## Run the tests of the HTML report, which need Chromium
+browser: setup ## Run the tests of the HTML report and the server's page, which need Chromium and npm
 	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)
 
 acceptance: setup ## Run the tests that need a real engine, installed where it is missing

@@ -16,6 +16,7 @@ FLAGS = (
     "--disable-background-networking", "--disable-component-update", "--disable-sync", "--hide-scrollbars",
     "--remote-debugging-pipe",
 )  # fmt: skip
+PATIENCE = 60  # seconds
 DESKTOP = (1280, 800)
 PHONE = (375, 740)
 KEYS = {"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40}
@@ -56,8 +57,10 @@ class Browser:
             raise RuntimeError(f"{method}: {answer['error']}")
         return answer["result"]
 
-    def open(self, page: Path, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True) -> None:
-        """Load a page anew, in a window of this size."""
+    def open(
+        self, page: Path | str, size: tuple[int, int] = DESKTOP, *, dark: bool = False, script: bool = True
+    ) -> None:
+        """Load a file or a URL anew, in a window of this size."""
         width, height = size
         self.told.clear()
         self.send("Emulation.setScriptExecutionDisabled", value=not script)
@@ -68,9 +71,29 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
             mobile=size == PHONE,
         )  # fmt: skip
-        self.send("Page.navigate", url=page.resolve().as_uri())
-        while not any(message.get("method") == "Page.loadEventFired" for message in self.told):
-            self.told.append(self._next())
+        self.send("Page.navigate", url=page if isinstance(page, str) else page.resolve().as_uri())
+        self._wait_for_load()
+
+    def follow(self, selector: str) -> None:
+        """Click what leads to another page, and wait until that is loaded."""
+        self.told.clear()
+        self.click(selector)
+        self._wait_for_load()
+
+    def enter(self) -> None:
+        """Press Enter where it leads to another page, and wait until that is loaded."""
+        self.told.clear()
+        self.press("Enter")
+        self._wait_for_load()
+
+    def until(self, condition: str) -> None:
+        """Wait until a condition holds in the page, which may change meanwhile but not be left."""
+        look = f"const look = () => {{ if ({condition}) done(true); }}"
+        observe = "new MutationObserver(look).observe(document, {subtree: true, childList: true, attributes: true})"
+        waited = (
+            f"new Promise(done => {{ {look}; {observe}; setTimeout(() => done(false), {PATIENCE * 1000}); look(); }})"
+        )
+        assert self.ask(waited), self.ask("document.body.innerText")
 
     def ask(self, expression: str) -> Any:
         """Evaluate JavaScript in the page and give its value; RuntimeError if it throws."""
@@ -99,6 +122,10 @@ class Browser:
         )
         for kind in ("mousePressed", "mouseReleased"):
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def _wait_for_load(self) -> None:
+        while not any(message.get("method") == "Page.loadEventFired" for message in self.told):
+            self.told.append(self._next())
 
     def screenshot(self, to: Path) -> None:
         """Keep what is seen as a PNG."""

@@ -82,10 +82,12 @@ class Store:
         with self._read_lock:
             yield from self._reader.execute(sql, values)
 
-    def wait_for_event(self, run_id: str, after: int, timeout: float) -> bool:
-        """Wait until the run has an event later than `after`, for `timeout` seconds at most; False: it has none."""
+    def wait_for_event(self, run_id: str | None, after: int, timeout: float) -> bool:
+        """Wait until a run (None: any run) has an event later than `after`; False: none within `timeout` seconds."""
 
         def is_there() -> bool:
+            if run_id is None:
+                return bool(self.read("SELECT 1 FROM events WHERE id > ? LIMIT 1", after))
             return bool(self.read("SELECT 1 FROM events WHERE run_id = ? AND id > ? LIMIT 1", run_id, after))
 
         with self._changed:

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -162,6 +162,39 @@ def events(store: Store, run_id: str, after: int = 0, limit: int = 100) -> list[
     """Read events of a run that are later than `after`."""
     sql = "SELECT * FROM events WHERE run_id = ? AND id > ? ORDER BY id LIMIT ?"
     return [*_read(store.read(sql, run_id, after, limit), StoredEvent)]
+
+
+def latest_events(store: Store, run_id: str, before: int | None, limit: int) -> list[StoredEvent]:
+    """Read the last events of a run that are earlier than `before` (None: than now), in order."""
+    sql = "SELECT * FROM events WHERE run_id = ? AND id < coalesce(?, id + 1) ORDER BY id DESC LIMIT ?"
+    return [*_read(store.read(sql, run_id, before, limit), StoredEvent)][::-1]
+
+
+def last_event_id(store: Store) -> int:
+    """Return the id of the last event of any run; 0 if there is none."""
+    last: int = store.read("SELECT coalesce(max(id), 0) FROM events")[0][0]
+    return last
+
+
+def progress(store: Store, run_id: str | None, after: int) -> tuple[int, bool]:
+    """Return the id of the last event, and whether a later one than `after` is news.
+
+    All events of a run are news to those who follow it. Without a run, only changes of state are.
+    """
+    if run_id is None:
+        sql = "SELECT max(id), max(type = 'state') FROM events WHERE id > ?"
+        ((last, news),) = store.read(sql, after)
+    else:
+        sql = "SELECT max(id), count(*) FROM events WHERE run_id = ? AND id > ?"
+        ((last, news),) = store.read(sql, run_id, after)
+    return last or after, bool(news)
+
+
+def prompts(store: Store, run_ids: Sequence[str], length: int) -> dict[str, str]:
+    """Read how the first prompts of runs begin, by run."""
+    places = ", ".join("?" * len(run_ids))
+    sql = f"SELECT run_id, substr(json_extract(request_json, '$.prompt'), 1, ?) FROM runs WHERE run_id IN ({places})"  # noqa: S608 - no value is in it
+    return dict(map(tuple, store.read(sql, length, *run_ids)))
 
 
 def as_json(value: Any) -> str | None:

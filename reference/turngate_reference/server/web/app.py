@@ -10,6 +10,7 @@ from turngate_reference.server.app import Server
 from turngate_reference.server.web import openapi, problems
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.openapi import Operation
+from turngate_reference.server.web.page import routes
 from turngate_reference.server.web.security import Guard
 from turngate_reference.server.web.streams import EventStreams
 from turngate_reference.server.web.validation import MAX_BODY, arguments
@@ -17,9 +18,9 @@ from turngate_reference.server.web.views import Views
 
 
 def create_app(core: Server, guard: Guard, streams: EventStreams, metrics: Metrics) -> Flask:
-    """Make the app for `core`, with a route for each operation of `openapi.yaml`."""
+    """Make the app for `core`: a route for each operation of `openapi.yaml`, and the pages for a browser."""
     app = Flask("turngate_reference", static_folder=None, template_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = MAX_BODY
+    app.config["MAX_CONTENT_LENGTH"] = app.config["MAX_FORM_MEMORY_SIZE"] = MAX_BODY
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False
     app.url_map.merge_slashes = False  # only paths of the document exist; nothing is redirected
     problems.register(app)
@@ -31,6 +32,7 @@ def create_app(core: Server, guard: Guard, streams: EventStreams, metrics: Metri
         path = operation.path.replace("{", "<").replace("}", ">")
         view = partial(_answer, operation, getattr(views, operation.name))
         app.add_url_rule(path, operation.name, view, methods=[operation.method])
+    app.register_blueprint(routes.blueprint(core, streams, guard))
     return app
 
 

@@ -28,7 +28,7 @@ def register(app: Flask) -> None:
     """Register handlers for whatever the views raise."""
     app.register_error_handler(ApiError, answer)
     app.register_error_handler(HTTPException, _http)
-    app.register_error_handler(Exception, _failed)
+    app.register_error_handler(Exception, lambda error: answer(as_api_error(error)))
 
 
 def document(code: str, detail: str, hint: str = "", *, path: str = "", **members: Any) -> dict[str, Any]:
@@ -57,16 +57,19 @@ def answer(refusal: ApiError) -> Response:
 
 
 def _http(error: HTTPException) -> Response:
-    code, detail, hint = _BY_STATUS.get(error.code or 400, ("REQUEST_MALFORMED", error.description or "", ""))
-    response = answer(ApiError(code, detail, hint))
+    response = answer(as_api_error(error))
     for name, value in error.get_headers():
         if name == "Allow":
             response.headers[name] = value
     return response
 
 
-def _failed(error: Exception) -> Response:
-    """Answer an unexpected error: the machine may recover, or the fault is ours."""
+def as_api_error(error: Exception) -> ApiError:
+    """Return what to answer to an error; an unexpected one is logged: the machine may recover, or the fault is ours."""
+    if isinstance(error, ApiError):
+        return error
+    if isinstance(error, HTTPException):
+        return ApiError(*_BY_STATUS.get(error.code or 400, ("REQUEST_MALFORMED", error.description or "", "")))
     _log.error("a request could not be done: %s", error, exc_info=error)
     hint = "try again later"
     match error:
@@ -77,5 +80,5 @@ def _failed(error: Exception) -> Response:
         case sqlite3.Error():
             why = f"the database can't be used now: {error}"
         case _:
-            return answer(ApiError("INTERNAL_ERROR", "the server failed; its log says how", "report it"))
-    return answer(ApiError("STORE_UNAVAILABLE", why, hint))
+            return ApiError("INTERNAL_ERROR", "the server failed; its log says how", "report it")
+    return ApiError("STORE_UNAVAILABLE", why, hint)

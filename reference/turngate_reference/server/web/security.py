@@ -10,11 +10,14 @@ from msgspec import Struct
 
 from turngate import EnvironmentFailed
 from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.web.sessions import BrowserSessions
 
 MIN_TOKEN = 16
 LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _HOST = re.compile(r"(?P<name>\[[0-9A-Fa-f:.]{2,45}\]|[^\[\]:/@\s]{1,255})(?::[0-9]{1,5})?")
-_WITHOUT_TOKEN = frozenset({"/healthz"})
+PAGE = "page"  # the blueprint of what a browser shows
+_WITHOUT_TOKEN = frozenset({"/healthz", "/login"})
+_OWN_PAGE = frozenset({"same-origin", "none"})
 
 
 class Guard(Struct, frozen=True):
@@ -38,13 +41,39 @@ class Guard(Struct, frozen=True):
         origin = request.headers.get("Origin")
         if origin is not None and request.method == "POST" and origin.partition("://")[2].lower() != host.lower():
             raise ApiError("ORIGIN_REFUSED", f"a page of {origin[:100]!r} may not send this", "send it from a program")
-        if self.token is not None and request.path not in _WITHOUT_TOKEN and not self._carried(request):
+        if request.blueprint == PAGE:
+            _check_sender(request)
+        if self.token is not None and request.path not in _WITHOUT_TOKEN and not self._may_pass(request):
             raise ApiError("UNAUTHORIZED", "the token is missing or wrong", "send Authorization: Bearer TOKEN")
+
+    @property
+    def sessions(self) -> BrowserSessions | None:
+        """The sessions of browsers that have given the token; None: there is no token."""
+        return None if self.token is None else BrowserSessions(self.token)
+
+    def _may_pass(self, request: Request) -> bool:
+        """Whether a request carries the token or, to what a browser shows, the session of a browser."""
+        if request.blueprint == PAGE and self.sessions:
+            return request.endpoint == f"{PAGE}.static" or self.sessions.is_open(request)
+        return self._carried(request)
 
     def _carried(self, request: Request) -> bool:
         scheme, _, given = request.headers.get("Authorization", "").partition(" ")
         wanted = (self.token or "").encode()
         return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8", "replace"), wanted)
+
+
+def _check_sender(request: Request) -> None:
+    """Refuse what another site has a browser send; ApiError. Following a link to a page is allowed.
+
+    Browsers say who sends a request; what does not is no browser, and belongs to the API.
+    """
+    site, is_form = request.headers.get("Sec-Fetch-Site"), request.method == "POST"
+    is_link = not is_form and request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
+    is_unknown = is_form and site is None and "Origin" not in request.headers
+    if is_unknown or not (site is None or site in _OWN_PAGE or is_link):
+        detail = "the request does not come from a page of this server"
+        raise ApiError("ORIGIN_REFUSED", detail, "open this server's own page and try again")
 
 
 def read_token(file: Path) -> tuple[str, str | None]:

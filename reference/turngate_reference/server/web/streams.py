@@ -1,4 +1,4 @@
-"""Runs followed as server-sent events: replayed from the store, then as they are committed, until the run ends."""
+"""Server-sent events: the events of a run, replayed and then as they are committed, and news for an open page."""
 
 import json
 import logging
@@ -13,6 +13,7 @@ from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.rows import StoredEvent
 
 PAGE = 100
+PAUSE = 0.2  # seconds between two pieces of news: an engine may say much at once
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +51,28 @@ class EventStreams:
     def close(self) -> None:
         """End every stream, and accept no more."""
         self.closing.set()
+
+    def news(self, store: Store, run_id: str | None, after: int, *, gone: Callable[[], bool]) -> Iterator[bytes]:
+        """Return an event each time that a run has changed (None: that any run has changed its state).
+
+        It carries nothing but the id of the last event, from which a client that reconnects goes on.
+        """
+        yield b"retry: 1000\n\n"
+        silent = 0.0
+        try:
+            while not (self.closing.is_set() or gone()):
+                after, is_news = runs.progress(store, run_id, after)
+                if is_news:
+                    yield f"id: {after}\nevent: news\ndata: {{}}\n\n".encode()
+                    silent = 0.0
+                    self.closing.wait(PAUSE)
+                elif not store.wait_for_event(run_id, after, self.tick):
+                    silent += self.tick
+                if silent >= self.heartbeat:
+                    silent = 0.0
+                    yield b": heartbeat\n\n"
+        except sqlite3.Error as error:
+            _log.warning("a stream of news ends: %s", error)
 
     def follow(
         self, store: Store, run_id: str, after: int, *, ended: bool, gone: Callable[[], bool]

@@ -68,8 +68,13 @@ def _body(reference: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as wrong:
         why = "it is nested too deep" if isinstance(wrong, RecursionError) else str(wrong)[:200]
         raise ApiError("BAD_JSON", f"the body is no JSON that can be used: {why}", "send JSON in UTF-8") from wrong
-    _refuse(_errors(_validator(reference), value, "$"))
+    check(reference, value)
     return value
+
+
+def check(reference: str, value: Any) -> None:
+    """Check a body against a schema of the document, by its reference; ApiError if it is invalid."""
+    _refuse(_errors(_validator(reference), value, "$"))
 
 
 def _refuse(errors: list[tuple[str, str]]) -> None:

@@ -43,3 +43,35 @@ def test_a_summary_tells_of_a_run_what_the_run_tells(server_env: ServerEnv) -> N
     assert (run.model, run.timeout, run.mode) == ("o9", 77, Mode.INTERACTIVE)
     for name in summary.__struct_fields__:
         assert getattr(summary, name) == getattr(run, name)
+
+
+def test_progress_is_news_to_those_whom_it_concerns(server_env: ServerEnv) -> None:
+    """Whoever looks at all runs hears of states; whoever looks at one hears of all its events."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    store = server_env.server.store
+    last = runs.last_event_id(store)
+    assert runs.progress(store, None, 0) == runs.progress(store, run_id, 0) == (last, True)
+    assert runs.progress(store, None, last) == runs.progress(store, run_id, last) == (last, False)
+    with store.writing() as connection:
+        runs.add_event(connection, run_id, "text", {"text": "x"})
+    assert runs.progress(store, None, last) == (runs.last_event_id(store), False)
+    assert runs.progress(store, run_id, last) == (runs.last_event_id(store), True)
+    assert runs.progress(store, "another", last) == (last, False)
+
+
+def test_the_last_events_come_in_order(server_env: ServerEnv) -> None:
+    """Those before an event, too."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    run_id, _ = server_env.ask()
+    events = runs.events(server_env.server.store, run_id)
+    assert runs.latest_events(server_env.server.store, run_id, None, 3) == events[-3:]
+    assert runs.latest_events(server_env.server.store, run_id, events[-1].id, 2) == events[-3:-1]
+
+
+def test_prompts_are_cut(server_env: ServerEnv) -> None:
+    """Only those of the runs that are asked for come."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    first, _ = (server_env.create("\u00e9" * 9), server_env.create("b"))
+    assert runs.prompts(server_env.server.store, [first], 3) == {first: "\u00e9" * 3}
+    assert runs.prompts(server_env.server.store, [], 3) == {}

@@ -5,9 +5,7 @@ import pytest
 from tests.reference.caller import Caller
 
 
-@pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/runs/", "/v1/runs//turns", "/V1/runs", "/v1/runs/x/y", "/%00", "/v1/%ff"]
-)
+@pytest.mark.parametrize("path", ["/v1", "/v1/runs/", "/v1/runs//turns", "/V1/runs", "/v1/runs/x/y", "/%00", "/v1/%ff"])
 def test_other_paths_are_none(caller: Caller, path: str) -> None:
     """A path that the document does not list is a problem, and never a redirection."""
     answer = caller.get(path)

@@ -129,6 +129,45 @@ def test_a_stream_tells_what_happens_as_it_happens(caller: Caller) -> None:
         assert [event.data["state"] for event in stream.all()] == ["canceled"]
 
 
+def test_an_open_page_gets_news(caller: Caller) -> None:
+    """Of all runs when one changes its state, of one run whatever happens to it; a client goes on where it was."""
+    run_id, _ = queued(caller)
+    other, _ = queued(caller)
+    after = runs.last_event_id(caller.core.store)
+    with (
+        served(caller) as port,
+        following(port, f"/live?after={after}") as every,
+        following(port, f"/live?after={after}&run={run_id}") as one,
+    ):
+        tell(caller, other, "not this")
+        tell(caller, run_id, "this")
+        assert (told := one.next())
+        assert (told.type, told.id) == ("news", runs.last_event_id(caller.core.store))
+        caller.post(f"/v1/runs/{other}/cancel")
+        assert (news := every.next())
+        assert (news.type, news.id) == ("news", runs.last_event_id(caller.core.store))
+        with following(port, "/live?after=0", Last_Event_ID=str(after)) as again:
+            assert (missed := again.next())
+            assert missed.id == news.id
+
+
+def test_silent_news_say_something_and_end_with_the_store(
+    caller: Caller, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As any other stream."""
+    caller.streams.heartbeat = 0.04
+    with served(caller) as port, following(port, "/live") as stream:
+        while ": heartbeat" not in (line := stream.line()):
+            assert line
+
+        def broken(*_: object) -> None:
+            raise sqlite3.OperationalError("disk I/O error")
+
+        monkeypatch.setattr(runs, "progress", broken)
+        assert stream.next() is None
+    assert "a stream of news ends: disk I/O error" in caplog.text
+
+
 def test_a_silent_stream_says_something_now_and_then(caller: Caller) -> None:
     """A comment keeps the connection, and proxies, from giving up."""
     _, path = queued(caller)

@@ -1,0 +1,160 @@
+"""What the pages show, read from the store within limits."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from turngate.sanitize import command_line
+from turngate_reference.engine.attempt import traces
+from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.app import Server
+from turngate_reference.server.states import ENDED, State
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
+from turngate_reference.server.store.rows import Run, StoredEvent, StoredQuestion, StoredTurn, Summary
+from turngate_reference.server.web.page.text import Output, outputs
+
+PAGE = 25
+MAX_TURNS = 25
+MAX_EVENTS = 100
+MAX_OPTIONS = 50
+MAX_WORD = 400
+_PROMPT = 160
+
+
+class Row(Struct, frozen=True):
+    """A run in a list; `prompt` is how its first prompt begins."""
+
+    run: Summary
+    prompt: str
+
+
+class RunList(Struct, frozen=True):
+    """One page of runs, newest first; `older` is where the next page goes on (None: this is the last)."""
+
+    rows: list[Row]
+    older: int | None
+
+
+class Question(Struct, frozen=True):
+    """An open question; `is_permission` says that only its options are accepted."""
+
+    row: Row
+    stored: StoredQuestion
+
+    @property
+    def is_permission(self) -> bool:
+        """Whether the engine asks for permission to act."""
+        return self.stored.request_id is not None
+
+    @property
+    def options(self) -> list[str]:
+        """The options that are shown as buttons."""
+        options: list[str] = self.stored.question["options"]
+        return options[:MAX_OPTIONS]
+
+    @property
+    def fields(self) -> list[str]:
+        """The fields that are shown in a form."""
+        fields: list[str] = self.stored.question["required_fields"]
+        return fields[:MAX_OPTIONS]
+
+    @property
+    def left_out(self) -> int:
+        """How many options and fields are not shown."""
+        asked = self.stored.question
+        return len(asked["options"]) + len(asked["required_fields"]) - len(self.options) - len(self.fields)
+
+
+class Inbox(Struct, frozen=True):
+    """The open questions: those with a deadline first, then those that wait longest."""
+
+    questions: list[Question]
+    older: int | None
+
+
+class TurnView(Struct, frozen=True):
+    """A turn with its command line, and the end of what the engine printed."""
+
+    turn: StoredTurn
+    command: str
+    outputs: list[Output]
+
+
+class RunView(Struct, frozen=True):
+    """A run with all that its page shows; `earlier` is where earlier events go on (None: there are none)."""
+
+    run: Run
+    question: Question | None
+    turns: list[TurnView]
+    turns_left_out: int
+    events: list[StoredEvent]
+    earlier: int | None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended."""
+        return self.run.state in ENDED
+
+
+def run_list(store: Store, state: State | None, engine: str | None, before: int | None) -> RunList:
+    """Read a page of runs."""
+    # one more than shown tells whether there is a next page
+    page = runs.summaries(store, state=state, engine=engine, limit=PAGE + 1, before=before)
+    return RunList(_rows(store, page[:PAGE]), page[PAGE - 1].seq if page[PAGE:] else None)
+
+
+def inbox(store: Store, before: int | None) -> Inbox:
+    """Read a page of open questions."""
+    page = run_list(store, State.WAITING_USER, None, before)
+    asked = ((row, runs.question(store, row.run.pending_interaction_id or "")) for row in page.rows)
+    questions = [Question(row, stored) for row, stored in asked if stored is not None]
+    questions.sort(key=lambda question: (question.row.run.wait_deadline_at or "~", question.stored.asked_at))
+    return Inbox(questions, page.older)
+
+
+def run_view(store: Store, run: Run, before: int | None) -> RunView:
+    """Read what the page of a run shows; of its events those before `before`."""
+    stored = None
+    if run.state is State.WAITING_USER:
+        stored = runs.question(store, run.pending_interaction_id or "")
+    turns = runs.turns(store, run.run_id)
+    events = runs.latest_events(store, run.run_id, before, MAX_EVENTS + 1)
+    return RunView(
+        run,
+        Question(Row(run, run.request["prompt"]), stored) if stored else None,
+        [_turn(run, turn) for turn in turns[-MAX_TURNS:]],
+        max(0, len(turns) - MAX_TURNS),
+        events[-MAX_EVENTS:],
+        events[1].id if events[MAX_EVENTS:] else None,
+    )
+
+
+def existing(store: Store, run_id: str) -> Run:
+    """Read a run; ApiError if there is none."""
+    run = runs.find(store, run_id)
+    if run is None:
+        raise ApiError("RUN_NOT_FOUND", f"there is no run {run_id[:100]!r}", "see the list of runs")
+    return run
+
+
+def engines(core: Server) -> list[dict[str, Any]]:
+    """Return what is known of each engine by now, those that are installed first."""
+    return sorted(core.engines.every(patience=0), key=lambda engine: engine["executable"] is None)
+
+
+def details(event: StoredEvent) -> dict[str, Any]:
+    """Return the data of an event, without what the page shows as a sentence."""
+    return {name: value for name, value in event.data.items() if name not in ("text", "prompt", "state", "turn_index")}
+
+
+def _rows(store: Store, page: Sequence[Summary]) -> list[Row]:
+    prompts = runs.prompts(store, [run.run_id for run in page], _PROMPT)
+    return [Row(run, prompts.get(run.run_id, "")) for run in page]
+
+
+def _turn(run: Run, turn: StoredTurn) -> TurnView:
+    return TurnView(
+        turn, command_line(turn.argv or (), MAX_WORD), outputs(traces(run.run_directory, turn.turn_index))
+    )  # fmt: skip

@@ -1,0 +1,199 @@
+"""The paths that a browser opens. They use the commands and the store of the API, and answer with HTML.
+
+`openapi.yaml` leaves them out: they are made for people, and change whenever that makes them better to use. Programs
+use the API.
+"""
+
+import re
+import secrets
+from functools import partial
+from typing import Any
+
+from flask import Blueprint, Response, make_response, redirect, render_template, request, url_for
+from flask.sansio.blueprints import BlueprintSetupState
+from jinja2 import StrictUndefined
+from msgspec import Struct
+from werkzeug.wrappers import Response as AnyResponse
+
+from turngate.contract import load
+from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH
+from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.app import Server
+from turngate_reference.server.states import State
+from turngate_reference.server.store import runs
+from turngate_reference.server.web import problems
+from turngate_reference.server.web.page import content, forms, text
+from turngate_reference.server.web.security import PAGE, Guard
+from turngate_reference.server.web.streams import EventStreams
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "Content-Security-Policy": _POLICY,
+    "X-Frame-Options": "DENY",
+    # a form that is sent under `no-referrer` would not say where it comes from
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_CLOSED = frozenset({"NOT_WAITING", "INTERACTION_STALE"})
+_HANDLE = re.compile(f"[{ALPHABET}]{{{HANDLE_LENGTH}}}")
+_FILTERS = {"shown": text.shown, "as_json": text.as_json, "moment": text.moment, "details": content.details}
+
+
+class Pages(Struct, frozen=True):
+    """The pages of one server."""
+
+    core: Server
+    streams: EventStreams
+    guard: Guard
+
+    def inbox(self) -> str:
+        """Show the open questions."""
+        sent = request.args.get("sent", "")
+        notice = f"Your reply to {sent} was sent." if _HANDLE.fullmatch(sent) else ""
+        live = url_for(".live", after=runs.last_event_id(self.core.store))
+        shown = content.inbox(self.core.store, request.args.get("before", type=int))
+        return self._render("inbox.html", inbox=shown, notice=notice, live=live)
+
+    def runs(self) -> str:
+        """List runs."""
+        live = url_for(".live", after=runs.last_event_id(self.core.store))
+        state, engine = request.args.get("state", type=State), request.args.get("engine")
+        chosen: dict[str, Any] = {"state": state, "engine": engine if engine in load.engines() else None}
+        shown = content.run_list(self.core.store, **chosen, before=request.args.get("before", type=int))
+        return self._render("runs.html", list=shown, **chosen, states=[*State], engines=load.engines(), live=live)
+
+    def new(self) -> str:
+        """Show the form that starts a run."""
+        return self._form({}, None)
+
+    def start(self) -> AnyResponse:
+        """Start a run; show the form again if it can't be started."""
+        try:
+            body = forms.run_request(request.form)
+            accepted = self.core.commands.create(body, forms.idempotency_key(request.form, body))
+        except ApiError as refused:
+            return make_response(self._form(request.form, refused), _status(refused))
+        return redirect(url_for(".run", run_id=accepted["run_id"]), 303)
+
+    def run(self, run_id: str) -> str:
+        """Show a run."""
+        after = runs.last_event_id(self.core.store)
+        run = content.existing(self.core.store, run_id)
+        shown = content.run_view(self.core.store, run, request.args.get("before", type=int))
+        live = None if shown.is_over else url_for(".live", after=after, run=run_id)
+        return self._render("run.html", view=shown, live=live)
+
+    def reply(self, run_id: str) -> AnyResponse:
+        """Reply to a question."""
+        run = content.existing(self.core.store, run_id)
+        question = runs.question(self.core.store, request.form.get("interaction_id", ""))
+        body = forms.reply_request(request.form, question if question and question.run_id == run_id else None)
+        self.core.commands.reply(run_id, body, forms.idempotency_key(request.form, body))
+        if request.form.get("back") == "inbox":
+            return redirect(url_for(".inbox", sent=run.handle), 303)
+        return redirect(url_for(".run", run_id=run_id), 303)
+
+    def cancel(self, run_id: str) -> AnyResponse:
+        """Cancel a run."""
+        self.core.commands.cancel(run_id)
+        return redirect(url_for(".run", run_id=run_id), 303)
+
+    def live(self) -> Response:
+        """Stream news of one run or of all, for a page that shows them."""
+        after = request.args.get("after", 0, type=int)
+        after = request.headers.get("Last-Event-ID", after, type=int)
+        if request.method == "HEAD":
+            return Response(mimetype="text/event-stream")
+        place, gone = self.streams.enter(), request.environ.get("waitress.client_disconnected", bool)
+        news = self.streams.news(self.core.store, request.args.get("run"), after, gone=gone)
+        response = Response(news, mimetype="text/event-stream", headers={"X-Accel-Buffering": "no"})
+        response.call_on_close(partial(self.streams.leave, place))
+        return response
+
+    def login(self) -> AnyResponse:
+        """Ask for the token, or take it and begin a session."""
+        sessions, wanted = self.guard.sessions, request.form.get("next", "/")
+        target = wanted if re.fullmatch(r"/(?![/\\])[!-~]*", wanted) else "/"
+        if sessions is None or (request.method == "GET" and sessions.is_open(request)):
+            return redirect(target, 303)
+        if request.method == "GET":
+            return make_response(render_template("login.html", next=target, wrong=False))
+        if not sessions.is_token(request.form.get("token", "").strip()):
+            return make_response(render_template("login.html", next=target, wrong=True), 401)
+        response = redirect(target, 303)
+        sessions.begin(response, request)
+        return response
+
+    def logout(self) -> AnyResponse:
+        """End the session of this browser."""
+        response = redirect(url_for(".login"), 303)
+        if self.guard.sessions:
+            self.guard.sessions.end(response)
+        return response
+
+    def problem(self, error: Exception) -> AnyResponse:
+        """Show an error, and what the user wrote, so that it is not lost."""
+        refused = problems.as_api_error(error)
+        if refused.code == "UNAUTHORIZED":
+            wanted = request.full_path.rstrip("?") if request.method == "GET" else "/"
+            response = make_response(render_template("login.html", next=wanted, wrong=False))
+        else:
+            told, run_id = problems.document(refused.code, refused.detail, refused.hint), request.view_args or {}
+            response = make_response(
+                render_template(
+                    "problem.html", told=told, is_closed=refused.code in _CLOSED, run_id=run_id.get("run_id"),
+                    text=request.form.get("text", "") if request.method == "POST" and told["status"] != 413 else "",  # noqa: PLR2004
+                )
+            )  # fmt: skip
+        response.status_code = _status(refused)
+        return response
+
+    def _form(self, values: Any, refused: ApiError | None) -> str:
+        engines = content.engines(self.core)
+        root = self.core.commands.workspace_root and self.core.commands.workspace_root.resolve()
+        return self._render("new.html", engines=engines, values=values, refused=refused, workspaces=root, live=None)
+
+    def _render(self, template: str, **more: Any) -> str:
+        waiting = runs.counts(self.core.store)[State.WAITING_USER]
+        common = {"waiting": waiting, "form_id": secrets.token_urlsafe(16), "has_session": self.guard.token is not None}
+        return render_template(template, **common, **more)
+
+
+def blueprint(core: Server, streams: EventStreams, guard: Guard) -> Blueprint:
+    """Make the pages of a server."""
+    pages = Pages(core, streams, guard)
+    web = Blueprint(PAGE, __name__, template_folder="templates", static_folder="static", static_url_path="/static")
+    web.add_url_rule("/", "inbox", pages.inbox)
+    web.add_url_rule("/runs", "runs", pages.runs)
+    web.add_url_rule("/runs", "start", pages.start, methods=["POST"])
+    web.add_url_rule("/new", "new", pages.new)
+    web.add_url_rule("/runs/<run_id>", "run", pages.run)
+    web.add_url_rule("/runs/<run_id>/reply", "reply", pages.reply, methods=["POST"])
+    web.add_url_rule("/runs/<run_id>/cancel", "cancel", pages.cancel, methods=["POST"])
+    web.add_url_rule("/live", "live", pages.live)
+    web.add_url_rule("/login", "login", pages.login, methods=["GET", "POST"])
+    web.add_url_rule("/logout", "logout", pages.logout, methods=["POST"])
+    web.register_error_handler(Exception, pages.problem)
+    web.after_request(_secured)
+    web.record_once(_prepare)
+    return web
+
+
+def _prepare(state: BlueprintSetupState) -> None:
+    """Set up the templates: what is missing in them is an error."""
+    environment = state.app.jinja_env
+    environment.undefined, environment.trim_blocks = StrictUndefined, True
+    environment.filters.update(_FILTERS)
+
+
+def _secured(response: Response) -> Response:
+    response.headers.update(_HEADERS)
+    return response
+
+
+def _status(refused: ApiError) -> int:
+    return int(problems.document(refused.code, refused.detail)["status"])

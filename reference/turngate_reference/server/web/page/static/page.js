@@ -1,0 +1,108 @@
+"use strict";
+// Keeps an open page up to date: the server says when something changed, and the page is read again.
+(() => {
+  const POLL = 5000, status = document.getElementById("status");
+  const address = document.body.dataset.live;
+  let stream = null, poll = 0, reading = false, again = false;
+
+  function tell(text) {
+    if (status && status.textContent !== text) status.textContent = text;
+  }
+
+  // What was typed, or has the focus, must not disappear under the reader's hands.
+  function isInUse(part) {
+    return part.contains(document.activeElement) && document.activeElement.matches("input, textarea, button, select")
+      || [...part.querySelectorAll("textarea, input:not([type=hidden]):not([type=radio])")].some(field => field.value.trim());
+  }
+
+  function close(part) {
+    if (part.classList.contains("closed")) return;
+    part.classList.add("closed");
+    for (const button of part.querySelectorAll("button")) button.disabled = true;
+    const note = document.createElement("p");
+    note.className = "problem";
+    note.setAttribute("role", "alert");
+    note.textContent = "This question is closed: it was answered elsewhere, or the run has ended.";
+    part.prepend(note);
+  }
+
+  // Parts are known by their id. Those whose version is the same stay as they are.
+  function update(list, next) {
+    const old = new Map([...list.children].map(part => [part.id, part]));
+    let place = null;
+    for (const part of [...next.children]) {
+      const known = old.get(part.id);
+      old.delete(part.id);
+      const isSame = known && known.dataset.version === part.dataset.version && !known.classList.contains("closed");
+      const kept = isSame ? known : document.adoptNode(part);
+      if (known && !isSame) {
+        if (known.matches("details")) kept.open = known.open;
+        known.replaceWith(kept);
+      }
+      else if (!known) place ? place.after(kept) : list.prepend(kept);
+      place = kept;
+    }
+    for (const part of old.values()) part.matches("article") && isInUse(part) ? close(part) : part.remove();
+  }
+
+  function show(next) {
+    document.title = next.title;
+    for (const list of document.querySelectorAll("[data-list]")) {
+      const fresh = next.getElementById(list.id);
+      if (fresh) update(list, fresh);
+    }
+    for (const id of ["headline", "waiting"]) {
+      const here = document.getElementById(id), there = next.getElementById(id);
+      if (here && there && here.dataset.version !== there.dataset.version) here.replaceWith(document.adoptNode(there));
+    }
+    localTimes();
+  }
+
+  async function read() {
+    if (reading) { again = true; return; }
+    reading = true;
+    try {
+      const answer = await fetch(location.href, {credentials: "same-origin", redirect: "error"});
+      if (answer.status === 401) return location.reload();
+      if (answer.ok) show(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    } catch { tell("The server can't be reached"); } finally {
+      reading = false;
+      if (again) { again = false; read(); }
+    }
+  }
+
+  // Browsers open few connections to one server, so only a page that is seen holds one.
+  function follow() {
+    clearTimeout(poll);
+    if (stream) stream.close();
+    stream = null;
+    if (!address || document.visibilityState === "hidden") return;
+    stream = new EventSource(address);
+    stream.addEventListener("open", () => { tell("Live"); read(); });
+    stream.addEventListener("news", read);
+    stream.addEventListener("error", () => {
+      tell("Connecting…");
+      // a server without a free stream refuses for good
+      if (stream && stream.readyState === EventSource.CLOSED) poll = setTimeout(() => { read(); follow(); }, POLL);
+    });
+  }
+
+  function localTimes() {
+    const relative = new Intl.RelativeTimeFormat("en", {numeric: "auto"});
+    const absolute = new Intl.DateTimeFormat("en", {dateStyle: "medium", timeStyle: "short"});
+    for (const time of document.querySelectorAll("time[datetime]")) {
+      const at = new Date(time.dateTime), seconds = (at - Date.now()) / 1000;
+      const [size, unit] = [[86400, "day"], [3600, "hour"], [60, "minute"]].find(([size]) => Math.abs(seconds) >= size) || [60, "minute"];
+      const text = relative.format(Math.round(seconds / size), unit).replace("this minute", "just now");
+      if (time.textContent !== text) time.textContent = text;
+      time.title = absolute.format(at);
+    }
+  }
+
+  document.addEventListener("visibilitychange", follow);
+  addEventListener("pagehide", () => stream && stream.close());
+  addEventListener("pageshow", event => event.persisted && follow());
+  localTimes();
+  setInterval(localTimes, 30000);
+  follow();
+})();

@@ -1,0 +1,63 @@
+"""Makes text of models, engines and callers fit to be shown; the templates escape it."""
+
+import json
+import os
+from pathlib import Path
+from stat import S_ISREG
+from typing import Any
+
+from msgspec import Struct
+
+from turngate.sanitize import bounded, visible
+
+# newlines, tabs, and the joiners of emoji and letters, which are invisible but shape their neighbours
+_KEPT = "\n\t\u200c\u200d"
+MAX_OUTPUT = 16 * 2**10
+
+
+class Output(Struct, frozen=True):
+    """The end of what an engine printed on one stream; `size` is in bytes, of all that was kept."""
+
+    name: str
+    text: str
+    size: int
+
+    @property
+    def left_out(self) -> int:
+        """How many bytes before it are not shown."""
+        return max(0, self.size - MAX_OUTPUT)
+
+
+def shown(text: Any, limit: int = 4000) -> str:
+    """Return a text with invisible characters escaped, `limit` characters long at most."""
+    return bounded(visible(bounded(str(text), limit), _KEPT), limit)
+
+
+def as_json(value: Any, limit: int = 16_000) -> str:
+    """Return data as indented JSON, shown as a text is."""
+    return shown(json.dumps(value, indent=2, ensure_ascii=False), limit)
+
+
+def moment(time: str) -> str:
+    """Return a time of the store in words, to the minute."""
+    return f"{time[:16].replace('T', ' ')} UTC"
+
+
+def outputs(folder: Path) -> list[Output]:
+    """Return the end of both streams of an attempt, as far as the engine printed anything."""
+    read = (_output(folder / name) for name in ("stdout", "stderr"))
+    return [output for output in read if output is not None and output.size]
+
+
+def _output(path: Path) -> Output | None:
+    """Read the end of a stream; None if there is no such file, or it is none of ours."""
+    try:
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+            state = os.fstat(file.fileno())
+            if not S_ISREG(state.st_mode):
+                return None
+            file.seek(max(0, state.st_size - MAX_OUTPUT))
+            text = file.read(MAX_OUTPUT).decode("utf-8", "replace")
+    except OSError:
+        return None
+    return Output(path.name, shown(text, MAX_OUTPUT), state.st_size)

@@ -1,0 +1,93 @@
+"""A `turngate serve` of its own for a browser: started, killed and started again at one address."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TURNGATE = str(Path(sys.executable).with_name("turngate"))
+PATIENCE = 120
+
+
+@dataclass
+class PageServer:
+    """A server on the data in `folder`, whose engines are those on the PATH of `env`."""
+
+    folder: Path
+    env: Mapping[str, str]
+    options: tuple[str, ...] = ()
+    url: str = ""
+
+    def start(self) -> None:
+        """Start it, at the address that it had before."""
+        port = self.url.rpartition(":")[2] or "0"
+        command = [TURNGATE, "serve", "--port", port, "--data-dir", str(self.folder), "--verify", "off", *self.options]
+        self._process = subprocess.Popen(command, env=dict(self.env), stdout=subprocess.PIPE, text=True)
+        assert self._process.stdout
+        address = re.search(r"http://\S+", self._process.stdout.readline())
+        assert address
+        self.url = address[0]
+
+    def kill(self) -> None:
+        """Kill it without warning."""
+        self._end(self._process.kill)
+
+    def end(self) -> None:
+        """End it and its engines."""
+        self._end(self._process.terminate)
+
+    def call(self, path: str, body: Any = None) -> Any:
+        """Call the API."""
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.url + path, data, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
+            return json.load(answer)
+
+    def create(self, **request: Any) -> str:
+        """Create a run; return its id."""
+        return str(self.call("/v1/runs", request)["run_id"])
+
+    def follow(self, run_id: str, state: str) -> dict[str, Any]:
+        """Wait until a run gets into a state; return the run."""
+        with urllib.request.urlopen(f"{self.url}/v1/runs/{run_id}/events", timeout=PATIENCE) as events:
+            assert any(f'"state": "{state}"'.encode() in line for line in events)
+        run: dict[str, Any] = self.call(f"/v1/runs/{run_id}")
+        return run
+
+    def _end(self, by: Any) -> None:
+        by()
+        self._process.wait(PATIENCE)
+        if self._process.stdout:
+            self._process.stdout.close()
+
+
+def simulated(folder: Path, *engines: str) -> dict[str, str]:
+    """Install simulated releases below a folder; return an environment with them on PATH."""
+    for engine in engines:
+        subprocess.run(
+            [TURNGATE, "simulate", engine, "--install", str(folder / "bin")], check=True, capture_output=True
+        )
+    (folder / "home").mkdir(exist_ok=True)
+    return {
+        "PATH": f"{folder / 'bin'}:/usr/bin:/bin",
+        "HOME": str(folder / "home"),
+        "LANG": os.environ.get("LANG", "C"),
+    }
+
+
+@contextmanager
+def page_server(folder: Path, env: Mapping[str, str], *options: str) -> Iterator[PageServer]:
+    """Serve while the block runs."""
+    server = PageServer(folder, env, options)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.end()

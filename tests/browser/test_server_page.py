@@ -1,0 +1,177 @@
+"""What the server's page does in a real Chromium, on simulated engines."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.browser.axe import source
+from tests.browser.chromium import DESKTOP, PHONE, Browser
+from tests.browser.server import PageServer, page_server, simulated
+
+TOKEN = "a-token-of-26-characters.."
+CARDS = "document.querySelectorAll('article.card').length"
+STATUS = "document.getElementById('status').textContent"
+PATHS = ("/", "/runs", "/new", "/runs/{}", "/runs/nothing")
+AXE = (
+    "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
+    ".then(done => done.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html).join()))"
+)
+ASKS = {"engine": "codex", "prompt": "Paint the door.", "execution_mode": "interactive"}
+
+
+@pytest.fixture(name="server")
+def _server(tmp_path: Path) -> Iterator[PageServer]:
+    """Serve two simulated engines."""
+    with page_server(tmp_path / "data", simulated(tmp_path, "codex@0.169.0", "gemini@0.61.0")) as server:
+        yield server
+
+
+def asked(server: PageServer, **more: str) -> str:
+    """Create a run and wait for its question; return its id."""
+    run_id = server.create(**ASKS | more)
+    server.follow(run_id, "waiting_user")
+    return run_id
+
+
+@pytest.mark.parametrize("script", [True, False])
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_a_run_is_started_answered_after_a_crash_and_succeeds(
+    tab: Browser,
+    server: PageServer,
+    size: tuple[int, int],
+    script: bool,  # noqa: FBT001
+) -> None:
+    """Without script too, where the reader reloads the page."""
+    tab.open(f"{server.url}/new", size, script=script)
+    tab.ask("document.querySelector('[name=engine]').value = 'codex'")
+    tab.click("[name=prompt]")
+    tab.type("Paint the door.")
+    tab.follow("button.main")
+    run_id = tab.ask("location.pathname").rpartition("/")[2]
+    server.follow(run_id, "waiting_user")
+    tab.open(server.url, size, script=script)
+    assert tab.ask("document.querySelector('.ask').innerText") == "Which colour?"
+    server.kill()
+    server.start()
+    tab.follow(".options button:nth-of-type(2)")
+    assert tab.ask("document.querySelector('.notice').innerText") == f"Your reply to {run_id[-8:]} was sent."
+    run = server.follow(run_id, "succeeded")
+    assert run["turn_index"] == 2
+    tab.open(f"{server.url}/runs/{run_id}", size, script=script)
+    assert "succeeded" in tab.ask("document.querySelector('h1').innerText")
+    assert tab.complaints() == []
+    assert all(url.startswith(server.url) for url in tab.requested())
+
+
+def test_an_open_inbox_follows_what_happens(tab: Browser, server: PageServer) -> None:
+    """Questions come and go, over the death of the server, while the page stays open and what is typed stays."""
+    tab.open(server.url)
+    tab.until(f"{STATUS} === 'Live' && {CARDS} === 0")
+    first = asked(server)
+    tab.until(f"{CARDS} === 1 && document.title.startsWith('(1)')")
+    tab.click("textarea")
+    tab.type("a long ans")
+    server.kill()
+    tab.until(f"{STATUS} !== 'Live'")
+    server.start()
+    asked(server)
+    tab.until(f"{STATUS} === 'Live' && {CARDS} === 2")
+    tab.type("wer")
+    assert tab.ask("[...document.querySelectorAll('textarea')].map(e => e.value).join('')") == "a long answer"
+    question = server.call(f"/v1/runs/{first}/interaction")["pending"]
+    server.call(
+        f"/v1/runs/{first}/interaction/reply", {"interaction_id": question["interaction_id"], "response": "red"}
+    )
+    tab.until("document.querySelector('article.closed [role=alert]')")
+    assert tab.ask("document.querySelector('article.closed textarea').value") == "a long answer"
+    assert tab.ask("document.querySelectorAll('article.closed button:not([disabled])').length") == 0
+    assert tab.ask("document.querySelector('#waiting').innerText.trim()[0]") == "1"
+
+
+def test_an_open_run_follows_what_happens(tab: Browser, server: PageServer) -> None:
+    """Its question, its turns and its end come without a reload."""
+    run_id = asked(server)
+    tab.open(f"{server.url}/runs/{run_id}")
+    tab.until(f"{STATUS} === 'Live'")
+    question = server.call(f"/v1/runs/{run_id}/interaction")["pending"]
+    reply = {"interaction_id": question["interaction_id"], "response": "red"}
+    server.call(f"/v1/runs/{run_id}/interaction/reply", reply)
+    tab.until("document.querySelector('h1').innerText.includes('succeeded')")
+    tab.until("document.querySelectorAll('details.turn').length === 2")
+    assert tab.ask(CARDS) == 0
+    assert tab.ask("document.querySelector('#about pre').innerText") == json.dumps(
+        server.call(f"/v1/runs/{run_id}")["final_data"], indent=2
+    )
+
+
+def test_the_keyboard_answers(tab: Browser, server: PageServer) -> None:
+    """Tab leads from the link at the top to the options in order, and Enter sends one; no other key does."""
+    run_id = asked(server)
+    tab.open(server.url)
+    places = []
+    while "red" not in places:
+        tab.press("Tab")
+        places.append(tab.ask("document.activeElement.innerText.trim()"))
+        assert len(places) < 10
+    assert places[0] == "Skip to the content"
+    assert tab.ask("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    tab.enter()
+    assert server.follow(run_id, "succeeded")["turn_index"] == 2
+
+
+def test_enter_in_a_text_allows_nothing(tab: Browser, server: PageServer) -> None:
+    """A permission has no form but its buttons, of which none is sent by chance."""
+    run_id = asked(server, engine="gemini", interactive_profile="sticky_process")
+    tab.open(f"{server.url}/runs/{run_id}")
+    tab.follow(".options button")
+    server.follow(run_id, "waiting_user")
+    tab.until("document.querySelector('.options button')?.innerText === 'Allow'")
+    assert tab.ask("document.querySelectorAll('article textarea, article input:not([type=hidden])').length") == 0
+    tab.follow(".options button")
+    assert server.follow(run_id, "succeeded")["state"] == "succeeded"
+
+
+def test_the_token_is_asked_for_once(tab: Browser, tmp_path: Path) -> None:
+    """Then the wanted page comes and is live, and the script can't see the session."""
+    (tmp_path / "token").write_text(TOKEN)
+    (tmp_path / "token").chmod(0o600)
+    with page_server(
+        tmp_path / "data", simulated(tmp_path, "codex@0.169.0"), "--token-file", str(tmp_path / "token")
+    ) as server:
+        tab.open(f"{server.url}/runs?state=failed")
+        assert tab.ask("document.activeElement.name") == "token"
+        tab.type(TOKEN)
+        tab.enter()
+        assert tab.ask("location.pathname + location.search") == "/runs?state=failed"
+        tab.until(f"{STATUS} === 'Live'")
+        assert tab.ask("document.cookie") == ""
+        server.kill()
+        server.start()
+        tab.open(server.url)
+        assert "No run is waiting" in tab.ask("document.querySelector('h1').innerText")
+        tab.follow(".leave button")
+        assert tab.ask("document.querySelector('h1').innerText") == "Log in"
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+@pytest.mark.parametrize("dark", [False, True])
+def test_it_is_accessible(
+    tab: Browser,
+    server: PageServer,
+    size: tuple[int, int],
+    dark: bool,  # noqa: FBT001
+) -> None:
+    """axe-core finds no violation on any page, and no page is wider than the screen."""
+    waiting = asked(server)
+    asked(server, engine="gemini", interactive_profile="sticky_process")
+    for path in PATHS:
+        tab.open(server.url + path.format(waiting), size, dark=dark)
+        tab.ask("document.querySelectorAll('details').forEach(e => e.open = true)")
+        tab.ask(source())
+        violations = tab.ask(AXE)
+        assert violations == [], path
+        assert tab.ask("document.documentElement.scrollWidth") == size[0], path
+        ground = tab.ask("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)[0]")
+        assert (ground < 64) is dark

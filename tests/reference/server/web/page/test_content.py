@@ -1,0 +1,88 @@
+"""What the pages read, and how much of it."""
+
+import json
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.caller import Caller
+from tests.reference.server_env import ASK, ServerEnv
+from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.states import State
+from turngate_reference.server.store import runs
+from turngate_reference.server.web.page import content
+from turngate_reference.server.web.page.content import Question, Row
+
+
+def test_lists_are_paged(caller: Caller) -> None:
+    """Newest first, each run once, with how its prompt begins."""
+    for number in range(content.PAGE + 2):
+        caller.post("/v1/runs", {"engine": "codex", "prompt": f"{number} {'x' * 500}"})
+    first = content.run_list(caller.core.store, State.QUEUED, "codex", None)
+    second = content.run_list(caller.core.store, State.QUEUED, "codex", first.older)
+    rows = first.rows + second.rows
+    assert [row.prompt.split()[0] for row in rows] == [str(number) for number in reversed(range(content.PAGE + 2))]
+    assert {len(row.prompt) for row in rows} == {160}
+    assert (len(first.rows), second.older) == (content.PAGE, None)
+    assert content.run_list(caller.core.store, None, "gemini", None).rows == []
+
+
+def test_the_inbox_shows_first_what_closes_first(server_env: ServerEnv) -> None:
+    """A question with a deadline comes before those that wait without one, of which the oldest is first."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    asked = [server_env.ask()[0] for _ in range(3)]
+    store = server_env.server.store
+    with store.writing() as connection:
+        runs.change(connection, asked[2], wait_deadline_at="2030-01-01T00:00:00.000+00:00")
+    shown = [question.row.run.run_id for question in content.inbox(store, None).questions]
+    assert shown == [asked[2], asked[0], asked[1]]
+
+
+def test_events_are_paged_backwards(caller: Caller) -> None:
+    """The last ones are shown in order, and each earlier one is on one earlier page."""
+    run_id = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json["run_id"]
+    store = caller.core.store
+    with store.writing() as connection:
+        for number in range(2 * content.MAX_EVENTS):
+            runs.add_event(connection, run_id, "text", {"text": str(number)})
+    run, before = content.existing(store, run_id), None
+    seen: list[int] = []
+    while True:
+        view = content.run_view(store, run, before)
+        seen = [event.id for event in view.events] + seen
+        before = view.earlier
+        if before is None:
+            break
+    assert seen == [event.id for event in runs.events(store, run_id, 0, 1000)]
+    assert len(seen) == 2 * content.MAX_EVENTS + 1
+
+
+def test_many_options_and_fields_are_left_out(server_env: ServerEnv) -> None:
+    """They are counted."""
+    asked = json.loads(ASK)
+    asked["interaction"] |= {"options": [str(n) for n in range(60)], "required_fields": [str(n) for n in range(70)]}
+    server_env.cli_env.engine("codex", d.codex(json.dumps(asked)))
+    run_id, stored = server_env.ask()
+    question = Question(Row(server_env.run(run_id), ""), stored)
+    assert (len(question.options), len(question.fields), question.left_out) == (50, 50, 30)
+    assert not question.is_permission
+
+
+def test_a_missing_run_is_refused(caller: Caller) -> None:
+    """As the API refuses it."""
+    with pytest.raises(ApiError, match="RUN_NOT_FOUND"):
+        content.existing(caller.core.store, "x")
+
+
+def test_installed_engines_come_first(caller: Caller) -> None:
+    """So that one of them is chosen."""
+    listed = content.engines(caller.core)
+    assert listed[0]["engine"] == "codex"
+    assert all(engine["executable"] is None for engine in listed[1:])
+
+
+def test_the_details_of_an_event_are_what_is_not_said_otherwise(caller: Caller) -> None:
+    """Neither its text nor its state."""
+    run_id = caller.post("/v1/runs", {"engine": "codex", "prompt": "x"}).json["run_id"]
+    (event,) = runs.events(caller.core.store, run_id)
+    assert content.details(event) == {}

@@ -1,0 +1,74 @@
+"""How forms become requests."""
+
+import pytest
+
+from turngate_reference.server.api_errors import ApiError
+from turngate_reference.server.store.rows import StoredQuestion
+from turngate_reference.server.web.page.forms import idempotency_key, reply_request, run_request
+
+
+def question(*options: str, fields: tuple[str, ...] = ()) -> StoredQuestion:
+    """Make a question."""
+    asked = {"kind": "choose_one", "prompt": "?", "options": [*options], "required_fields": [*fields], "context": {}}
+    return StoredQuestion("q", "r", 1, asked, None, "", None, None)
+
+
+def reply(asked: StoredQuestion | None, **form: str) -> str:
+    """Return the text of a reply."""
+    request = reply_request({"interaction_id": "q", **form}, asked)
+    assert request["interaction_id"] == "q"
+    return str(request["response"])
+
+
+def test_a_run_is_asked_for_by_what_was_filled_in() -> None:
+    """Empty fields are left out, numbers are numbers, options stand one a line, and JSON is data."""
+    form = {
+        "engine": "codex", "prompt": "a\r\nb", "execution_mode": "auto", "model": " ", "workspace": "door",
+        "session_timeout_sec": "60", "engine_options": "--add-dir\r\n../my docs\r\n",
+        "output_schema": '{"type": "object"}', "interactive_profile": "", "form_id": "x",
+    }  # fmt: skip
+    assert run_request(form) == {
+        "engine": "codex", "prompt": "a\nb", "execution_mode": "auto", "workspace": "door", "session_timeout_sec": 60,
+        "engine_options": ["--add-dir", "../my docs"], "output_schema": {"type": "object"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"prompt": ""}, {"output_schema": "{"}, {"session_timeout_sec": "1.5"}, {"execution_mode": "yolo"}]
+)
+def test_an_invalid_run_is_refused(wrong: dict[str, str]) -> None:
+    """By the schema of the API."""
+    with pytest.raises(ApiError, match="INVALID_REQUEST"):
+        run_request({"engine": "codex", "prompt": "x"} | wrong)
+
+
+def test_an_option_is_sent_as_the_agent_wrote_it() -> None:
+    """Browsers would change its line breaks, so its number is sent."""
+    assert reply(question("a\nb", " c "), option="0") == "a\nb"
+    assert reply(question("a\nb", " c "), option="1") == " c "
+
+
+@pytest.mark.parametrize("number", ["2", "-1", "x", "", "\u0661", "9" * 5000])
+def test_an_unknown_option_is_none(number: str) -> None:
+    """It is refused later, since its question is closed."""
+    assert reply(question("a", "b"), option=number) == f"option {number}"
+    assert reply(None, option="0") == "option 0"
+
+
+def test_fields_become_lines() -> None:
+    """After the option, if one was chosen."""
+    asked = question("new", "old", fields=("name", "e-mail"))
+    assert (
+        reply(asked, option="1", **{"field-0": "Ada", "field-1": "a@b.example"})
+        == "old\nname: Ada\ne-mail: a@b.example"
+    )
+    assert reply(asked, **{"field-0": "", "field-1": "x"}) == "e-mail: x"
+    with pytest.raises(ApiError, match="INVALID_REQUEST"):
+        reply(asked)
+
+
+def test_the_key_is_that_of_one_form_and_its_content() -> None:
+    """Of two tabs, and of two contents, each has another."""
+    keys = {idempotency_key({"form_id": form}, {"response": text}) for form in "ab" for text in "xy"}
+    assert len(keys) == 4
+    assert idempotency_key({"form_id": "a"}, {"response": "x"}) in keys

@@ -1,0 +1,281 @@
+"""What a person does in a browser: log in, start a run, answer, cancel."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.caller import TOKEN, Caller
+from tests.reference.server.web.page.surfer import ORIGIN, Surfer, words
+from tests.reference.server_env import ASK, ServerEnv, final
+from turngate_reference.server.states import State
+from turngate_reference.server.store import runs
+from turngate_reference.server.web.security import Guard
+from turngate_reference.server.web.streams import EventStreams
+
+PAGES = ("/", "/runs", "/new")
+
+
+@pytest.fixture(name="env")
+def _env(server_env: ServerEnv) -> ServerEnv:
+    """Put a codex on PATH that asks first and ends second."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
+    return server_env
+
+
+@pytest.fixture(name="surfer")
+def _surfer(env: ServerEnv) -> Surfer:
+    """Sit a person down at a browser."""
+    return Surfer(Caller(env.server))
+
+
+def test_a_question_is_answered_by_its_option(env: ServerEnv, surfer: Surfer) -> None:
+    """The inbox shows it, a button sends the option, and the run succeeds."""
+    run_id, _ = env.ask()
+    inbox = surfer.text("/")
+    for said in ("1 run is waiting for you", run_id[-8:], "codex 0.169.0", "no deadline", "paint it", "Which colour?"):
+        assert said in inbox
+    answer = surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), option="1")
+    assert (answer.status_code, answer.headers["Location"]) == (303, f"/?sent={run_id[-8:]}")
+    assert f"Your reply to {run_id[-8:]} was sent." in surfer.text(answer.headers["Location"])
+    env.wait(run_id, State.SUCCEEDED)
+    assert runs.last_answer(env.server.store, run_id, 2) == "blue"
+    assert "No run is waiting for you" in surfer.text("/")
+    assert '"colour": "red"' in surfer.text(f"/runs/{run_id}")
+
+
+def test_a_double_click_is_one_reply(env: ServerEnv, surfer: Surfer) -> None:
+    """The same form sent twice is answered alike, and begins one turn."""
+    run_id, _ = env.ask()
+    form = surfer.hidden(f"/runs/{run_id}")
+    for _ in range(2):
+        answer = surfer.send(f"/runs/{run_id}/reply", form=form, option="0")
+        assert (answer.status_code, answer.headers["Location"]) == (303, f"/runs/{run_id}")
+    env.wait(run_id, State.SUCCEEDED)
+    assert len(env.cli_env.calls()) == 2
+
+
+@pytest.mark.parametrize("second", [{"option": "0"}, {"option": "1"}, {"text": "green"}])
+def test_a_second_tab_is_told_that_the_question_is_closed(
+    env: ServerEnv, surfer: Surfer, second: dict[str, str]
+) -> None:
+    """Whatever it replies: 409 in words, with what was written, and no second turn."""
+    run_id, _ = env.ask()
+    first, other = surfer.hidden("/"), surfer.hidden("/")
+    assert surfer.send(f"/runs/{run_id}/reply", form=first, option="0").status_code == 303
+    env.wait(run_id, State.SUCCEEDED)
+    answer = surfer.send(f"/runs/{run_id}/reply", form=other | second)
+    assert answer.status_code == 409
+    assert "This question is closed" in words(answer.text)
+    assert "Your reply was not sent" in words(answer.text)
+    assert second.get("text", "") in words(answer.text)
+    assert len(env.cli_env.calls()) == 2
+
+
+def test_an_old_question_is_not_answered_by_a_new_one(env: ServerEnv, surfer: Surfer) -> None:
+    """An option of an earlier question never reaches a later one of the same run."""
+    env.cli_env.engine("codex", d.codex(ASK), d.codex(ASK))
+    run_id, question = env.ask()
+    old = surfer.hidden("/")
+    env.reply(run_id, question)
+    env.wait(run_id, State.WAITING_USER)
+    later = env.question(run_id)
+    while later.interaction_id == question.interaction_id:
+        later = env.question(run_id)
+    assert surfer.send(f"/runs/{run_id}/reply", form=old, option="1").status_code == 409
+    assert env.question(run_id) == later
+
+
+def test_an_own_answer_is_sent_as_it_is(env: ServerEnv, surfer: Surfer) -> None:
+    """Line breaks are those that were typed; markup is text."""
+    run_id, _ = env.ask()
+    surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), text="<b>green</b>\r\nor so")
+    env.wait(run_id, State.SUCCEEDED)
+    assert runs.last_answer(env.server.store, run_id, 2) == "<b>green</b>\nor so"
+
+
+def test_an_empty_answer_is_refused_in_words(env: ServerEnv, surfer: Surfer) -> None:
+    """The run goes on waiting."""
+    run_id, _ = env.ask()
+    answer = surfer.send(f"/runs/{run_id}/reply", form=surfer.hidden("/"), text=" ")
+    assert answer.status_code == 422
+    assert "must hold more than white space" in words(answer.text)
+    assert env.run(run_id).state is State.WAITING_USER
+
+
+def test_a_run_is_started_once_by_a_form(env: ServerEnv, surfer: Surfer) -> None:
+    """A double click creates one run; the same form with another prompt creates another."""
+    env.cli_env.engine("codex", d.codex(ASK), d.codex(ASK))
+    form = surfer.hidden("/new")
+    request = {**form, "engine": "codex", "prompt": "paint it", "execution_mode": "interactive", "model": ""}
+    first, again = (surfer.send("/runs", form=request).headers["Location"] for _ in range(2))
+    other = surfer.send("/runs", form=request | {"prompt": "paint all"}).headers["Location"]
+    assert first == again != other
+    run_id = first.removeprefix("/runs/")
+    assert env.question(run_id).turn_index == 1
+    assert env.run(run_id).request["prompt"] == "paint it"
+    assert len(runs.summaries(env.server.store)) == 2
+    assert "paint all" in surfer.text("/runs")
+
+
+def test_a_refused_run_can_be_mended(surfer: Surfer) -> None:
+    """The form comes back with the reason and all that was entered."""
+    answer = surfer.send("/runs", engine="codex", prompt="<paint>", execution_mode="auto", workspace="/etc", model="o9")
+    assert answer.status_code == 422
+    assert "this server has no workspaces" in words(answer.text)
+    assert "&lt;paint&gt;</textarea>" in answer.text
+    assert 'value="o9"' in answer.text
+    assert surfer.send("/runs", engine="codex", prompt="x", output_schema="{").status_code == 422
+    assert surfer.send("/runs", engine="codex", prompt="x", session_timeout_sec="soon").status_code == 422
+
+
+def test_a_waiting_run_is_canceled(env: ServerEnv, surfer: Surfer) -> None:
+    """The button is on its page until it has ended."""
+    run_id, _ = env.ask()
+    assert "Cancel the run" in surfer.text(f"/runs/{run_id}")
+    assert surfer.send(f"/runs/{run_id}/cancel").status_code == 303
+    assert env.run(run_id).state is State.CANCELED
+    assert "Cancel the run" not in surfer.text(f"/runs/{run_id}")
+
+
+def test_the_page_of_a_run_shows_what_happened(env: ServerEnv, surfer: Surfer) -> None:
+    """Its turns with command line and output, and its events in words."""
+    run_id, _ = env.ask()
+    page = surfer.text(f"/runs/{run_id}")
+    for said in ("Turn 1", "ask user", "exit code 0", "exec --json", "thread.started", "waiting user, turn 1", run_id):
+        assert said in page
+
+
+def test_every_page_is_locked_down(surfer: Surfer) -> None:
+    """No script or style inside, none from elsewhere, in no frame, kept nowhere."""
+    for path in (*PAGES, "/runs/x", "/static/page.js"):
+        answer = surfer.open(path)
+        policy = dict(part.strip().partition(" ")[::2] for part in answer.headers["Content-Security-Policy"].split(";"))
+        assert policy["default-src"] == policy["frame-ancestors"] == policy["base-uri"] == "'none'"
+        assert {policy[name] for name in ("script-src", "style-src", "connect-src", "form-action")} == {"'self'"}
+        assert (answer.headers["X-Frame-Options"], answer.headers["Cache-Control"]) == ("DENY", "no-store")
+        assert answer.headers["Referrer-Policy"] == "same-origin"
+        assert not any(inside in answer.text for inside in (" style=", "<style", " onclick", "javascript:"))
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://localhost:9999"},
+        {"Origin": ORIGIN, "Sec-Fetch-Site": "cross-site"},
+        {"Origin": ORIGIN, "Sec-Fetch-Site": "same-site"},
+    ],
+)
+def test_no_other_site_replies(env: ServerEnv, surfer: Surfer, headers: dict[str, str]) -> None:
+    """Nor another port of this machine, nor what does not say where it comes from."""
+    run_id, _ = env.ask()
+    form = surfer.hidden("/")
+    for path in (f"/runs/{run_id}/reply", f"/runs/{run_id}/cancel", "/runs", "/logout"):
+        answer = surfer.send(path, headers, form, option="0", engine="codex", prompt="x")
+        assert answer.status_code == 403
+        assert "does not come from a page of this server" in words(answer.text) or "may not send this" in answer.text
+    assert env.run(run_id).state is State.WAITING_USER
+    assert len(runs.summaries(env.server.store)) == 1
+
+
+def test_another_site_may_link_but_not_read(surfer: Surfer) -> None:
+    """A link from elsewhere works; what a script or a frame elsewhere asks for is refused."""
+    elsewhere = {"Sec_Fetch_Site": "cross-site"}
+    assert surfer.open("/", **elsewhere, Sec_Fetch_Mode="navigate").status_code == 200
+    assert surfer.open("/", **elsewhere, Sec_Fetch_Mode="no-cors").status_code == 403
+    assert surfer.open("/live", **elsewhere, Sec_Fetch_Mode="cors").status_code == 403
+    assert surfer.open("/", Host="rebound.example").status_code == 421
+
+
+def test_the_token_is_asked_for_once(env: ServerEnv) -> None:
+    """The page that was wanted comes after the login; the token is in no address and no cookie."""
+    surfer = Surfer(Caller(env.server, Guard(TOKEN)))
+    for path in (*PAGES, "/live", "/runs/x"):
+        assert surfer.open(path).status_code == 401
+    asked = surfer.open("/runs?state=failed")
+    assert 'name="next" value="/runs?state=failed"' in asked.text
+    assert surfer.open("/static/page.css").status_code == 200
+    wrong = surfer.send("/login", token=f"{TOKEN}x", next="/runs")
+    assert wrong.status_code == 401
+    assert "not the token" in wrong.text
+    right = surfer.send("/login", token=TOKEN, next="/runs?state=failed")
+    assert (right.status_code, right.headers["Location"]) == (303, "/runs?state=failed")
+    cookie = right.headers["Set-Cookie"]
+    assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+    assert TOKEN not in cookie
+    assert [surfer.open(path).status_code for path in PAGES] == [200] * 3
+    assert surfer.open("/v1/runs").status_code == 401  # the API takes the token alone
+    surfer.send("/logout")
+    assert surfer.open("/").status_code == 401
+
+
+def test_a_reply_without_a_session_is_not_sent(env: ServerEnv) -> None:
+    """The login page comes instead."""
+    run_id, question = env.ask()
+    surfer = Surfer(Caller(env.server, Guard(TOKEN)))
+    answer = surfer.send(f"/runs/{run_id}/reply", interaction_id=question.interaction_id, option="0")
+    assert answer.status_code == 401
+    assert env.run(run_id).state is State.WAITING_USER
+
+
+@pytest.mark.parametrize(
+    "wanted", ["//evil.example", "/\\evil.example", "http://evil.example", "", "/\r\nX: y", "runs"]
+)
+def test_a_login_leads_nowhere_else(env: ServerEnv, wanted: str) -> None:
+    """What is no path of this server leads to the inbox."""
+    surfer = Surfer(Caller(env.server, Guard(TOKEN)))
+    assert surfer.send("/login", token=TOKEN, next=wanted).headers["Location"] == "/"
+
+
+def test_without_a_token_nobody_logs_in(surfer: Surfer) -> None:
+    """The page of the login leads on."""
+    assert surfer.open("/login").headers["Location"] == "/"
+    assert "Set-Cookie" not in surfer.send("/login", token="x").headers
+
+
+def test_whatever_is_said_is_text(env: ServerEnv, surfer: Surfer) -> None:
+    """Markup of a model or a caller reaches no page as markup, and invisible characters are shown."""
+    evil = '"><script>alert(1)</script>\u202e'
+    asked = ASK.replace('"red"', json.dumps(evil)).replace("Which colour?", evil.replace('"', '\\"'))
+    env.cli_env.engine("codex", d.codex(asked))
+    run_id, _ = env.ask(prompt=evil, model=evil)
+    for path in ("/", "/runs", f"/runs/{run_id}", f"/?sent={evil}", f"/runs?engine={evil}&state={evil}"):
+        page = surfer.open(path)
+        assert page.status_code == 200
+        assert "<script>alert" not in page.text
+        assert "\u202e" not in page.text
+    assert r"\u202e" in surfer.open("/").text
+
+
+def test_a_missing_run_is_said_in_words(surfer: Surfer) -> None:
+    """With the status of the API."""
+    answer = surfer.open("/runs/x")
+    assert (answer.status_code, answer.mimetype) == (404, "text/html")
+    assert "there is no run 'x'" in words(answer.text)
+    assert surfer.send("/runs/x/reply", interaction_id="1", text="y").status_code == 404
+
+
+def test_what_fails_is_said_in_words(env: ServerEnv, surfer: Surfer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of the server is no traceback."""
+    monkeypatch.setattr(runs, "counts", lambda _: 1 / 0)
+    answer = surfer.open("/")
+    assert answer.status_code == 500
+    assert "its log says how" in words(answer.text)
+
+
+def test_a_page_that_gets_no_stream_is_refused(env: ServerEnv) -> None:
+    """Its script then polls."""
+    assert Surfer(Caller(env.server, streams=EventStreams(0))).open("/live").status_code == 503
+    assert Surfer(Caller(env.server)).client.head("/live").status_code == 200
+
+
+def test_the_form_names_workspaces(closed_server_env: ServerEnv, tmp_path: Path) -> None:
+    """It says where they are, or that there are none."""
+    with closed_server_env.opened(workspace_root=tmp_path) as server:
+        assert f"A directory below {tmp_path}" in Surfer(Caller(server)).text("/new")
+    with closed_server_env.opened(workspace_root=None) as server:
+        assert "--workspace-root" in Surfer(Caller(server)).text("/new")
