@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift check probe server schemas browser acceptance engines bench compatibility record serve docs readme lock lowest newest clean
+.PHONY: help setup test long drift check probe server schemas browser acceptance engines bench soak compatibility record serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ engines: setup ## Install the pinned release of every engine into the cache
 
 bench: setup ## Measure what the README states; ARGS='server' and the like, ARGS=--short to see that all run
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+soak: setup ## Load the reference server for 30 minutes; ARGS='--minutes 1 --clients 10' and the like
+	@$(BIN)/python -m tests.soak $(ARGS)
 
 compatibility: setup ## Render what matrices showed; ARGS='report.json' and the like adds their reports first
 	@$(BIN)/python -m tests.compatibility $(ARGS)

@@ -13,6 +13,8 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 
+from msgspec import UNSET
+
 from turngate import EnvironmentFailed, TurngateError, load_contract
 from turngate.contract.clauses import Level, Reason
 from turngate.contract.verdict import ClauseResult, FailOn, Verdict, capability, profile, verdict
@@ -81,10 +83,10 @@ class Probe:
         self.runner, self.interrupt = runner, runner.interrupt
         self._builds, self._keys, self._lock = builds, Counter[str](), threading.Lock()
 
-    def run(self, targets: Sequence[Target | Release]) -> None:
+    def run(self, targets: Sequence[Target | Release], skipped: tuple[events.SkippedEngine, ...] = ()) -> None:
         """Probe all targets in parallel; an error with one leaves the others alone.
 
-        A release is one that the caller holds already.
+        A release is one that the caller holds already. `skipped` goes into the journal.
         """
         started = time.monotonic()
         self._builds |= len({target.engine for target in targets}) < len(targets)
@@ -92,7 +94,7 @@ class Probe:
             events.ProbeStarted(
                 turngate=metadata.version("turngate"), machine=machine(), level=self.settings.level,
                 fail_on=self.settings.fail_on, cores=os.cpu_count() or 1,
-                clauses=tuple(sorted(self.settings.asked() or ())),
+                clauses=tuple(sorted(self.settings.asked() or ())), skipped=skipped or UNSET,
             )
         )  # fmt: skip
         with ThreadPoolExecutor(max(1, len(targets)), thread_name_prefix="release") as pool:

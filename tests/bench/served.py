@@ -17,6 +17,7 @@ import psutil
 
 from turngate.contract import load
 
+PATIENCE = 120  # seconds for one answer
 TURNGATE = str(Path(sys.executable).with_name("turngate"))
 ASK = json.dumps(
     {
@@ -67,7 +68,7 @@ class Served:
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None, **headers: str) -> tuple[int, Any]:
         """Make one request; return status and document."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         sent = json.dumps(body) if body is not None else None
         connection.request(method, path, sent, {"Content-Type": "application/json", **headers})
         answer = connection.getresponse()
@@ -77,7 +78,7 @@ class Served:
 
     def text(self, path: str) -> str:
         """Read a body that is not JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request("GET", path)
         reply = connection.getresponse().read().decode()
         connection.close()
@@ -85,7 +86,7 @@ class Served:
 
     def until(self, run_id: str, *states: str) -> None:
         """Follow a run's events until it is in one of these states; RuntimeError if it ends in another one."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         connection.request("GET", f"/v1/runs/{run_id}/events")
         answer = connection.getresponse()
         seen = (json.loads(line[6:]).get("state") for line in answer if line.startswith(b"data: "))
@@ -109,13 +110,23 @@ class Served:
         """How many threads it has."""
         return int(psutil.Process(self.process.pid).num_threads())
 
+    @property
+    def files(self) -> int:
+        """How many file descriptors it has."""
+        return int(psutil.Process(self.process.pid).num_fds())
+
+    def metric(self, name: str) -> float:
+        """Read a metric without labels."""
+        lines = self.text("/metrics").splitlines()
+        return next(float(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
 
 @contextmanager
 def serving(data: Path, env: dict[str, str], *options: str) -> Iterator[Served]:
-    """Run a server on a free port."""
+    """Run a server on a free port; Ctrl-C at the terminal does not reach it, so it is ended after its clients."""
     argv = [TURNGATE, "serve", "--port", "0", "--data-dir", str(data), "--verify", "off", *options]
     start = time.perf_counter()
-    process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, text=True, process_group=0)
     try:
         said = process.stdout.readline() if process.stdout else ""
         address = re.search(r"http://127\.0\.0\.1:(\d+)", said)

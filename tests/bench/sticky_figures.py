@@ -64,10 +64,7 @@ class Held:
     @classmethod
     def by(cls, served: Served) -> "Held":
         """Count it now."""
-        text = served.text("/metrics")
-        slots = next(line.split()[1] for line in text.splitlines() if line.startswith("turngate_slots_held "))
-        files = psutil.Process(served.process.pid).num_fds()
-        return cls(served.children, served.threads, files, int(float(slots)))
+        return cls(served.children, served.threads, served.files, int(served.metric("turngate_slots_held")))
 
 
 def bench(*, short: bool) -> None:

@@ -214,6 +214,25 @@ def test_the_lock_of_a_process_that_crashed_is_none(cli_env: CliEnv, handle: str
     assert not is_alive(engine)
 
 
+def test_prune_ends_an_engine_that_was_left(cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing works on in a directory that is gone; while the engine can't be ended, the conversation stays."""
+    holder = cli_env.spawn("resume", handle, "one")
+    engine = psutil.Process(cli_env.meet())
+    holder.kill()
+    holder.communicate(timeout=PATIENCE)
+    prune = ("handles", "prune", "--older-than", "0h")
+    monkeypatch.setattr("turngate.process.scan.TERM_GRACE", 0.1)
+    monkeypatch.setattr("turngate.process.scan.KILL_GRACE", 0.1)
+    with monkeypatch.context() as patch:
+        patch.setattr(psutil.Process, "send_signal", lambda *_: None)
+        kept = cli_env.type(*prune)
+    assert f"kept: an earlier attempt of {handle} still runs: process {engine.pid} can't be ended" in kept.err
+    directory = Path(cli_env.record(handle)["runDirectory"])
+    assert (is_alive(engine), directory.is_dir()) == (True, True)
+    assert cli_env.type(*prune).out.startswith(f"removed {handle} ")
+    assert (is_alive(engine), directory.exists()) == (False, False)
+
+
 def test_a_resume_is_refused_while_an_engine_that_was_left_lives_on(
     cli_env: CliEnv, handle: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

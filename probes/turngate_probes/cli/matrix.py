@@ -60,7 +60,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
     if asked["plan"]:
         versions = command.choose(engine, asked["versions"], asked["registry"])[1]
         count = min(asked["shards"] or min(MOST_SHARDS, -(-len(versions) // PER_SHARD)), len(versions))
-        click.echo(json.dumps(_include(engine, versions, count)))
+        click.echo(json.dumps(_include(engine, versions, count, asked["registry"])))
         return 0
     return command.run_matrix(engine, settings, asked["versions"], asked["shard"], asked["output"])
 
@@ -102,7 +102,8 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
     return command.run_bisection(engine, settings, clause, asked["good"], asked["bad"], asked["output"])
 
 
-def _include(engine: str, versions: tuple[str, ...], count: int) -> list[dict[str, str]]:
+def _include(engine: str, versions: tuple[str, ...], count: int, registry: str) -> list[dict[str, str]]:
     # all versions in each, so that the shards agree on them, and the merge knows what a lost one leaves out
     named = ",".join(versions)
-    return [{"engine": engine, "shard": f"{i + 1}/{count}", "versions": named} for i in range(count)]
+    same = {"engine": engine, "versions": named, "registry": registry}
+    return [same | {"shard": f"{i + 1}/{count}"} for i in range(count)]

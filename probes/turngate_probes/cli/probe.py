@@ -13,6 +13,7 @@ from turngate_probes.cli.options import SUFFIXES, clause_option, fail_on_options
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from turngate_probes.journal.events import SkippedEngine
     from turngate_probes.releases.source import Target
 
 
@@ -70,7 +71,10 @@ def probe(
         raise click.UsageError("name what to probe live; neither --clause nor --keep goes with it")
     only = CLAUSES if is_live else known_clauses(clauses, level)
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
-    asked = list(dict.fromkeys(map(parse_target, targets))) or _available(level, output.console)
+    skipped: tuple[SkippedEngine, ...] = ()
+    asked = list(dict.fromkeys(map(parse_target, targets)))
+    if not asked:
+        asked, skipped = _available(level, output.console)
     subjects: Sequence[Target | Release] = asked
     with ExitStack() as stack:
         if is_live:
@@ -81,20 +85,21 @@ def probe(
         path, listener = journal_path(keep), stack.enter_context(live(output.progress, runner.interrupt))
         journal = stack.enter_context(closing(Journal(path, [listener])))
         stack.enter_context(interrupting(runner.interrupt.set))
-        Probe(settings, journal, runner).run(subjects)
+        Probe(settings, journal, runner).run(subjects, skipped)
     return publish(build(read(path)), output, path)
 
 
-def _available(level: Level, console: "Console") -> "list[Target]":
-    """Return every engine that can be probed here, and print the others; EnvironmentFailed if there is none."""
+def _available(level: Level, console: "Console") -> "tuple[list[Target], tuple[SkippedEngine, ...]]":
+    """Return every engine that can be probed here, and print and return the others; EnvironmentFailed if none can."""
     from turngate import EnvironmentFailed, engine_names
+    from turngate_probes.journal.events import SkippedEngine
     from turngate_probes.releases.source import Target, obstacle
 
-    skipped = {engine: obstacle(engine, recordings=level != "server") for engine in engine_names()}
-    for engine, why in skipped.items():
-        if why:
-            console.print(f"skipped {engine}: {why}", soft_wrap=True)
-    if all(skipped.values()):
+    obstacles = {engine: obstacle(engine, recordings=level != "server") for engine in engine_names()}
+    skipped = tuple(SkippedEngine(engine, why) for engine, why in obstacles.items() if why)
+    for left_out in skipped:
+        console.print(f"skipped {left_out.engine}: {left_out.why}", soft_wrap=True)
+    if all(obstacles.values()):
         hint = "put an engine on PATH, or name an executable: ENGINE=/path/to/it"
         raise EnvironmentFailed("there is no engine to probe", hint)
-    return [Target(engine) for engine, why in skipped.items() if not why]
+    return [Target(engine) for engine, why in obstacles.items() if not why], skipped

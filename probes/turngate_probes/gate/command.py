@@ -35,6 +35,8 @@ def question(  # noqa: PLR0913 - as it has options
         raise EnvironmentFailed(f"{engine} is not pinned", f"name the older release: --from {engine}@VERSION")
     if older.engine != engine:
         raise EnvironmentFailed(f"{older} is another engine than {newer}", "compare two releases of one engine")
+    if old and older == newer:
+        raise EnvironmentFailed(f"{older} is compared with itself", "name the release in use now with --from")
     crossed = tuple(clause for clause in clauses if clause in CROSSED)
     asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
     settings = matrix_settings(

@@ -24,8 +24,15 @@ class _Event(Struct, frozen=True, kw_only=True, tag_field="event"):
     at: str = ""
 
 
+class SkippedEngine(Struct, frozen=True, forbid_unknown_fields=True):
+    """An engine that nobody named and that is not available here; `why` says what is missing."""
+
+    engine: str
+    why: str
+
+
 class ProbeStarted(_Event, frozen=True, tag="probe.started"):
-    """A probe begins; `clauses` are the selected ones (none: all of the level)."""
+    """A probe begins; `clauses` are the selected ones (none: all of the level), `skipped` the engines left out."""
 
     turngate: str
     machine: Machine
@@ -33,6 +40,7 @@ class ProbeStarted(_Event, frozen=True, tag="probe.started"):
     fail_on: FailOn
     cores: int
     clauses: tuple[str, ...] = ()
+    skipped: tuple[SkippedEngine, ...] | UnsetType = UNSET
     schema: Schema = SCHEMA
 
 

@@ -154,7 +154,7 @@ class ReleaseSource:
     ) -> Iterator[Release]:
         registry = self.registry or registries(contract.engine).get("npm")
         if registry is None:
-            raise EnvironmentFailed(f"npm has no releases of {contract.engine}", _NAME_IT)
+            raise _unpublished(contract, version)
         version = registry.exact(version, stop)
         exact, root = load_contract(contract.engine, version), registry.root(version)
         with ExitStack() as holding:
@@ -174,6 +174,18 @@ class ReleaseSource:
             yield Release(
                 contract.engine, version, installed.executable, registry.name, exact, note, installed.integrity
             )
+
+
+def _unpublished(contract: EngineContract, version: str) -> EnvironmentFailed:
+    """Return why no release of an engine can be installed, and what answers instead."""
+    engine = contract.engine
+    if contract.lifecycle.status != "sealed":
+        return EnvironmentFailed(f"npm has no releases of {engine}", _NAME_IT)
+    what = f"{engine}@{version} can't be installed: its vendor withdrew {engine}"
+    recorded = recorded_releases.newest(engine)
+    return EnvironmentFailed(
+        what, f"the recordings of {recorded} answer: turngate probe {engine}; or {_NAME_IT}" if recorded else _NAME_IT
+    )
 
 
 def obstacle(engine: str, *, recordings: bool) -> str | None:

@@ -73,7 +73,8 @@ def build(events: Iterable[Event]) -> ProbeReport:
     interrupted = finished is None or finished.interrupted
     return ProbeReport(
         turngate=started.turngate, started_at=started.at, machine=started.machine, level=started.level,
-        fail_on=started.fail_on, clauses=started.clauses, cores=started.cores, interrupted=interrupted,
+        fail_on=started.fail_on, clauses=started.clauses, skipped=started.skipped, cores=started.cores,
+        interrupted=interrupted,
         seconds=finished.seconds if finished else _elapsed(listed),
         engine_seconds=finished.engine_seconds if finished else sum(release.engine_seconds for release in releases),
         exit_code=code_of(releases, started.fail_on, interrupted=interrupted), releases=releases,

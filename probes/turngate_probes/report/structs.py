@@ -11,7 +11,7 @@ from turngate.contract.evidence import Count, Seconds, Text
 from turngate.contract.verdict import ClauseResult, FailOn, Verdict
 from turngate.model import EngineInteractiveProfile, EngineResumeCapability
 from turngate_probes.harness.resource_usage import Machine
-from turngate_probes.journal.events import Origin
+from turngate_probes.journal.events import Origin, SkippedEngine
 from turngate_probes.journal.tool_access import ToolAccess
 
 ExitCode: TypeAlias = Literal[0, 1, 2, 3, 130]
@@ -78,6 +78,7 @@ class ProbeReport(
     turngate: The version of turngate.
     fail_on: The mildest problem for which the exit code is 1.
     clauses: The only clauses that were asked; none: all of the level.
+    skipped: Engines that were left out because they are not available where the probe ran.
     cores: How many cores the probe used.
     interrupted: The probe did not come to its end.
     seconds: Wall time of the whole probe.
@@ -90,6 +91,7 @@ class ProbeReport(
     level: Level
     fail_on: FailOn
     clauses: tuple[Text, ...] = ()
+    skipped: tuple[SkippedEngine, ...] | UnsetType = UNSET
     cores: Annotated[int, Meta(ge=1)]
     interrupted: bool
     seconds: Seconds

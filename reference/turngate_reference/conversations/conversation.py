@@ -82,7 +82,7 @@ class Conversations(Struct, frozen=True):
             if not directory.is_dir():
                 hint = f"put it back, or start again: turngate start {record.engine} …"
                 raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
-        _end_earlier(record)
+        end_earlier(record)
         installed = find_engine(record.engine, self.data, self.stop)
         built = resumed_turn(installed.contract, message, launch.mode, session, options=launch.args, model=launch.model)
         with _naming(handle):
@@ -113,14 +113,14 @@ class Conversations(Struct, frozen=True):
         return Attempted(record, done, other_session)
 
 
-def _end_earlier(record: HandleRecord) -> None:
+def end_earlier(record: HandleRecord) -> None:
     """End the engine of an attempt whose turngate was killed: two engines must never run on one session.
 
     EnvironmentFailed if it lives on. The caller holds the lock of the handle.
     """
     if record.state == "unfinished" and (left := end_orphans([Noted(record.run_id)])):
         what = f"an earlier attempt of {record.handle} still runs: process {', '.join(map(str, left))} can't be ended"
-        raise EnvironmentFailed(what, "end it, then resume again")
+        raise EnvironmentFailed(what, "end it, then try again")
 
 
 @contextmanager

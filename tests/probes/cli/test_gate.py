@@ -14,6 +14,8 @@ from turngate_probes.gate import command
 @pytest.mark.parametrize("args, message", [
     (("codex",), "'codex' names no release"),
     (("codex@0.170.0", "--from", "gemini@0.61.0"), "is another engine than"),
+    (("codex@0.170.0", "--from", "codex@0.170.0"), "codex@0.170.0 is compared with itself"),
+    (("codex=./codex", "--from", "codex=codex"), "codex=codex is compared with itself"),
     (("codex@0.170.0", "--clause", "no.such"), "no.such"),
     (("codex@0.170.0", "--baseline", "absent.yaml"), "'absent.yaml' does not exist"),
     (("codex@0.170.0", "--cache-limit", "much"), "much"),

@@ -30,13 +30,14 @@ def test_a_wrong_question_is_refused_before_anything_runs(
 def test_a_plan_names_every_shard(
     count: int, more: tuple[str, ...], shards: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Each with all versions, and none without a release."""
+    """Each with all versions and the registry that has them, and none without a release."""
     versions = tuple(f"0.{number}.0" for number in range(count))
     monkeypatch.setattr(command, "choose", lambda *_: (None, versions))
-    assert cli.run(["matrix", "codex", "--versions", "all", "--plan", "github", *more]) == 0
+    assert cli.run(["matrix", "codex", "--versions", "all", "--plan", "github", "--registry", "pypi", *more]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert [entry["shard"] for entry in listed] == [f"{number}/{shards}" for number in range(1, shards + 1)]
-    assert {(entry["engine"], entry["versions"]) for entry in listed} == {("codex", ",".join(versions))}
+    same = {(entry["engine"], entry["versions"], entry["registry"]) for entry in listed}
+    assert same == {("codex", ",".join(versions), "pypi")}
 
 
 def test_what_was_asked_is_handed_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.probes import engines
-from turngate import cli
+from turngate import cli, engine_names
 
 
 @pytest.fixture(autouse=True)
@@ -53,9 +53,12 @@ def test_without_targets_what_is_there_is_probed_and_the_rest_is_named(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("TURNGATE_FIXTURES", raising=False)
     assert cli.run(["probe", "--level", "static", "--report", str(tmp_path / "a.json")]) == 0
-    probed = {row["engine"] for row in json.loads((tmp_path / "a.json").read_text())["releases"]}
-    assert probed == {"codex", "iflow"}
+    report = json.loads((tmp_path / "a.json").read_text())
+    assert {row["engine"] for row in report["releases"]} == {"codex", "iflow"}
+    skipped = {row["engine"]: row["why"] for row in report["skipped"]}
+    assert set(skipped) == set(engine_names()) - {"codex", "iflow"}
     why = "claude is neither on PATH nor in the cache, and npm is not on PATH: install Node.js 20 or newer"
+    assert skipped["claude"] == why
     assert f"skipped claude: {why}\n" in capsys.readouterr().out
 
 

@@ -197,6 +197,22 @@ def test_a_withdrawn_engine_is_judged_by_its_newest_recordings(
         obtained("iflow")
 
 
+def test_a_version_of_a_withdrawn_engine_can_not_be_installed(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error says that its vendor withdrew it, and that recordings answer where there are some."""
+    (tmp_path / "fixtures/iflow/0.5.19").mkdir(parents=True)
+    monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
+    withdrawn = "iflow@0.5.19 can't be installed: its vendor withdrew iflow"
+    with pytest.raises(EnvironmentFailed, match=withdrawn) as told:
+        obtained("iflow@0.5.19")
+    assert "the recordings of 0.5.19 answer: turngate probe iflow" in told.value.hint
+    monkeypatch.setattr(recorded_releases, "folders", list)
+    with pytest.raises(EnvironmentFailed, match=withdrawn) as told:
+        obtained("iflow@0.5.19")
+    assert "recordings" not in told.value.hint
+
+
 def test_what_keeps_an_engine_from_being_probed_without_npm(path: Path, tmp_path: Path) -> None:
     """Neither an executable, nor a pin in the cache, nor recordings that can answer."""
     why = obstacle("codex", recordings=True)

@@ -55,7 +55,10 @@ def show(data: DataDir, handle: str) -> None:
 @click.option("--older-than", required=True, metavar="AGE", help="Such as 30d, 12h or 4w.")
 @click.pass_obj
 def prune(data: DataDir, older_than: str) -> None:
-    """Remove records and run directories that were not touched for so long, except those of unfinished served runs."""
+    """Remove records and run directories that were not touched for so long, except those of unfinished served runs.
+
+    If turngate was killed in a turn, its engine is ended first.
+    """
     before = datetime.now(UTC) - _age(older_than)
     records, _ = _records(data)
     states = _served_states(data, records)
@@ -89,11 +92,14 @@ def _served_states(data: DataDir, records: list[HandleRecord]) -> "ServedStates 
 
 
 def _remove(data: DataDir, record: HandleRecord) -> None:
+    from turngate_reference.conversations.conversation import end_earlier  # noqa: PLC0415 - listing needs no engines
+
     path, lock = data.record(record.handle), data.lock(record.handle)
     try:
         with locked(lock, record.handle):
             if handle_record.read(path) != record:
                 return  # it has been used meanwhile
+            end_earlier(record)
             # a record may name any directory, by any path; only ours are removed
             ours = data.runs / record.run_id
             if ours.exists() and ours.resolve() == record.run_directory.resolve():

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+import psutil
 from msgspec import structs
 
 from turngate import EnvironmentFailed, Invocation, Mode, RefusedError, Stop, TurnReader, first_turn, resumed_turn
@@ -93,7 +94,7 @@ class HeadlessTurn:
         reader = TurnReader.for_turn(built, turn_index=run.turn_index, needs_handle=needs_handle, on_text=self.on_text)
 
         def note_process(pid: int) -> None:
-            with suppress(ProcessLookupError):
+            with suppress(psutil.NoSuchProcess):
                 noted = (run.process or {}) | {"pid": pid, "started_at": start_time(pid)}
                 self.outbox.put(lambda connection: runs.change(connection, run.run_id, process=noted))
             self.outbox.put(lambda connection: transitions.note_argv(connection, run, built.own_arguments))

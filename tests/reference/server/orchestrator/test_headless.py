@@ -70,6 +70,19 @@ def test_a_store_that_never_held_the_session_is_not_believed(server_env: ServerE
     server_env.wait(run_id, State.SUCCEEDED)
 
 
+def test_a_process_that_is_gone_before_it_is_noted_fails_nothing(
+    server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its output decides, as with any other."""
+
+    def gone(pid: int) -> float:
+        raise psutil.NoSuchProcess(pid)
+
+    monkeypatch.setattr("turngate_reference.server.orchestrator.headless.start_time", gone)
+    server_env.cli_env.engine("codex", d.codex(final(x=1)))
+    server_env.wait(server_env.create(), State.SUCCEEDED)
+
+
 def test_an_engine_that_exits_badly_fails_the_run(server_env: ServerEnv) -> None:
     """On turn 1 it is the engine that failed."""
     server_env.cli_env.engine("codex", d.codex(ASK, more=[["exit", 3]]))

@@ -1,0 +1,78 @@
+"""Whether what a process holds stays flat: the last quarter of a soak against the second one.
+
+The first quarter warms the server up and is not judged. Medians are compared, so that single peaks do not count.
+"""
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tests.bench.served import Served
+
+MB = 10**6
+LEAST = 8  # samples, so that a quarter has two
+
+
+class Sample(NamedTuple):
+    """What the server holds at one moment: resident bytes, file descriptors, threads."""
+
+    memory: int
+    files: int
+    threads: int
+
+    @classmethod
+    def of(cls, served: Served) -> "Sample":
+        """Take one now."""
+        return cls(served.memory, served.files, served.threads)
+
+
+class Bound(NamedTuple):
+    """How much something may grow: `share` of what it was, or `least` where that is more."""
+
+    share: float
+    least: float
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Medians of the second and of the last quarter, and the bound between them."""
+
+    name: str
+    before: float
+    after: float
+    bound: Bound
+
+    @property
+    def allowed(self) -> float:
+        """Return the largest growth that counts as flat."""
+        return max(self.before * self.bound.share, self.bound.least)
+
+    @property
+    def flat(self) -> bool:
+        """Whether it grew by no more than that."""
+        return self.after - self.before <= self.allowed
+
+    def __str__(self) -> str:
+        """Return both medians, the growth, and what is allowed."""
+        grown = f"{self.before:.1f} to {self.after:.1f}, {self.after - self.before:+.1f}"
+        return f"{self.name}: {grown} (flat up to +{self.allowed:.1f}): {'flat' if self.flat else 'NOT FLAT'}"
+
+
+BOUNDS: dict[str, tuple[Callable[[Sample], float], Bound]] = {
+    "memory, MB": (lambda sample: sample.memory / MB, Bound(0.1, 16)),
+    "file descriptors": (lambda sample: sample.files, Bound(0.1, 16)),
+    "threads": (lambda sample: sample.threads, Bound(0.05, 16)),
+}
+
+
+def growths(samples: Sequence[Sample]) -> list[Growth]:
+    """Compare the quarters; ValueError unless there are samples enough."""
+    if len(samples) < LEAST:
+        raise ValueError(f"{len(samples)} samples are too few to judge; it takes {LEAST}")
+    quarter = len(samples) // 4
+    second, last = samples[quarter : 2 * quarter], samples[-quarter:]
+    return [
+        Growth(name, statistics.median(map(figure, second)), statistics.median(map(figure, last)), bound)
+        for name, (figure, bound) in BOUNDS.items()
+    ]
