@@ -15,7 +15,7 @@ from jinja2 import StrictUndefined
 from msgspec import Struct
 from werkzeug.wrappers import Response as AnyResponse
 
-from turngate.contract import load
+from turngate import engine_names
 from turngate_reference.data_dir import ALPHABET, HANDLE_LENGTH
 from turngate_reference.server.api_errors import ApiError
 from turngate_reference.server.app import Server
@@ -62,9 +62,9 @@ class Pages(Struct, frozen=True):
         """List runs."""
         live = url_for(".live", after=runs.last_event_id(self.core.store))
         state, engine = request.args.get("state", type=State), request.args.get("engine")
-        chosen: dict[str, Any] = {"state": state, "engine": engine if engine in load.engines() else None}
+        chosen: dict[str, Any] = {"state": state, "engine": engine if engine in engine_names() else None}
         shown = content.run_list(self.core.store, **chosen, before=request.args.get("before", type=int))
-        return self._render("runs.html", list=shown, **chosen, states=[*State], engines=load.engines(), live=live)
+        return self._render("runs.html", list=shown, **chosen, states=[*State], engines=engine_names(), live=live)
 
     def new(self) -> str:
         """Show the form that starts a run."""
