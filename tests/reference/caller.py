@@ -20,7 +20,7 @@ from turngate_reference.server.web.openapi import Operation
 from turngate_reference.server.web.security import Guard
 from turngate_reference.server.web.streams import EventStreams
 
-OUTSIDE = {"NOT_FOUND", "METHOD_NOT_ALLOWED"}  # belong to no operation
+OUTSIDE = {"NOT_FOUND", "METHOD_NOT_ALLOWED", "REQUEST_TIMEOUT", "TOO_MANY_CONNECTIONS"}  # belong to no operation
 TOKEN = "a-token-of-26-characters.."
 
 

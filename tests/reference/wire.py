@@ -10,18 +10,20 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from tests.reference.caller import Answer, Caller
+from turngate_reference.server.web.connections import Limits
 from turngate_reference.server.web.listener import WebListener, bound
 
 PATIENCE = 30.0
 MANY = 10_000
+_LIMITS = Limits()
 
 
 @contextmanager
-def served(caller: Caller) -> Iterator[int]:
+def served(caller: Caller, limits: Limits = _LIMITS) -> Iterator[int]:
     """Serve a caller's app; return the port."""
     with bound(socket.AF_INET, ("127.0.0.1", 0)) as listening:
         port: int = listening.getsockname()[1]
-        listener = WebListener(caller.app, listening, caller.streams)
+        listener = WebListener(caller.app, listening, caller.streams, limits)
         thread = threading.Thread(target=listener.run)
         thread.start()
         try:

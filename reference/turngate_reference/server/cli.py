@@ -18,6 +18,8 @@ from turngate_reference.server.app import SLOTS, Server, ServerSettings
 from turngate_reference.server.log import log_to_stderr
 from turngate_reference.server.orchestrator.verification import Verify
 from turngate_reference.server.web.app import create_app
+from turngate_reference.server.web.connections import Limits
+from turngate_reference.server.web.descriptors import connections, raise_limit
 from turngate_reference.server.web.listener import WebListener, address_of, bound, url
 from turngate_reference.server.web.metrics import Metrics
 from turngate_reference.server.web.security import guard, read_token
@@ -97,7 +99,8 @@ def serve(  # noqa: PLR0913 - as it has options
     )
     # bound first: a server that finds its port taken must not have begun to work on the queue
     with bound(family, address) as listening, adopting_orphans(), closing(Server(settings)) as core:
-        listener = WebListener(create_app(core, guarding, open_streams, metrics), listening, open_streams)
+        limits = Limits(connections=connections(raise_limit(), slots))
+        listener = WebListener(create_app(core, guarding, open_streams, metrics), listening, open_streams, limits)
 
         def end(*_: object) -> None:
             listener.stop()

@@ -1,44 +1,21 @@
-"""The socket and the WSGI server: waitress with a thread for each stream, and problem documents for invalid HTTP."""
+"""The socket and the WSGI server: waitress with a thread for each stream."""
 
-import json
 import socket
 import time
 from typing import Any
 
 from flask import Flask
-from waitress import create_server, wasyncore  # type: ignore[import-untyped]
-from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
-from waitress.task import ErrorTask  # type: ignore[import-untyped]
+from waitress import wasyncore  # type: ignore[import-untyped]
 
 from turngate import EnvironmentFailed
-from turngate_reference.server.web.problems import MEDIA_TYPE, document
+from turngate_reference.server.web.connections import Connections, Limits
 from turngate_reference.server.web.streams import EventStreams
 
 MAX_HEADERS = 64 * 2**10
-MAX_TAKEN = 16 * 2**20  # larger bodies are cut off; up to here a client can finish, and read that it sent too much
 SPARE_THREADS = 16
-CONNECTIONS = 4000  # the limit of connections: more than slow clients are likely to hold
 TICK = 1.0
 GRACE = 5.0
-_CODES = {413: "BODY_TOO_LARGE", 431: "HEADERS_TOO_LARGE", 500: "INTERNAL_ERROR"}
-
-
-class _ProblemTask(ErrorTask):  # type: ignore[misc]
-    """Answers what waitress can't parse, in the form of all our errors."""
-
-    def execute(self) -> None:
-        error = self.request.error
-        problem = document(_CODES.get(error.code, "REQUEST_MALFORMED"), str(error.body)[:500])
-        body = json.dumps(problem).encode()
-        self.status = f"{problem['status']} {problem['title']}"
-        self.response_headers.append(("Content-Type", MEDIA_TYPE))
-        self.set_close_on_finish()
-        self.content_length = len(body)
-        self.write(body)
-
-
-class _Channel(HTTPChannel):  # type: ignore[misc]
-    error_task_class = _ProblemTask
+_LIMITS = Limits()
 
 
 def address_of(host: str, port: int) -> tuple[socket.AddressFamily, Any]:
@@ -68,17 +45,15 @@ def url(listening: socket.socket) -> str:
 class WebListener:
     """Serves an app on a bound socket; `run` returns after `stop`, which a signal handler may call."""
 
-    def __init__(self, app: Flask, listening: socket.socket, streams: EventStreams) -> None:
+    def __init__(self, app: Flask, listening: socket.socket, streams: EventStreams, limits: Limits = _LIMITS) -> None:
         self._streams = streams
         self._stopping = False
         self._map: dict[int, Any] = {}
-        self._server = create_server(
-            app, map=self._map, sockets=[listening], threads=streams.limit + SPARE_THREADS,
-            connection_limit=CONNECTIONS, max_request_body_size=MAX_TAKEN, max_request_header_size=MAX_HEADERS,
-            ident="turngate", clear_untrusted_proxy_headers=True,
-            channel_request_lookahead=1,  # so that a stream notices when its client has left
+        self._checked = 0.0
+        self._server = Connections(
+            app, listening, limits, map=self._map, threads=streams.limit + SPARE_THREADS,
+            max_request_header_size=MAX_HEADERS, ident="turngate",
         )  # fmt: skip
-        self._server.channel_class = _Channel
 
     def run(self) -> None:
         """Serve until `stop`; then finish open requests, for a few seconds at most, and end all streams."""
@@ -100,4 +75,7 @@ class WebListener:
             self._server.pull_trigger()
 
     def _turn(self, timeout: float) -> None:
+        if (now := time.monotonic()) >= self._checked + TICK:
+            self._checked = now
+            self._server.check()
         wasyncore.loop(timeout, use_poll=True, map=self._map, count=1)

@@ -1,0 +1,216 @@
+"""The connections of clients under waitress: bounded in number, memory and time, whatever a client does or leaves.
+
+A client has one request at a time. Whoever is slow loses the connection, and never a thread or a descriptor that others
+need: a thread is held by a request in work alone, and a descriptor by a connection alone.
+"""
+
+import heapq
+import json
+import math
+import socket
+import time
+from contextlib import suppress
+from typing import Any
+
+from flask import Flask
+from msgspec import Struct
+from waitress.channel import HTTPChannel  # type: ignore[import-untyped]
+from waitress.server import TcpWSGIServer  # type: ignore[import-untyped]
+from waitress.task import ErrorTask  # type: ignore[import-untyped]
+from waitress.utilities import Error  # type: ignore[import-untyped]
+
+from turngate_reference.server.web.problems import MEDIA_TYPE, RETRY_SECONDS, document
+
+MAX_TAKEN = 16 * 2**20  # larger bodies are cut off; up to here a client can finish, and read that it sent too much
+BATCH = 32
+_CODES = {408: "REQUEST_TIMEOUT", 413: "BODY_TOO_LARGE", 431: "HEADERS_TOO_LARGE", 500: "INTERNAL_ERROR"}
+_FULL = "as many requests as the server has connections for are in work"
+
+
+class Limits(Struct, frozen=True):
+    """What clients may take: connections, seconds, and bytes.
+
+    `headers` and `body` bound their arrival, `idle` the time between requests. A client that in `stalled` seconds takes
+    neither `pace` bytes of its answer nor the rest has gone. `unfinished` bounds the bodies that are still arriving.
+    """
+
+    connections: int = 4000
+    headers: float = 10.0
+    body: float = 60.0
+    idle: float = 60.0
+    stalled: float = 30.0
+    pace: int = 64 * 2**10
+    unfinished: int = 256 * 2**20
+
+
+class _TimeoutError(Error):  # type: ignore[misc]
+    code = 408
+
+
+class _ProblemTask(ErrorTask):  # type: ignore[misc]
+    """Answers what waitress can't parse, in the form of all our errors."""
+
+    def execute(self) -> None:
+        error = self.request.error
+        problem = document(_CODES.get(error.code, "REQUEST_MALFORMED"), str(error.body)[:500])
+        body = json.dumps(problem).encode()
+        self.status = f"{problem['status']} {problem['title']}"
+        self.response_headers.append(("Content-Type", MEDIA_TYPE))
+        self.set_close_on_finish()
+        self.content_length = len(body)
+        self.write(body)
+
+
+class _Channel(HTTPChannel):  # type: ignore[misc]
+    """A connection; `since` is when its request, the body of it, or the wait for one began."""
+
+    error_task_class = _ProblemTask
+    request: Any = None
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        self.since = self._moved = time.monotonic()
+        self._sent = self._seen = self.held = 0
+        self._surplus = False
+        super().__init__(*args, **more)
+
+    def received(self, data: bytes) -> bool:
+        """Take what came; what comes before the answer to a request is dropped, and ends the connection after it."""
+        with self.requests_lock:
+            if self.requests:
+                self._surplus = True
+                return False
+        before = self._phase
+        taken: bool = super().received(data)
+        with self.requests_lock:
+            if self.requests[1:]:
+                del self.requests[1:]
+                self._surplus = True
+        if self._phase != before:
+            self.since = time.monotonic()
+        self._count(self.request.body_bytes_received if self.request else 0)
+        return taken
+
+    @property
+    def _phase(self) -> tuple[bool, bool]:
+        return self.request is None, self.request is not None and self.request.headers_finished
+
+    def service(self) -> None:
+        """Answer the request."""
+        super().service()
+        with self.requests_lock:
+            self.since = time.monotonic()
+            if self._surplus and not self.requests:
+                self.close_when_flushed = True
+        if self.connected:
+            self.server.pull_trigger()
+
+    def send(self, data: bytes, do_close: bool = True) -> int:  # noqa: FBT001, FBT002 - waitress' own
+        """Send some of the data, and count it."""
+        sent: int = super().send(data, do_close)
+        self._sent += sent
+        return sent
+
+    def del_channel(self, map: Any = None) -> None:  # noqa: A002 - waitress' own
+        """Leave the server."""
+        self._count(0)
+        super().del_channel(map)
+
+    def check(self, now: float) -> None:
+        """End what takes too long: refuse a request, close an idle connection, drop who does not take its answer."""
+        limits = self.server.limits
+        if not self.total_outbufs_len or self._sent - self._seen >= limits.pace:
+            self._moved, self._seen = now, self._sent
+        waited = now - self.since
+        if now - self._moved > limits.stalled:
+            self.handle_close()
+        elif self.requests or self.total_outbufs_len:
+            return
+        elif self.request is None or not (self.request.headers_finished or self.request.header_plus.strip()):
+            if waited > limits.idle:
+                self.handle_close()
+        elif waited > (limits.body if self.request.headers_finished else limits.headers):
+            self.refuse()
+
+    def refuse(self) -> None:
+        """Answer a request that is still arriving, and close the connection."""
+        with self.requests_lock:
+            if self.request is not None and not self.requests:
+                self.request.error = _TimeoutError("the rest of the request did not come in time")
+                self.request.__dict__.setdefault("path", "")  # which waitress logs, but sets after the headers
+                self.requests.append(self.request)
+                self.request = None
+                self.server.add_task(self)
+        self._count(0)
+
+    def _count(self, held: int) -> None:
+        self.server.held += held - self.held
+        self.held = held
+
+
+class Connections(TcpWSGIServer):  # type: ignore[misc]
+    """Waitress' server on a bound socket, within limits; `check` must be called about once a second."""
+
+    channel_class = _Channel
+    next_channel_cleanup = math.inf  # waitress' own closes no connection that can't be written to
+
+    def __init__(self, app: Flask, listening: socket.socket, limits: Limits, **settings: Any) -> None:
+        self.limits, self.held = limits, 0
+        super().__init__(
+            app, _sock=listening, bind_socket=False,
+            sockinfo=(listening.family, listening.type, listening.proto, listening.getsockname()),
+            connection_limit=2**31,  # waitress would accept nobody any more
+            max_request_body_size=MAX_TAKEN, inbuf_overflow=2**31, outbuf_overflow=2**31,  # no temporary files
+            outbuf_high_watermark=limits.pace,
+            channel_request_lookahead=1,  # so that a stream notices when its client has left
+            clear_untrusted_proxy_headers=True, **settings,
+        )  # fmt: skip
+
+    def check(self) -> None:
+        """Apply the limits of time and memory to every connection."""
+        now = time.monotonic()
+        for channel in list(self.active_channels.values()):
+            channel.check(now)
+        if self.held > self.limits.unfinished:
+            arriving = [channel for channel in self.active_channels.values() if channel.held]
+            for channel in sorted(arriving, key=lambda channel: channel.since):
+                if self.held > self.limits.unfinished / 2:
+                    channel.refuse()
+
+    def handle_accept(self) -> None:
+        """Accept who waits; close the connections that are idle longest for them, and answer 503 where none is."""
+        before = len(self.active_channels)
+        waiting: list[tuple[socket.socket, Any]] = []
+        while len(waiting) < BATCH:
+            try:
+                arrived = self.accept()
+            except OSError:
+                break
+            if arrived is None:
+                break
+            waiting.append(arrived)
+        # closed after all were accepted: a descriptor must not be used anew while its old events are handled
+        excess = before + len(waiting) - self.limits.connections
+        if excess > 0:
+            idle = (channel for channel in self.active_channels.values() if not channel.requests)
+            for channel in heapq.nsmallest(excess, idle, key=lambda channel: channel.last_activity):
+                channel.handle_close()
+        for connection, address in waiting:
+            if len(self.active_channels) < self.limits.connections:
+                with suppress(OSError):
+                    self.set_socket_options(connection)
+                self.channel_class(self, connection, address, self.adj, map=self._map)
+            else:
+                _turn_away(connection)
+
+
+def _turn_away(connection: socket.socket) -> None:
+    """Answer that there is no room, whatever is asked."""
+    problem = document("TOO_MANY_CONNECTIONS", _FULL, "try again later")
+    body = json.dumps(problem).encode()
+    head = f"HTTP/1.1 503 {problem['title']}\r\nContent-Type: {MEDIA_TYPE}\r\nContent-Length: {len(body)}\r\n"
+    head += f"Retry-After: {RETRY_SECONDS}\r\nConnection: close\r\n\r\n"
+    with connection, suppress(OSError):
+        connection.setblocking(False)  # noqa: FBT003 - the standard library's own
+        connection.sendall(head.encode() + body)
+        connection.shutdown(socket.SHUT_WR)
+        connection.recv(2**16)  # what was asked; unread, it would take the answer back

@@ -1,0 +1,34 @@
+"""File descriptors: as many as the system allows, and how many of them clients may hold."""
+
+import resource
+from contextlib import suppress
+
+import psutil
+
+from turngate import EnvironmentFailed
+
+CEILING = 65_536  # engines inherit the limit, and some programs close every descriptor up to it, one by one
+RESERVED = 128  # for the database, requests in work, and connections between their arrival and their refusal
+RESERVED_PER_SLOT = 16  # for the pipes and files of a turn
+MOST, LEAST = 4000, 32  # connections
+
+
+def raise_limit() -> int:
+    """Raise the limit of open files towards what the system allows this process; return what it is then."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = CEILING if hard == resource.RLIM_INFINITY else min(hard, CEILING)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return wanted
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        return wanted
+    return soft
+
+
+def connections(limit: int, slots: int) -> int:
+    """Return how many connections leave `slots` turns the descriptors they need; EnvironmentFailed if too few do."""
+    reserved = psutil.Process().num_fds() + RESERVED + RESERVED_PER_SLOT * slots
+    if limit - reserved < LEAST:
+        what = f"{slots} slots need {reserved + LEAST} open files, and {limit} are allowed"
+        raise EnvironmentFailed(what, f"raise the limit (ulimit -n {reserved + LEAST}), or lower --slots")
+    return min(MOST, limit - reserved)

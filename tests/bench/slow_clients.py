@@ -1,0 +1,49 @@
+"""How long `/healthz` takes while clients that send or read slowly hold connections."""
+
+import resource
+import socket
+import statistics
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from tests.bench.form import Tally
+from tests.bench.served import Served, make_home, serving
+
+CLIENTS = Tally(full=2000, short=20)
+ASKED = Tally(full=200, short=5)
+DESCRIPTORS = 100  # for all but the clients
+HOST = b"Host: localhost\r\n"
+KINDS = {
+    "half-sent headers": b"GET /healthz HTTP/1.1\r\n" + HOST,
+    "half-sent bodies": b"POST /v1/runs HTTP/1.1\r\n" + HOST + b"Content-Length: 1000\r\n\r\n{",
+    "idle": b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n",
+    "unread answers": b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n",
+}
+
+
+def bench(*, short: bool) -> None:
+    """Print median and worst of `/healthz`, alone and with clients of each kind; the server is a new one each time."""
+    count, asked = CLIENTS.of(short=short), ASKED.of(short=short)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count + DESCRIPTORS), hard))
+    for kind, sent in {"none": b"", **KINDS}.items():
+        with tempfile.TemporaryDirectory() as folder, ExitStack() as opened:
+            served = opened.enter_context(serving(Path(folder) / "data", make_home(Path(folder))))
+            for _ in range(count if sent else 0):
+                client = opened.enter_context(socket.create_connection(("127.0.0.1", served.port)))
+                client.sendall(sent)
+            taken = [_health(served) for _ in range(asked)]
+        clients = f"with {count} slow clients ({kind})" if sent else "alone"
+        print(f"  /healthz {clients}: median {statistics.median(taken):.1f} ms, worst {max(taken):.1f} ms", end="")
+        print(" (aim: under 100 ms)" if sent else "")
+
+
+def _health(served: Served) -> float:
+    """Return the milliseconds that one answer takes, connection included."""
+    start = time.perf_counter()
+    status, _ = served.ask("GET", "/healthz")
+    if status != 200:
+        raise RuntimeError(f"GET /healthz: {status}")
+    return (time.perf_counter() - start) * 1000
