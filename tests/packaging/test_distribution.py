@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.packaging.test_python_api import EXAMPLES
 from turngate.contract import load
 
 pytestmark = pytest.mark.long
@@ -122,3 +123,17 @@ def test_installed_command_probes_what_is_there(installed: Path, tmp_path: Path)
 def test_installed_command_validates_its_contracts(installed: Path) -> None:
     """The contracts that the wheel brings are valid where it is installed."""
     assert "codex" in run(installed / "bin/turngate", "contracts", "check")
+
+
+def test_a_program_that_uses_the_python_api_is_typed(installed: Path, tmp_path: Path) -> None:
+    """The examples of the page pass mypy in strict mode with the installed wheel; a mistyped name or mode does not."""
+    check = (sys.executable, "-m", "mypy", "--strict", "--python-executable", installed / "bin/python", "--cache-dir")
+    for number, example in enumerate(EXAMPLES):
+        file = tmp_path / f"example_{number}.py"
+        file.write_text(example)
+        run(*check, tmp_path / "cache", file)
+        for right, wrong in (("first_turn", "frist_turn"), ("interactive", "interactve")):
+            assert right in example
+            file.write_text(example.replace(right, wrong))
+            with pytest.raises(AssertionError, match=f"error: .*{wrong}"):
+                run(*check, tmp_path / "cache", file)

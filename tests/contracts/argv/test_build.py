@@ -21,7 +21,7 @@ from turngate.contract import load
 from turngate.contract.launch import Sticky
 from turngate.contract.structs import EngineContract
 from turngate.errors import ContractError, RefusedError
-from turngate.model import Mode
+from turngate.model import EngineSessionHandle, Mode, ModeName
 
 _BY_ARGUMENT = tuple(channel for channel in IFLOW.launch.prompt if channel.via == "argument")
 
@@ -129,9 +129,34 @@ def test_flag_is_refused_as_handle_even_unchecked(contract: EngineContract) -> N
     for handle in (*FLAGS, "--help", "-", "a\0"):
         with pytest.raises(RefusedError, match="can't be passed"):
             resumed_turn(contract, "hello", AUTO, handle, check_shape=False)
-    assert (
-        "not-a-session-id" in resumed_turn(contract, "hello", AUTO, "not-a-session-id", check_shape=False).own_arguments
-    )
+    built = resumed_turn(contract, "hello", AUTO, "not-a-session-id", check_shape=False)
+    assert "not-a-session-id" in built.own_arguments
+
+
+@every_engine
+def test_the_handle_of_a_turn_resumes_its_session(contract: EngineContract) -> None:
+    """It stands for its value, and is refused by the contract of another engine."""
+    session = session_of(contract)
+    handle = EngineSessionHandle(contract.engine, contract.handle.handle_type, session, 1)
+    built = resumed_turn(contract, "hello", AUTO, handle)
+    assert built == resumed_turn(contract, "hello", AUTO, session)
+    assert built.resumed == session
+    other = replace(handle, engine="acme")
+    with pytest.raises(RefusedError, match=f"a session of acme can't be resumed by {contract.engine}"):
+        resumed_turn(contract, "hello", AUTO, other)
+
+
+@every_engine
+def test_a_mode_can_be_written_as_text(contract: EngineContract) -> None:
+    """It means the same, and a mistyped one is never taken for another."""
+    session = session_of(contract)
+    for mode in Mode:
+        name: ModeName = "auto" if mode is AUTO else "interactive"
+        assert first_turn(contract, "hello", name) == first_turn(contract, "hello", mode)
+        assert resumed_turn(contract, "hello", name, session) == resumed_turn(contract, "hello", mode, session)
+    for mistyped in ("Interactive", "interactve", ""):
+        with pytest.raises(ValueError, match="is not a valid Mode"):
+            first_turn(contract, "hello", mistyped)  # type: ignore[arg-type]
 
 
 def test_options_are_kept_on_resume() -> None:

@@ -45,6 +45,12 @@ def test_only_what_is_allowed_is_passed() -> None:
     }  # fmt: skip
 
 
+def test_without_places_those_of_the_environment_are_taken() -> None:
+    """As on a first turn."""
+    server = {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin", "MINE": "m"}
+    assert engine_environment(CODEX, server) == {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"}
+
+
 def test_the_places_of_the_first_turn_win() -> None:
     """A resume looks where the first turn wrote, whatever the server's own environment has become."""
     first = session_locations(CODEX, {"HOME": "/home/a", "CODEX_HOME": "/codex", "PATH": "/bin"})

@@ -1,12 +1,59 @@
-"""A simulated engine is known by a line near the start of its file."""
+"""Executables are found, asked for their version, known as simulated, and watched for changes."""
 
 import os
 import shutil
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
-from turngate.process.executable import MARKER, difference, fingerprint, is_simulated
+from tests.contracts.releases import NEWEST
+from turngate.contract.structs import Published
+from turngate.errors import EnvironmentFailed
+from turngate.process.executable import (
+    MARKER,
+    difference,
+    engine_version,
+    find_executable,
+    fingerprint,
+    is_simulated,
+)
+
+
+@pytest.fixture(name="codex")
+def _codex(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A codex on PATH that prints its version, if it may know HOME and nothing secret."""
+    codex = tmp_path / "codex"
+    codex.write_text('#!/bin/sh\n[ -n "$HOME" ] && [ -z "$SECRET" ] && echo "codex-cli 0.169.0"\n')
+    codex.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.defpath}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SECRET", "s3cr3t")
+    return codex
+
+
+def test_an_engine_is_found_on_path(codex: Path) -> None:
+    """By the name that its contract gives."""
+    assert find_executable(NEWEST["codex"]) == codex
+
+
+def test_an_engine_that_is_missing_is_an_error_that_says_what_to_do(tmp_path: Path, codex: Path) -> None:
+    """Install it from npm, or put it on PATH."""
+    codex.unlink()
+    with pytest.raises(EnvironmentFailed, match=r"no codex on PATH \(install it: npm install --global @openai/codex\)"):
+        find_executable(NEWEST["codex"])
+    nowhere = replace(NEWEST["codex"], published=Published())
+    with pytest.raises(EnvironmentFailed, match=r"no codex on PATH \(put it on PATH\)"):
+        find_executable(nowhere)
+
+
+def test_an_executable_says_its_version(codex: Path) -> None:
+    """In the environment that engines get, or in a given one; None if it prints anything else."""
+    assert engine_version(NEWEST["codex"], codex) == "0.169.0"
+    assert engine_version(NEWEST["codex"], codex, {"HOME": "/"}) == "0.169.0"
+    assert engine_version(NEWEST["codex"], codex, {"HOME": "/", "SECRET": "s"}) is None
+    with pytest.raises(EnvironmentFailed, match="was not started"):
+        engine_version(NEWEST["codex"], codex.with_name("none"))
 
 
 def test_a_marked_file_is_simulated_and_so_are_its_links_and_copies(tmp_path: Path) -> None:

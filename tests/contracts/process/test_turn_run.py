@@ -3,7 +3,6 @@ import os
 import shlex
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.contracts.releases import IDS, NEWEST
@@ -12,6 +11,7 @@ from turngate.argv.build import Invocation, first_turn, resumed_turn
 from turngate.errors import EnvironmentFailed
 from turngate.model import Ended, Mode, Outcome
 from turngate.process.execution import ProcessRequest, Stdin, Stop
+from turngate.process.scan import is_alive
 from turngate.process.turn_run import process_request, run_turn, run_turn_async
 from turngate.turn.read import TurnReader
 
@@ -126,29 +126,28 @@ def test_turns_run_at_the_same_time_on_an_event_loop(tmp_path: Path) -> None:
 
 
 def test_a_canceled_turn_leaves_no_process(tmp_path: Path) -> None:
-    """The tree of the engine has ended once the task has."""
+    """The engine and what it started have ended once the task has."""
+    engine(tmp_path)
+    (tmp_path / "engine").write_text("#!/bin/sh\nsleep 600 &\necho $! $$\nwait\n")
+    asked = process_request(TURN, tmp_path / "engine", tmp_path, env={"PATH": os.defpath})
     pids: list[int] = []
 
     async def canceled() -> None:
         loop, printed = asyncio.get_running_loop(), asyncio.Event()
 
-        def told() -> None:
+        def heard(_stream: str, chunk: bytes) -> None:
+            pids.extend(map(int, chunk.split()))
             loop.call_soon_threadsafe(printed.set)
 
-        turn = asyncio.create_task(
-            run_turn_async(
-                request(tmp_path, "sleep 600 & echo $!; exec sleep 600"), TurnReader.for_turn(TURN),
-                on_output=lambda *_: told(), on_start=pids.append,
-            )
-        )  # fmt: skip
+        turn = asyncio.create_task(run_turn_async(asked, TurnReader.for_turn(TURN), on_output=heard))
         await printed.wait()
         turn.cancel()
         with pytest.raises(asyncio.CancelledError):
             await turn
 
     asyncio.run(canceled())
-    assert pids
-    assert not psutil.pid_exists(pids[0])
+    assert len(pids) == 2
+    assert not any(map(is_alive, pids))
 
 
 def test_an_engine_that_is_not_there_is_an_error(tmp_path: Path) -> None:

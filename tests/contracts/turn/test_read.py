@@ -191,6 +191,15 @@ def test_bad_envelope_is_an_error_in_both_modes(contract: EngineContract, mode: 
     assert reading.session
 
 
+def test_a_mode_can_be_written_as_text() -> None:
+    """An interactive turn needs an envelope, however its mode is written."""
+    streams = transcript(CODEX, IDS["codex"], "no envelope")
+    assert "ENVELOPE_INVALID" in why(read_turn(CODEX, "interactive", *streams, 0))
+    assert read_turn(CODEX, "auto", *streams, 0) == read_turn(CODEX, Mode.AUTO, *streams, 0)
+    with pytest.raises(ValueError, match="is not a valid Mode"):
+        TurnReader(CODEX, "Interactive")  # type: ignore[arg-type]
+
+
 def test_control_signal_comes_before_the_result() -> None:
     """In auto, too, a question is a question; how it was found is reported."""
     result = read(CODEX, f"Well:\n```json\n{ASKED}\n```", AUTO).result
