@@ -1,0 +1,59 @@
+"""The page of promises: each names a test that there is, and each limit is that of the code."""
+
+import ast
+import re
+
+import pytest
+
+from tests.docs.hooks import ROOT
+from turngate import strict_json
+from turngate_reference.server import app
+from turngate_reference.server.orchestrator import decide, headless
+from turngate_reference.server.output_schema import checker
+from turngate_reference.server.store import database, outbox
+from turngate_reference.server.web import listener, validation
+from turngate_reference.server.web.streams import EventStreams
+
+TEXT = (ROOT / "docs/promises.md").read_text("utf-8")
+MIB = 2**20
+LIMITS = {
+    "request body": f"{validation.MAX_BODY // MIB} MiB",
+    "request headers": f"{listener.MAX_HEADERS // 2**10} KiB",
+    "nesting of JSON": f"{strict_json.MAX_DEPTH}",
+    "digits of a number in JSON": f"{strict_json.MAX_DIGITS}",
+    "final data of a run": f"{decide.MAX_FINAL_DATA // MIB} MiB",
+    "texts of a turn that are kept as events": f"{headless.MAX_TEXTS}",
+    "characters of such a text": f"{headless.MAX_TEXT}",
+    "event streams at the same time": f"{EventStreams().limit}",
+    "engines at the same time, unless `--slots` says otherwise": f"{app.SLOTS}",
+    "wait for the database before a request gets 503": f"{database.BUSY_SECONDS:g} seconds",
+    "events in memory while the database can't be written, for each turn": f"{outbox.MAX_PENDING // MIB} MiB",
+    "CPU time to check an output schema": f"{checker.SCHEMA_SECONDS:g} second",
+    "CPU time to check final data against an output schema": f"{checker.DATA_SECONDS:g} seconds",
+    "memory of a process that checks output schemas": f"{checker.MEMORY // MIB} MiB",
+}
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the rows of the table below a heading, without its head."""
+    section = TEXT.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+@pytest.mark.parametrize("heading", ["Under load", "When something fails", "Bad input"])
+def test_every_promise_names_tests_that_there_are(heading: str) -> None:
+    """By path and function."""
+    promises = rows(heading)
+    assert promises
+    for promise, named in promises:
+        tests = re.findall(r"`(tests/\S+\.py)::(\w+)`", named)
+        assert tests, promise
+        for path, name in tests:
+            tree = ast.parse((ROOT / path).read_text("utf-8"))
+            assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, f"{path}::{name}"
+
+
+def test_every_limit_is_that_of_the_code() -> None:
+    """No more and no fewer, each with its value."""
+    assert dict(rows("Limits")) == LIMITS
