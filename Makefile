@@ -10,7 +10,7 @@ STAMP := .venv/.made-from-lock
 say = printf '== %s\n' $(1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test long drift check probe server schemas browser acceptance engines bench soak compatibility record serve docs readme lock lowest newest clean
+.PHONY: help setup test long drift chaos check probe server schemas browser acceptance engines bench soak compatibility record serve docs readme lock lowest newest clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,9 @@ long: setup ## Run the tests that take seconds each (minutes; no engine and no n
 
 drift: setup ## Count the drifts that the clauses notice
 	@$(BIN)/python -m tests.drift
+
+chaos: setup ## Interrupt servers at every step, under faults; ARGS='--seed 7 --rounds 50', ARGS=--short
+	@$(BIN)/python -m tests.chaos $(ARGS)
 
 check: setup ## Lint, formatting, types, import rules
 	@$(call say,'check: ruff')

@@ -1,4 +1,4 @@
-"""Installs the two fake engines as executables: a headless one and a sticky one."""
+"""Installs the fake engines as executables: a headless one, a sticky one, and one for chaos that is both."""
 
 import sys
 from pathlib import Path
@@ -22,6 +22,12 @@ def headless(executable: Path) -> Path:
 def sticky(executable: Path, version: str = "", help_page: str = "") -> Path:
     """Install the sticky engine as an executable."""
     source = _SOURCE.replace("MODULE", "sticky_engine").replace("ARGUMENTS", f"{version!r}, {help_page!r}")
+    return _written(executable, source)
+
+
+def chaotic(executable: Path, version: str, help_page: str) -> Path:
+    """Install the engine of the chaos rounds as an executable."""
+    source = _SOURCE.replace("MODULE", "chaos_engine").replace("ARGUMENTS", f"{version!r}, {help_page!r}")
     return _written(executable, source)
 
 

@@ -1,0 +1,84 @@
+"""Faults that a server gets from inside: no room on the disk, no descriptors, a wall clock that jumps."""
+
+import os
+import resource
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta, tzinfo
+from typing import Any, cast
+
+import psutil
+
+from tests.chaos.plan import Fault, Round
+from turngate_reference import handle_record
+
+HOUR = 3600.0
+
+
+def schedule(planned: Round, ready: int, interrupt: Callable[[], None]) -> None:
+    """Begin and end the round's fault, and interrupt the server, at their moments.
+
+    Each has a thread, and counts from when a byte comes through the descriptor `ready`.
+    """
+
+    def faults() -> None:
+        os.read(ready, 1)
+        time.sleep(planned.fault_after)
+        begin(planned.fault)
+        time.sleep(planned.fault_lasts)
+        lift()
+
+    def moment(seconds: float) -> None:
+        os.read(ready, 1)
+        time.sleep(seconds)
+        interrupt()
+
+    if planned.fault not in ("", "locked database"):
+        threading.Thread(target=faults, daemon=True).start()
+    if planned.interrupted_after is not None:
+        threading.Thread(target=moment, args=(planned.interrupted_after,), daemon=True).start()
+
+
+def begin(fault: Fault) -> None:
+    """Have this process suffer from a fault; a locked database comes from outside."""
+    match fault:
+        case "full disk":
+            _limit(resource.RLIMIT_FSIZE, 0)
+        case "no descriptors":
+            _limit(resource.RLIMIT_NOFILE, 3)
+        case "clock ahead" | "clock back":
+            _jump(HOUR if fault == "clock ahead" else -HOUR)
+
+
+def lift() -> None:
+    """End the faults that come from limits."""
+    for kind in (resource.RLIMIT_FSIZE, resource.RLIMIT_NOFILE):
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (hard, hard))
+
+
+def _limit(kind: int, soft: int) -> None:
+    resource.setrlimit(kind, (soft, resource.getrlimit(kind)[1]))
+
+
+def _jump(seconds: float) -> None:
+    """Move all that this process reads of the wall clock."""
+    now, gmtime = time.time, time.gmtime
+
+    class Moved(datetime):
+        """A datetime whose `now` has jumped."""
+
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Moved":
+            return super().now(tz) + timedelta(seconds=seconds)
+
+    def moved_gmtime(at: float | None = None) -> time.struct_time:
+        return gmtime(now() + seconds if at is None else at)
+
+    cast(Any, time).time, cast(Any, time).gmtime = lambda: now() + seconds, moved_gmtime
+    cast(Any, handle_record).datetime = Moved
+    # the start times of processes are counted from the boot, which moves with the clock
+    system: Any = vars(psutil)["_psplatform"]
+    boot = system.boot_time
+    system.boot_time = lambda: boot() + seconds

@@ -1,0 +1,157 @@
+"""What must hold after every round, whatever happened to the server; each broken one is a sentence with its facts."""
+
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.chaos.caller import CallerRun
+from tests.chaos.plan import Round
+from turngate_reference.server.states import TRANSITIONS, State
+
+LOST = {"ORCHESTRATOR_RESTART_INTERRUPTED", "INTERACTION_PROCESS_LOST"}
+SHORTAGE = {
+    "ORCHESTRATOR_ERROR", "ENGINE_FAILED", "ENGINE_UNAVAILABLE", "SESSION_RESUME_FAILED", "INTERACTION_PROCESS_LOST"
+}  # fmt: skip
+_MODES = {True: 0o700, False: 0o600}
+
+
+def broken(folder: Path, planned: Round, runs: list[CallerRun], *, interrupted: bool) -> list[str]:
+    """Return what is broken once the last server has ended; `interrupted` says that an earlier one was."""
+    with closing(sqlite3.connect(folder / "data" / "turngate.db")) as connection:
+        connection.row_factory = sqlite3.Row
+        rows = {row["run_id"]: dict(row) for row in connection.execute("SELECT * FROM runs")}
+        events = [dict(row) for row in connection.execute("SELECT * FROM events ORDER BY id")]
+        answers = {
+            row["interaction_id"]: row["response"] for row in connection.execute("SELECT * FROM interactions")
+        }  # fmt: skip
+        turns = [dict(row) for row in connection.execute("SELECT * FROM turns ORDER BY run_id, turn_index")]
+    executed = Counter(_executed(folder))
+    return [
+        *_lost(rows, runs),
+        *(sentence for row in rows.values() for sentence in _states(row, events, turns)),
+        *_outcomes(rows, planned, runs, interrupted=interrupted),
+        *_replies(rows, answers, executed, runs),
+        *_streams(events, runs),
+        *_permissions(folder / "data"),
+        *orphans(folder),
+    ]
+
+
+def orphans(folder: Path) -> Iterator[str]:
+    """Name the engine processes of a round that are alive."""
+    for process in living(folder):
+        yield f"no process is left behind: {process.pid} is alive"
+
+
+def living(folder: Path) -> list[psutil.Process]:
+    """Return the living engine processes of a round: their executable is below its folder."""
+    engine = str(folder / "bin" / "codex")
+    return [
+        process for process in psutil.process_iter(["cmdline", "status"])
+        if engine in (process.info["cmdline"] or ()) and process.info["status"] != psutil.STATUS_ZOMBIE
+    ]  # fmt: skip
+
+
+def _lost(rows: dict[str, Any], runs: list[CallerRun]) -> Iterator[str]:
+    """No run that was answered with 202 is lost, and none was created twice."""
+    for run in runs:
+        if run.run_id and run.run_id not in rows:
+            yield f"no run is lost: {run.planned.name} was"
+    prompts = Counter(json.loads(row["request_json"])["prompt"] for row in rows.values())
+    for run in runs:
+        if (count := prompts[run.planned.prompt(1)]) > 1:
+            yield f"one key creates one run: {run.planned.name} was created {count} times"
+
+
+def _states(row: dict[str, Any], events: list[dict[str, Any]], turns: list[dict[str, Any]]) -> Iterator[str]:
+    """Every run went only along the table of transitions, and all that is stored of it says where it is now."""
+    name, mine = row["run_id"], [event for event in events if event["run_id"] == row["run_id"]]
+    states = [State(json.loads(event["data_json"])["state"]) for event in mine if event["type"] == "state"]
+    for source, to in pairwise(states):
+        if (source, to) not in TRANSITIONS:
+            yield f"a run moves by the table of transitions: {name} went from {source} to {to}"
+    if states[-1] != row["state"]:
+        yield f"a run is in one state: {name} is {row['state']}, by its events {states[-1]}"
+    own = [turn for turn in turns if turn["run_id"] == name]
+    if [turn["turn_index"] for turn in own] != list(range(1, row["turn_index"] + 1)):
+        yield f"turns are numbered without gaps: {name} has {[turn['turn_index'] for turn in own]}"
+    if any(turn["ended_at"] is None for turn in own):
+        yield f"a turn of an ended run has ended: one of {name} has not"
+    for kind in ("turn.started", "turn.ended"):
+        if (count := sum(event["type"] == kind for event in mine)) != len(own):
+            yield f"each turn begins and ends once: {name} has {len(own)} turns and {count} events {kind}"
+    if row["process_json"] is not None:
+        yield f"an ended run has no process: {name} has {row['process_json']}"
+
+
+def _outcomes(rows: dict[str, Any], planned: Round, runs: list[CallerRun], *, interrupted: bool) -> Iterator[str]:
+    """Every run ends as planned, or with a code that says what kept it from that."""
+    excused = (LOST if interrupted else set()) | (
+        SHORTAGE if planned.fault in ("full disk", "no descriptors") else set()
+    )
+    for run in runs:
+        if (row := rows.get(run.run_id)) is None:
+            continue
+        code = json.loads(row["error_json"])["code"] if row["error_json"] else ""
+        as_planned = (row["state"], code) == (run.planned.state, run.planned.code)
+        canceled = row["state"] == "canceled" and run.planned.cancel
+        # a cancel that came too late
+        ended_first = run.planned.cancel and row["state"] == "succeeded"
+        if not (as_planned or canceled or ended_first or (row["state"] == "failed" and code in excused)):
+            yield f"a run ends as it must: {run.planned.name} is {row['state']} {row['error_json'] or ''}"
+        profile = json.loads(row["profile_json"])["kind"] if row["profile_json"] else ""
+        if code == "INTERACTION_PROCESS_LOST" and profile == "resumable":
+            yield f"a waiting resumable run survives a restart: {run.planned.name} was lost"
+
+
+def _replies(
+    rows: dict[str, Any], answers: dict[str, Any], executed: Counter[str], runs: list[CallerRun]
+) -> Iterator[str]:
+    """No prompt and no reply is executed twice, and none that was answered with 202 is dropped."""
+    for token, times in executed.items():
+        if times > 1:
+            yield f"nothing is executed twice: {token} was, {times} times"
+    for run in runs:
+        for reply in run.replies.values():
+            if reply.status != 202:
+                continue
+            if answers.get(reply.interaction_id) != reply.response:
+                yield f"a reply that was answered with 202 is stored: one of {run.planned.name} is not"
+            done = reply.turn is None or executed[run.planned.token(reply.turn)] == 1
+            if rows.get(run.run_id, {}).get("state") == "succeeded" and not done:
+                yield f"a reply that was answered with 202 is executed: turn {reply.turn} of {run.planned.name} was not"
+
+
+def _streams(events: list[dict[str, Any]], runs: list[CallerRun]) -> Iterator[str]:
+    """What clients saw, over all restarts and reconnections, is what is stored, without gaps."""
+    if (ids := [event["id"] for event in events]) != list(range(1, len(ids) + 1)):
+        yield f"the ids of events have no gaps: {ids}"
+    for run in runs:
+        saved = [
+            (event["id"], event["type"], json.loads(event["data_json"]) | {"at": event["at"]})
+            for event in events if event["run_id"] == run.run_id
+        ]  # fmt: skip
+        if saved != [tuple(event) for event in run.events]:
+            yield f"a stream shows what is stored: that of {run.planned.name} has {len(run.events)} of {len(saved)}"
+
+
+def _permissions(data: Path) -> Iterator[str]:
+    """Everything that the server made is private to its user, but not what engines made in their directories."""
+    for path in (data, *data.rglob("*")):
+        mode = path.stat().st_mode & 0o777
+        if "work" not in path.parts and mode != _MODES[path.is_dir()]:
+            yield f"files are private: {path.relative_to(data)} has mode {mode:o}"
+
+
+def _executed(folder: Path) -> Iterator[str]:
+    """Return the token of each prompt that an engine took."""
+    ledger = folder / "bin" / "prompts"
+    for line in ledger.read_text().splitlines() if ledger.exists() else ():
+        yield next(text for text in json.loads(line).splitlines() if text.startswith("token: "))

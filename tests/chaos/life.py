@@ -1,0 +1,126 @@
+"""One server process of a round: `turngate serve`, forked from a process that has imported it already.
+
+That makes a start cost a twentieth of a new interpreter's; from there on all is as in any other server.
+"""
+
+import os
+import re
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.chaos import faults, sabotage
+from tests.chaos.plan import Round
+from tests.chaos.steps import Steps
+from turngate import cli
+from turngate_reference.server import cli as _preloaded  # noqa: F401 - so that no server imports it
+
+STARTS, ENDS = 30.0, 30.0  # seconds after which a start or an end counts as hanging
+
+
+class Life:
+    """A server process: `port` 0 means that it ended before it was ready; `steps` are those that it came to."""
+
+    def __init__(self, folder: Path, planned: Round, broken: str = "") -> None:
+        """Start it on the data directory of the round; `broken` names a sabotage."""
+        self._report, report = os.pipe()
+        out, output = os.pipe()
+        ready, self._ready = os.pipe()
+        log = os.open(folder / "server.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.code: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                os.setpgid(0, 0)  # Ctrl-C at the terminal is for whoever started it
+                for descriptor, number in ((output, 1), (log, 2)):
+                    os.dup2(descriptor, number)
+                _serve(folder, planned, report, ready, broken)
+            finally:
+                os._exit(70)
+        for descriptor in (report, output, ready, log):
+            os.close(descriptor)
+        self.port = self._listening(out)
+        os.close(out)
+        if self.port:
+            os.write(self._ready, b"!!")  # a byte for each thread that waits for it
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the process has ended."""
+        if self.code is None:
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self.code = os.waitstatus_to_exitcode(status) if pid else None
+        return self.code is not None
+
+    def end(self, number: signal.Signals) -> bool:
+        """Send a signal and wait for the end; False: it hangs, and is killed."""
+        if not self.is_gone:
+            os.kill(self.pid, number)
+        return self.wait()
+
+    def wait(self) -> bool:
+        """Wait for the end, for which the process has a reason; False: it hangs, and is killed."""
+        last = time.monotonic() + ENDS
+        while not self.is_gone and time.monotonic() < last:
+            time.sleep(0.005)
+        hangs = not self.is_gone
+        if hangs:
+            os.kill(self.pid, signal.SIGKILL)
+            _, status = os.waitpid(self.pid, 0)
+            self.code = os.waitstatus_to_exitcode(status)
+        return not hangs
+
+    def steps(self) -> tuple[list[str], bool]:
+        """Return, of a server that has ended, the steps that it came to, and whether it was interrupted at one."""
+        with open(self._report, "rb") as file:  # noqa: PTH123 - a descriptor
+            lines = file.read().decode().splitlines()
+        os.close(self._ready)
+        return [line for line in lines if line != "!"], "!" in lines
+
+    def _listening(self, out: int) -> int:
+        """Wait for the line that says where it listens; 0: it ended before."""
+        said, last = b"", time.monotonic() + STARTS
+        while select.select([out], [], [], max(0.0, last - time.monotonic()))[0]:
+            if not (data := os.read(out, 4096)):
+                break
+            said += data
+            if matched := re.search(rb"http://127\.0\.0\.1:(\d+)", said):
+                return int(matched[1])
+        return 0
+
+
+def _serve(folder: Path, planned: Round, report: int, ready: int, broken: str) -> None:
+    """Be the server."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    os.environ.pop("TURNGATE_RUN", None)
+    os.environ |= {"HOME": str(folder / "home"), "PATH": f"{folder / 'bin'}:/usr/bin:/bin"}
+    os.environ |= {"TURNGATE_CACHE_DIR": str(folder / "cache")}
+    sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - a descriptor
+    sys.stderr = open(2, "w", encoding="utf-8", closefd=False, buffering=1)  # noqa: SIM115 - a descriptor
+    sabotage.apply(broken)
+    kind = signal.Signals[planned.interruption] if planned.interruption else None
+    Steps(report, planned.target, kind).install()
+    interrupt: Callable[[], None] = lambda: os.kill(os.getpid(), kind or signal.SIGKILL)  # noqa: E731 - as a value
+    faults.schedule(planned, ready, interrupt)
+    argv = (
+        "serve",
+        "--port",
+        "0",
+        "--data-dir",
+        str(folder / "data"),
+        "--verify",
+        "off",
+        "--slots",
+        str(planned.slots),
+    )
+    code = cli.run(argv)
+    sys.stdout.flush()
+    for thread in threading.enumerate():
+        if not thread.daemon and thread is not threading.main_thread():
+            thread.join()
+    os._exit(code)

@@ -1,0 +1,74 @@
+"""Plays rounds in several processes, each of which plays one at a time and forks its servers itself."""
+
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Self, cast
+
+from tests.chaos.plan import Round
+from tests.chaos.rounds import RoundResult, play
+
+ENDS = 20.0  # seconds that a process has to end what it has started
+
+
+class Workers:
+    """The processes; leaving the block ends them, and all that they have started."""
+
+    def __init__(self, count: int, sabotage: str = "") -> None:
+        self._count, self._sabotage = count, sabotage
+        self._workers: dict[Connection, BaseProcess] = {}
+
+    def __enter__(self) -> Self:
+        context = get_context("spawn")
+        for _ in range(self._count):
+            ours, theirs = context.Pipe()
+            process = context.Process(target=_work, args=(theirs, self._sabotage))
+            process.start()
+            theirs.close()
+            self._workers[ours] = process
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self._workers.values():
+            with suppress(OSError):
+                process.terminate()
+        for process in self._workers.values():
+            process.join(ENDS)
+
+    def play(self, draw: Callable[[], Round | None]) -> Iterator[RoundResult]:
+        """Play the rounds that `draw` returns until it returns None; results come as they are there.
+
+        RuntimeError if a process has ended.
+        """
+        busy = {connection for connection in self._workers if _send(connection, draw())}
+        while busy:
+            for connection in cast(list[Connection], wait(list(busy))):
+                try:
+                    result = connection.recv()
+                except EOFError:
+                    raise RuntimeError("a process that plays rounds has ended; what it printed says why") from None
+                yield result
+                if not _send(connection, draw()):
+                    busy.discard(connection)
+
+
+def _send(connection: Connection, planned: Round | None) -> bool:
+    if planned is not None:
+        connection.send(planned)
+    return planned is not None
+
+
+def _work(connection: Connection, sabotage: str) -> None:
+    """Play what comes through the connection until it is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started us says when to end
+    signal.signal(signal.SIGTERM, _end)
+    with suppress(EOFError, KeyboardInterrupt):
+        while True:
+            connection.send(play(connection.recv(), sabotage))
+
+
+def _end(*_: object) -> None:
+    raise KeyboardInterrupt
