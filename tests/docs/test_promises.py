@@ -12,10 +12,12 @@ from turngate_reference.server.orchestrator import decide, headless
 from turngate_reference.server.output_schema import checker
 from turngate_reference.server.store import database, outbox
 from turngate_reference.server.web import listener, validation
+from turngate_reference.server.web.connections import Limits
 from turngate_reference.server.web.streams import EventStreams
 
 TEXT = (ROOT / "docs/promises.md").read_text("utf-8")
 MIB = 2**20
+CONNECTION_LIMITS = Limits()
 LIMITS = {
     "request body": f"{validation.MAX_BODY // MIB} MiB",
     "request headers": f"{listener.MAX_HEADERS // 2**10} KiB",
@@ -24,6 +26,10 @@ LIMITS = {
     "final data of a run": f"{decide.MAX_FINAL_DATA // MIB} MiB",
     "texts of a turn that are kept as events": f"{headless.MAX_TEXTS}",
     "characters of such a text": f"{headless.MAX_TEXT}",
+    "connections at the same time": f"{CONNECTION_LIMITS.connections}",
+    "time in which the headers of a request must arrive": f"{CONNECTION_LIMITS.headers:g} seconds",
+    "time in which a body must arrive": f"{CONNECTION_LIMITS.body:g} seconds",
+    "idle time of a connection": f"{CONNECTION_LIMITS.idle:g} seconds",
     "event streams at the same time": f"{EventStreams().limit}",
     "engines at the same time, unless `--slots` says otherwise": f"{app.SLOTS}",
     "wait for the database before a request gets 503": f"{database.BUSY_SECONDS:g} seconds",
