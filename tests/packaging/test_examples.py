@@ -24,7 +24,7 @@ from turngate_probes.releases.source import registries
 from turngate_probes.simulate.process import install
 
 ROOT = Path(__file__).parents[2]
-PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+PAGES = (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md")))
 WHY_NOT = {
     r"git clone|pip install": "tests/acceptance/test_readme.py installs turngate from this checkout",
     r"pytest ": "the plugin is tested by tests/probes/test_pytest_plugin.py, which runs such commands",
@@ -43,6 +43,23 @@ WHY_NOT = {
         "tests/packaging/test_writing_a_contract.py runs the whole page"
     ),
     r"turngate report (codex|gate)\.json": "tests/probes/cli/test_report.py joins reports, and renders those of a gate",
+}
+# what runs or reads the blocks of each other language on a page
+READ_BY = {
+    ("api.md", "sh"): "tests/reference/server/test_web.py",
+    ("ci.md", "yaml"): "tests/packaging/test_docs.py",
+    ("ci.md", "json"): "tests/packaging/test_docs.py",
+    ("ci.md", "diff"): "not run: it shows what a pull request changes",
+    ("completion.md", "bash"): "tests/probes/cli/test_completion.py",
+    ("completion.md", "zsh"): "tests/probes/cli/test_completion.py",
+    ("completion.md", "fish"): "tests/probes/cli/test_completion.py",
+    ("gate.md", "yaml"): "tests/probes/gate/test_command.py",
+    ("iflow.md", "js"): "tests/acceptance/test_iflow_wrapper.py",
+    ("protocol.md", "json"): "tests/packaging/test_protocol.py",
+    ("protocol.md", "text"): "tests/packaging/test_protocol.py",
+    ("python-api.md", "python"): "tests/packaging/test_python_api.py",
+    ("writing-a-contract.md", "python"): "tests/packaging/test_writing_a_contract.py",
+    ("writing-a-contract.md", "yaml"): "tests/packaging/test_writing_a_contract.py",
 }
 
 
@@ -71,6 +88,18 @@ def spans() -> Iterator[str]:
     """Return each command of turngate in the running text of a document."""
     for page in PAGES:
         yield from re.findall(r"`(turngate [a-z][^`]*)`", page.read_text("utf-8"))
+
+
+def test_every_code_block_is_run_or_read_by_a_test_or_says_why_not() -> None:
+    """By a test that names its page."""
+    blocks = {
+        (page.name, language)
+        for page in PAGES
+        for _, language in re.findall(r"^(`{3,})(\w*)\n.*?^\1$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    }
+    assert {block for block in blocks if block[1] != "console"} == set(READ_BY)
+    for (page, _), place in READ_BY.items():
+        assert place.startswith("not run: ") or page in (ROOT / place).read_text("utf-8")
 
 
 def test_every_reason_not_to_run_an_example_concerns_one() -> None:

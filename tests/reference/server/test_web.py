@@ -1,4 +1,4 @@
-"""The API as a whole: requests that the document allows and many that it does not, and the page that describes it."""
+"""The API as a whole: requests that its document allows, many that it does not, and its page, docs/api.md."""
 
 import os
 import re
