@@ -100,7 +100,8 @@ async def run_turn_async(
 ) -> TurnRun:
     """Run a turn as `run_turn` does, in a thread of its own, without blocking the event loop.
 
-    If the awaiting task is canceled, the process and everything that it started are ended first.
+    If the awaiting task is canceled, the process and everything that it started are ended first. `on_output` and
+    `on_start` run in other threads: reach the event loop by its `call_soon_threadsafe`. EnvironmentFailed as there.
 
     >>> import asyncio
     >>> from pathlib import Path
