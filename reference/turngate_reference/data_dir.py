@@ -42,6 +42,11 @@ class DataDir(Struct, frozen=True):
         return self.root / "turngate.db"
 
     @property
+    def server_lock(self) -> Path:
+        """The lock that the running server holds."""
+        return self.root / "server.lock"
+
+    @property
     def versions(self) -> Path:
         """The release that each executable was last seen to be."""
         return self.root / "versions.json"
@@ -116,10 +121,10 @@ def data_dir(asked: Path | None) -> DataDir:
 
 
 @contextmanager
-def locked(path: Path, handle: str, *, also: Path | None = None) -> Iterator[None]:
+def locked(path: Path, handle: str, *, also: Path | None = None, url: str = "") -> Iterator[None]:
     """Hold the lock file of a handle, and another place, while the block runs; EnvironmentFailed: they can't be held.
 
-    The file's content only says who holds the lock.
+    The file's content only says who holds the lock and, of a server, its `url`.
     """
     with ExitStack() as holding:
         try:
@@ -131,12 +136,20 @@ def locked(path: Path, handle: str, *, also: Path | None = None) -> Iterator[Non
             raise EnvironmentFailed(f"{handle} is in use by {_holder(path)}", "wait until it has ended") from None
         except OSError as error:
             raise EnvironmentFailed(f"{path} can't be locked: {error.strerror}", "use a local --data-dir") from error
-        holder = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        holder = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "url": url}
         os.write(file, json.dumps(holder).encode())
         try:
             yield
         finally:
             os.truncate(file, 0)
+
+
+def server_url(data: DataDir) -> str | None:
+    """Return where the server on a data directory can be reached, if it still runs; None: none has run, or it ended."""
+    try:
+        return str(json.loads(files.read_regular(data.server_lock))["url"]) or None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _tighten(path: Path, mode: int) -> None:

@@ -10,7 +10,7 @@ from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv
 from tests.reference.server_env import ServerEnv, final
 from turngate.errors import EnvironmentFailed
-from turngate_reference.data_dir import ALPHABET, DataDir, data_dir, locked
+from turngate_reference.data_dir import ALPHABET, DataDir, data_dir, locked, server_url
 from turngate_reference.server.states import State
 
 HANDLE = "[2-9a-hjkmnp-tv-z]{8}"
@@ -150,3 +150,16 @@ def test_a_lock_that_can_not_be_had_is_named(tmp_path: Path) -> None:
     """A lock file below a folder that is not there is an error with what to do."""
     with pytest.raises(EnvironmentFailed, match="can't be locked: No such file"), locked(tmp_path / "x" / "y", "abc"):
         raise AssertionError
+
+
+def test_a_running_server_says_where_it_is(tmp_path: Path) -> None:
+    """As long as it holds its lock; what holds it otherwise says nothing."""
+    data = DataDir(tmp_path)
+    assert server_url(data) is None
+    with locked(data.server_lock, "x", url="http://127.0.0.1:1"):
+        assert server_url(data) == "http://127.0.0.1:1"
+    assert server_url(data) is None
+    with locked(data.server_lock, "x"):
+        assert server_url(data) is None
+    data.server_lock.write_text('["x"]')
+    assert server_url(data) is None

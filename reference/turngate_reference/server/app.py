@@ -34,7 +34,8 @@ ROOM = 64 * 2**10  # bytes that must fit into the data directory
 class ServerSettings:
     """The settings of a server; `env` is the environment that engines get parts of, `pass_env` names extra variables.
 
-    `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified on the wire.
+    `observe` gets engine, outcome and seconds of each turn. `verify` says when engines are verified on the wire, `url`
+    where the server can be reached.
     """
 
     data: DataDir
@@ -44,6 +45,7 @@ class ServerSettings:
     pass_env: tuple[str, ...] = ()
     observe: Callable[[str, str, float], None] = lambda _engine, _outcome, _seconds: None
     verify: Verify = Verify.OFF
+    url: str = ""
 
     def environment(self, contract: EngineContract) -> dict[str, str]:
         """Return the engine's environment for a run that starts now."""
@@ -65,7 +67,7 @@ class Server:
                 str(root).encode()
                 settings.data.make()
                 # the directory too, since anybody may remove the file
-                opened.enter_context(locked(root / "server.lock", str(root), also=root))
+                opened.enter_context(locked(settings.data.server_lock, str(root), also=root, url=settings.url))
                 self.store = opened.enter_context(closing(Store(settings.data.database)))
                 recover(self.store, self._records)
             except UnicodeEncodeError as odd:

@@ -5,7 +5,9 @@ The first line of the function's docstring is what `turngate --help` shows; it i
 
 import os
 import signal
+import socket
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -98,7 +100,7 @@ def serve(  # noqa: PLR0913 - as it has options
         data_dir(asked_dir), slots, workspace_root, dict(os.environ), pass_env, metrics.turn_ended, Verify(verify)
     )
     # bound first: a server that finds its port taken must not have begun to work on the queue
-    with bound(family, address) as listening, adopting_orphans(), closing(Server(settings)) as core:
+    with bound(family, address) as listening, adopting_orphans(), _server(settings, listening) as core:
         limits = Limits(connections=connections(raise_limit(), slots))
         listener = WebListener(create_app(core, guarding, open_streams, metrics), listening, open_streams, limits)
 
@@ -114,6 +116,10 @@ def serve(  # noqa: PLR0913 - as it has options
             click.echo(_started(core, url(listening), settings))
         listener.run()
     return 0
+
+
+def _server(settings: ServerSettings, listening: socket.socket) -> closing[Server]:
+    return closing(Server(replace(settings, url=url(listening))))
 
 
 def _started(core: Server, at: str, settings: ServerSettings) -> str:

@@ -11,8 +11,8 @@ import click
 
 from turngate import EnvironmentFailed
 from turngate_reference import handle_record
+from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.cli.printing import row
-from turngate_reference.conversations.cli.turns import data_dir_option
 from turngate_reference.data_dir import DataDir, data_dir, locked
 from turngate_reference.handle_record import HandleRecord
 

@@ -15,6 +15,7 @@ from turngate.process.orphans import adopting_orphans
 from turngate.process.signals import ending, heard
 from turngate_reference import handle_record
 from turngate_reference.conversations.cli import printing
+from turngate_reference.conversations.cli.options import data_dir_option
 from turngate_reference.conversations.conversation import Attempted, Conversations
 from turngate_reference.data_dir import data_dir
 
@@ -27,12 +28,6 @@ MAX_BYTES = 4 * 2**20
 _CODES = """Exits with the engine's exit code (128 + N if signal N ended it), except: 2 the engine was not run,
 4 a different session came back, 130 interrupted."""
 
-data_dir_option = click.option(
-    "--data-dir",
-    "asked_dir",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="Folder for runs and handles.  [default: TURNGATE_DATA_DIR, else the platform's user data folder]",
-)
 _as_json = click.option("--json", "as_json", is_flag=True, help="Print the handle record as JSON instead.")
 
 

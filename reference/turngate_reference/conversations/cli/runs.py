@@ -1,0 +1,125 @@
+"""The subcommands that use a running server: `runs` lists its runs, `reply` answers their questions."""
+
+import json
+from pathlib import Path
+
+import click
+
+from turngate import EnvironmentFailed
+from turngate.sanitize import visible
+from turngate_reference.conversations.cli.options import data_dir_option
+from turngate_reference.conversations.server_client import Pending, ServedRunInfo, find_server, info
+from turngate_reference.data_dir import data_dir
+
+_KEPT = "\n\t\u200c\u200d"
+_EPILOG = """The server is the one at --url, else at TURNGATE_URL, else the one that runs on the data directory. If it
+needs a token, put that into the environment variable TURNGATE_TOKEN. Exit codes: 0 done, 2 not done."""
+_url = click.option("--url", metavar="URL", help="The server's address, such as http://127.0.0.1:8321.")
+
+
+@click.command(epilog=_EPILOG)
+@_url
+@data_dir_option
+@click.option("--waiting", is_flag=True, help="List only runs that wait for you.")
+@click.option("-n", "--limit", default=20, show_default=True, type=click.IntRange(1, 100), help="How many other runs.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, as the API has it, with each open question.")
+def runs(url: str | None, asked_dir: Path | None, waiting: bool, limit: int, as_json: bool) -> None:
+    """List the runs of a running server: first those that wait for you, with their questions, then the newest."""
+    server = find_server(url, data_dir(asked_dir))
+    asking = server.waiting()
+    known = {run["run_id"] for run in asking}
+    others = [] if waiting else [run | {"pending": None} for run in server.latest(limit) if run["run_id"] not in known]
+    if as_json:
+        click.echo(json.dumps(asking + others, indent=2))
+        return
+    for run in map(info, asking):
+        if run.pending:
+            closes = f", closes {_time(run.wait_deadline_at)}" if run.wait_deadline_at else ""
+            _print(f"{_row(run)}, asked {_time(run.pending.asked_at)}{closes} UTC")
+            _print(_question(run, run.pending))
+    for run in map(info, others):
+        _print(_row(run))
+
+
+@click.command(epilog=_EPILOG)
+@_url
+@data_dir_option
+@click.option("--option", type=click.IntRange(1), metavar="N", help="Send the option with this number.")
+@click.option("--json", "as_json", is_flag=True, help="Print the server's answer as JSON.")
+@click.argument("handle")
+@click.argument("text", required=False)
+def reply(
+    url: str | None, asked_dir: Path | None, option: int | None, as_json: bool, handle: str, text: str | None
+) -> None:
+    """Reply to the question of a run that waits; the running server then runs the next turn.
+
+    HANDLE may be shortened as long as it is unambiguous. TEXT is one argument; `-` reads it from standard input. Put
+    `--` before a TEXT that begins with a dash. A TEXT that differs from an option only in case is sent as that option.
+    Without a server, use `turngate resume`.
+    """
+    if (text is None) == (option is None):
+        raise click.UsageError("give TEXT or --option N, and not both")
+    server = find_server(url, data_dir(asked_dir))
+    run = _chosen([info(run) for run in server.waiting()], handle)
+    question = run.pending
+    if question is None:
+        raise EnvironmentFailed(f"{run.handle} asks nothing", "see: turngate runs")
+    response = _numbered(question, option) if option else _spelled(question, _read(text or ""))
+    answer = server.reply(run, question, response)
+    click.echo(json.dumps(answer, indent=2) if as_json else f"sent to {run.handle}: {visible(response[:200])}")
+
+
+def _chosen(waiting: list[ServedRunInfo], prefix: str) -> ServedRunInfo:
+    """Return the waiting run whose handle begins with `prefix`; EnvironmentFailed if there is none, or several."""
+    runs = [run for run in waiting if prefix and run.handle.startswith(prefix)]
+    if not runs:
+        raise EnvironmentFailed(f"no run with the handle {prefix!r} waits for a reply", "see: turngate runs")
+    if len(runs) > 1:
+        names = ", ".join(run.handle for run in runs)
+        raise EnvironmentFailed(f"{prefix!r} may be any of {names}", "give more of its characters")
+    return runs[0]
+
+
+def _numbered(question: Pending, number: int) -> str:
+    if number > len(question.options):
+        raise click.UsageError(f"the question has {len(question.options)} options")
+    return question.options[number - 1]
+
+
+def _spelled(question: Pending, text: str) -> str:
+    """Return the only option that is the text but for its case, else the text."""
+    options = [option for option in question.options if option.casefold() == text.strip().casefold()]
+    return text if text in question.options or len(options) != 1 else options[0]
+
+
+def _read(text: str) -> str:
+    if text != "-":
+        return text
+    try:
+        with click.open_file("-", "rb") as file:
+            data: bytes = file.read()
+        return data.decode()
+    except RuntimeError as closed:
+        raise click.UsageError("standard input is closed") from closed
+    except UnicodeDecodeError as error:
+        raise click.UsageError(f"standard input is no UTF-8 from byte {error.start + 1} on") from error
+
+
+def _row(run: ServedRunInfo) -> str:
+    turns = f"{run.turn_index} turn{'' if run.turn_index == 1 else 's'}"
+    return f"{run.handle}  {_time(run.created_at)}  {run.engine:10} {run.state:13} {turns}"
+
+
+def _question(run: ServedRunInfo, question: Pending) -> str:
+    lines = [f"  ? {line}" if number == 0 else f"    {line}" for number, line in enumerate(question.prompt.split("\n"))]
+    lines += [f"    {number}. {option}" for number, option in enumerate(question.options, 1)]
+    lines += [f"    {field}:" for field in question.required_fields]
+    return "\n".join([*lines, f"  turngate reply {run.handle} TEXT", ""])
+
+
+def _time(time: str) -> str:
+    return time[:16].replace("T", " ")
+
+
+def _print(text: str) -> None:
+    click.echo(visible(text, _KEPT))

@@ -1,0 +1,125 @@
+"""`turngate runs` and `turngate reply`, on a server behind a real socket."""
+
+import io
+import json
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.reference import cli_env as d
+from tests.reference.caller import Caller
+from tests.reference.cli_env import CliResult
+from tests.reference.server_env import ASK, ServerEnv, final
+from tests.reference.wire import served
+from turngate_reference.server.states import State
+from turngate_reference.server.store import runs
+
+
+@pytest.fixture(name="env")
+def _env(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServerEnv]:
+    """Serve a codex that asks first and ends second."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
+    with served(Caller(server_env.server)) as port:
+        monkeypatch.setenv("TURNGATE_URL", f"http://127.0.0.1:{port}")
+        yield server_env
+
+
+def reply(env: ServerEnv, run_id: str, *words: str) -> tuple[CliResult, str | None]:
+    """Type a reply; return what was said, and what the engine was told."""
+    said = env.cli_env.type("reply", *words)
+    if said.code == 0:
+        env.wait(run_id, State.SUCCEEDED)
+    return said, runs.last_answer(env.server.store, run_id, 2)
+
+
+def test_waiting_runs_come_first_with_their_question(env: ServerEnv) -> None:
+    """Then the newest; options are numbered, and the next command is shown."""
+    run_id, _ = env.ask()
+    later = env.create()
+    env.wait(later, State.SUCCEEDED, State.FAILED)
+    handle = run_id[-8:]
+    said = env.cli_env.type("runs")
+    lines = said.out.splitlines()
+    assert (lines[0].split()[0], lines[1:5]) == (
+        handle, ["  ? Which colour?", "    1. red", "    2. blue", f"  turngate reply {handle} TEXT"],
+    )  # fmt: skip
+    assert lines[-1].split()[0] == later[-8:]
+    assert said.code == 0
+    waiting = env.cli_env.type("runs", "--waiting").out
+    assert handle in waiting
+    assert later[-8:] not in waiting
+
+
+def test_the_list_as_json_is_that_of_the_api(env: ServerEnv) -> None:
+    """With each open question."""
+    run_id, question = env.ask()
+    (listed,) = json.loads(env.cli_env.type("runs", "--json").out)
+    assert (listed["run_id"], listed["pending"]["interaction_id"]) == (run_id, question.interaction_id)
+    assert "links" in listed
+
+
+@pytest.mark.parametrize(
+    "words, sent",
+    [
+        (("green",), "green"),
+        (("BLUE",), "blue"),
+        (("2",), "2"),
+        (("--option", "2"), "blue"),
+        (("--", "--yolo"), "--yolo"),
+    ],
+)
+def test_a_reply_reaches_the_run(env: ServerEnv, words: tuple[str, ...], sent: str) -> None:
+    """As it was typed, but for the case of an option; options by their number too."""
+    run_id, _ = env.ask()
+    said, told = reply(env, run_id, run_id[-8:-3], *words)
+    assert (said.code, told) == (0, sent)
+    assert said.out == f"sent to {run_id[-8:]}: {sent}\n"
+
+
+def test_a_reply_is_read_from_standard_input(env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Byte for byte, where TEXT is a dash."""
+    run_id, _ = env.ask()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("grün\nor so\n".encode())))
+    said, told = reply(env, run_id, "--json", run_id[-8:], "-")
+    assert told == "grün\nor so\n"
+    assert json.loads(said.out)["run_id"] == run_id
+
+
+def test_only_text_is_read_from_standard_input(env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other bytes are refused by their place."""
+    run_id, _ = env.ask()
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
+    said = env.cli_env.type("reply", run_id[-8:], "-")
+    assert (said.code, env.run(run_id).state) == (2, State.WAITING_USER)
+    assert "no UTF-8 from byte 1 on" in said.err
+
+
+def test_a_refused_reply_changes_nothing(env: ServerEnv) -> None:
+    """Exit code 2, and why."""
+    run_id, _ = env.ask()
+    handle = run_id[-8:]
+    for words, why in (
+        ((handle,), "give TEXT or --option N"),
+        ((handle, "x", "--option", "1"), "not both"),
+        ((handle, "--option", "3"), "the question has 2 options"),
+        ((handle, " "), "white space"),
+        (("0", "x"), "no run with the handle '0' waits"),
+        (("", "x"), "no run with the handle '' waits"),
+    ):
+        said = env.cli_env.type("reply", *words)
+        assert (said.code, said.out) == (2, "")
+        assert why in said.err
+    assert env.run(run_id).state is State.WAITING_USER
+
+
+def test_a_handle_must_be_unambiguous(env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two runs that begin alike neither is answered."""
+    env.cli_env.engine("codex", d.codex(ASK), d.codex(ASK))
+    first, second = env.ask()[0], env.ask()[0]
+    with env.server.store.writing() as connection:
+        for number, run_id in enumerate((first, second)):
+            connection.execute("UPDATE runs SET handle = ? WHERE run_id = ?", (f"same{number}", run_id))
+    said = env.cli_env.type("reply", "same", "red")
+    assert said.code == 2
+    assert "may be any of same0, same1" in said.err

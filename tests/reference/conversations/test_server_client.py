@@ -1,0 +1,60 @@
+"""How a terminal talks to a server."""
+
+import pytest
+
+from tests.reference.caller import TOKEN, Caller
+from tests.reference.server_env import ServerEnv
+from tests.reference.wire import served
+from turngate.errors import EnvironmentFailed
+from turngate_reference.conversations.server_client import find_server, info
+from turngate_reference.data_dir import DataDir, locked
+from turngate_reference.server.web.security import Guard
+
+RUN = {
+    "run_id": "r", "handle": "h", "engine": "codex", "state": "queued", "turn_index": 0, "created_at": "t", "more": {},
+}  # fmt: skip
+
+
+def test_the_nearest_address_counts(tmp_path: object, server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The option goes before the variable, and that before the server on the data directory."""
+    data = DataDir(server_env.cli_env.root / "elsewhere")
+    data.make()
+    with pytest.raises(EnvironmentFailed, match="no server runs on"):
+        find_server(None, data)
+    with locked(data.server_lock, "x", url="http://127.0.0.1:1"):
+        assert find_server(None, data).url == "http://127.0.0.1:1"
+        monkeypatch.setenv("TURNGATE_URL", "http://127.0.0.1:2")
+        assert find_server(None, data).url == "http://127.0.0.1:2"
+        assert find_server("https://host/x", data).url == "https://host/x"
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8321", "http://", "ftp://x", "x"])
+def test_what_is_no_address_is_refused(server_env: ServerEnv, url: str) -> None:
+    """With one that is."""
+    with pytest.raises(EnvironmentFailed, match="no address") as refused:
+        find_server(url, DataDir(server_env.cli_env.data))
+    assert "http://127.0.0.1:8321" in refused.value.hint
+
+
+def test_what_is_not_there_is_said(server_env: ServerEnv) -> None:
+    """With what to do."""
+    with pytest.raises(EnvironmentFailed, match="did not answer as turngate serve does"):
+        find_server("http://127.0.0.1:1", DataDir(server_env.cli_env.data)).latest(1)
+
+
+def test_a_token_is_taken_from_the_environment(server_env: ServerEnv, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it the variable is named; no proxy is asked."""
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    data = DataDir(server_env.cli_env.data)
+    with served(Caller(server_env.server, Guard(TOKEN))) as port:
+        with pytest.raises(EnvironmentFailed, match="needs its token") as refused:
+            find_server(f"http://127.0.0.1:{port}", data).waiting()
+        assert "TURNGATE_TOKEN" in refused.value.hint
+        monkeypatch.setenv("TURNGATE_TOKEN", f"{TOKEN}\n")
+        assert find_server(f"http://127.0.0.1:{port}/", data).waiting() == []
+
+
+def test_what_is_not_known_of_a_run_is_left_out() -> None:
+    """A newer server may say more."""
+    assert info(RUN).handle == "h"
+    assert info(RUN).pending is None
