@@ -6,6 +6,7 @@ from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
 TOP = {"CONTRIBUTING.md": "contributing.md", "SECURITY.md": "security.md", "CHANGELOG.md": "changelog.md"}
@@ -17,6 +18,11 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         text = (ROOT / name).read_text("utf-8")
         files.append(File.generated(config, page, content=re.sub(r"(?<=\]\()([^)#\s]+)", _moved, text)))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Return a page with its links to the top folder as they are inside the site."""
+    return re.sub(r"(?<=\]\()\.\./([A-Z]+\.md)", lambda link: TOP[link[1]], markdown)
 
 
 def _moved(link: re.Match[str]) -> str:
