@@ -1,10 +1,11 @@
-"""`make readme`: runs the commands whose outputs the pages show, and takes a picture of a report."""
+"""`make readme`: runs the commands whose outputs the pages show, and takes the pictures."""
 
 import sys
 import tempfile
 from functools import partial
 from pathlib import Path
 
+from tests.browser import pictures
 from tests.browser.chromium import browser
 from tests.docs.outputs import ran, renewed
 
@@ -14,7 +15,7 @@ PICTURE = ROOT / "docs" / "images" / "report.png"
 
 
 def main() -> int:
-    """Renew the outputs, then the picture of the report that the README's probe writes."""
+    """Renew the outputs, the picture of the report that the README's probe writes, and those of the server's page."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for page in PAGES:
@@ -23,6 +24,7 @@ def main() -> int:
         with browser(folder / "profile") as tab:
             tab.open(folder / "report.html")
             tab.screenshot(PICTURE)
+    pictures.main(pictures.IMAGES)
     return 0
 
 

@@ -1,0 +1,43 @@
+"""Takes the pictures of the server's page for the docs: `python -m tests.browser.pictures`, and `make readme` too."""
+
+import tempfile
+from pathlib import Path
+
+from tests.browser.chromium import browser
+from tests.browser.server import page_server, simulated
+
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
+SIZE = (960, 640)
+PROMPTS = {
+    "codex": "Paint the front door. Ask me which colour it should have.",
+    "gemini": "Paint the garden fence. Ask me which colour it should have.",
+}
+
+
+def main(images: Path) -> None:
+    """Take the inbox with questions, and the page of a run that has succeeded."""
+    images.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        env = simulated(folder, "codex@0.169.0", "gemini@0.61.0")
+        with page_server(folder / "data", env) as server, browser(folder / "profile") as tab:
+
+            def ask(engine: str, **more: str) -> str:
+                run_id = server.create(engine=engine, prompt=PROMPTS[engine], execution_mode="interactive", **more)
+                server.follow(run_id, "waiting_user")
+                return run_id
+
+            answered = ask("codex")
+            tab.open(server.url, SIZE)
+            tab.follow(".options button")
+            server.follow(answered, "succeeded")
+            ask("codex")
+            ask("gemini", interactive_profile="sticky_process")
+            for picture, path in (("inbox.png", "/"), ("run.png", f"/runs/{answered}")):
+                tab.open(server.url + path, SIZE)
+                tab.until("document.body.dataset.live === undefined || document.getElementById('status').textContent")
+                tab.screenshot(images / picture)
+
+
+if __name__ == "__main__":
+    main(IMAGES)
