@@ -93,6 +93,7 @@ def test_no_shard_is_planned_for_nothing(shop: Shop) -> None:
 def test_a_pipe_gets_the_plan_as_json(shop: Shop, capsys: pytest.CaptureFixture[str]) -> None:
     """Without a number of shards there is one for ten releases."""
     _, include = shop.run("matrix", "codex", "--versions", "latest:2", "--plan", "github")
-    assert include == [{"engine": "codex", "shard": "1/1", "versions": "0.162.0,0.163.0"}]
+    job = {"engine": "codex", "versions": "0.162.0,0.163.0", "registry": "npm", "shard": "1/1"}
+    assert include == [job]
     assert json.dumps(include)
     assert not Path(shop.folder / "results").exists()
