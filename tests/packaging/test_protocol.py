@@ -1,4 +1,4 @@
-"""`docs/protocol.md`, held against the envelope's schema and the prompts of the server."""
+"""`docs/protocol.md` agrees with the envelope's schema and the server's prompts."""
 
 import json
 import re
@@ -19,7 +19,7 @@ ASKED = load.schema("envelope")["allOf"][0]["then"]["properties"]["interaction"]
 
 
 def blocks(kind: str, text: str = PAGE) -> list[str]:
-    """Return the fenced blocks of a language, without their last newline."""
+    """Return the fenced blocks in a language, without the final newline."""
     return [match[1] for match in re.findall(rf"^(`{{3,}}){kind}\n(.*?)\n\1$", text, re.MULTILINE | re.DOTALL)]
 
 
@@ -40,7 +40,7 @@ def one_line(text: str) -> str:
 
 
 def test_the_examples_of_envelopes_are_valid() -> None:
-    """Both outcomes are shown, and an agent that copies either ends its turn well."""
+    """The page shows both outcomes, and each example is a valid envelope."""
     envelopes = [read_envelope(example) for example in blocks("json", section("The envelope"))]
     assert [type(envelope) for envelope in envelopes] == [Envelope, Envelope]
     assert [json.loads(example)["outcome"] for example in blocks("json", section("The envelope"))] == [
@@ -49,7 +49,7 @@ def test_the_examples_of_envelopes_are_valid() -> None:
 
 
 def test_the_members_are_those_of_the_schema() -> None:
-    """The table names each with its limits."""
+    """The table lists every member, with its limits."""
     members = {name.strip("`"): kind for name, kind, _ in rows("The envelope")}
     assert list(members) == list(ASKED["properties"]) == ASKED["required"]
     assert str(ASKED["properties"]["prompt"]["maxLength"]) in members["prompt"]
@@ -58,7 +58,7 @@ def test_the_members_are_those_of_the_schema() -> None:
 
 
 def test_the_kinds_are_those_of_the_schema() -> None:
-    """Five of them, and what each requires is what the schema refuses to do without."""
+    """The table lists all kinds, with the members that the schema requires for each."""
     table = rows("The five kinds")
     assert [row[0].strip("`") for row in table] == [*KINDS] == ASKED["properties"]["kind"]["enum"]
     bare: dict[str, object] = {"prompt": "Sure?", "options": [], "required_fields": [], "context": {}}
@@ -70,12 +70,12 @@ def test_the_kinds_are_those_of_the_schema() -> None:
 
 
 def envelope_of(asked: dict[str, object]) -> object:
-    """Read a question as an agent would send it."""
+    """Parse a question as an agent would send it."""
     return read_envelope(json.dumps({"outcome": "ask_user", "interaction": asked}))
 
 
 def test_each_repair_level_has_an_example_that_needs_it() -> None:
-    """All levels are explained, in the order in which they are tried."""
+    """The page explains all levels, in the order in which they are tried."""
     levels = re.findall(r"^`(\w+)`: ", section("Finding the envelope"), re.MULTILINE)
     assert levels == [*Repair]
     for level, example in zip(levels, blocks("text", section("Finding the envelope")), strict=True):
@@ -85,15 +85,15 @@ def test_each_repair_level_has_an_example_that_needs_it() -> None:
 
 
 def test_the_limits_are_those_of_the_code() -> None:
-    """Of a whole answer, of its nesting, and of a reply."""
+    """The limits of an answer, its nesting, and a reply."""
     assert f"longer than {MAX_TEXT} characters" in PAGE
-    assert f"more than {MAX_DEPTH}\n  levels" in PAGE
+    assert f"more than {MAX_DEPTH}\n  levels of nesting" in PAGE
     reply = openapi.document()["components"]["schemas"]["Reply"]["properties"]["response"]
     assert f"longer than\n{reply['maxLength']} characters" in PAGE
 
 
 def test_the_texts_are_those_that_the_server_adds() -> None:
-    """Word by word."""
+    """The page quotes the prompts' texts exactly."""
     (artifacts,) = blocks("text", section("The artifact text"))
     assert one_line(artifacts) == artifact_patch(Path("DIRECTORY"))
     interactive, auto, schema = blocks("text", section("The mode text"))
@@ -106,6 +106,6 @@ def test_the_texts_are_those_that_the_server_adds() -> None:
 
 @pytest.mark.parametrize("code", ["INVALID_REQUEST", "PROMPT_REFUSED", "REPLY_NOT_AN_OPTION"])
 def test_the_refusals_of_a_reply_are_those_of_the_api(code: str) -> None:
-    """Each is reported with its status."""
+    """The page gives each code with its status."""
     assert f"(422, `{code}`)" in one_line(PAGE)
     assert openapi.problems()[code]["status"] == 422

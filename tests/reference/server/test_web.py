@@ -148,7 +148,7 @@ def free_port() -> str:
 
 def walk(folder: Path) -> str:
     """Run every block of the walk as one script, on a separate port; return its output."""
-    walked = TEXT.partition("## A walk through it")[2].partition("\n## ")[0]
+    walked = TEXT.partition("## Walkthrough")[2].partition("\n## ")[0]
     blocks = re.findall(r"^```sh\n(.*?)^```$", walked, re.MULTILINE | re.DOTALL)
     script = "set -eu\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + "\n".join(blocks)
     env = {name: value for name, value in os.environ.items() if not name.startswith("TURNGATE_")}

@@ -1,6 +1,6 @@
-"""The part of `docs/api.md` that follows from `openapi.yaml`.
+"""Generate the part of `docs/api.md` that comes from `openapi.yaml`.
 
-`python -m tests.reference.server.web.api_tables` writes it anew; a test holds the file to it.
+`python -m tests.reference.server.web.api_tables` updates the file. A test compares both.
 """
 
 import re
@@ -12,11 +12,11 @@ from turngate_reference.server.web.openapi import Operation
 
 FILE = Path(__file__).parents[4] / "docs" / "api.md"
 BEGIN = (
-    "<!-- from openapi.yaml: make no changes below; `python -m tests.reference.server.web.api_tables` writes it -->\n"
+    "<!-- Generated from openapi.yaml. Don't edit below; run `python -m tests.reference.server.web.api_tables` -->\n"
 )
-_ORDER = "Several things can go wrong in one turn. The first of this list that did gives the run its code:\n"
+_ORDER = "If several things go wrong in one turn, the run gets the first matching code in this list:\n"
 BOUNDLESS = 2**32
-NEEDLESS = {
+COMMON = {
     "REQUEST_MALFORMED",
     "UNAUTHORIZED",
     "ORIGIN_REFUSED",
@@ -27,7 +27,7 @@ NEEDLESS = {
 
 
 def with_tables(text: str) -> str:
-    """Return the text of the file with its tables as they should be."""
+    """Return the text of the file with up-to-date tables."""
     written, begin, _ = text.partition(BEGIN)
     if not begin:
         raise ValueError(f"{FILE} has no line {BEGIN!r}")
@@ -45,15 +45,15 @@ def _parts() -> list[str]:
     ]
     parts += ["## Why runs fail\n", _coded(ours["run_errors"].items())]
     parts += ["### Which code names a failed turn\n", _ORDER, _order(ours["error_order"])]
-    parts += ["## Events\n", _coded(ours["events"].items())]
+    parts += ["## Events\n", _coded(ours["events"].items(), "event")]
     problems = [[f"`{code}`", problem["status"], problem["when"]] for code, problem in ours["problems"].items()]
-    parts += ["## Problems\n", _table(["code", "status", "when"], problems)]
+    parts += ["## Problems\n", _table(["code", "status", "meaning"], problems)]
     return parts
 
 
 def _everywhere() -> str:
-    codes = ", ".join(f"`{code}`" for code in openapi.problems() if code in NEEDLESS)
-    return f"These may be answered everywhere, and are not repeated: {codes}.\n"
+    codes = ", ".join(f"`{code}`" for code in openapi.problems() if code in COMMON)
+    return f"Any operation can also return these codes. The tables below omit them: {codes}.\n"
 
 
 def _operation(operation: Operation) -> str:
@@ -67,7 +67,7 @@ def _operation(operation: Operation) -> str:
         parts.append(_members(operation.definition["requestBody"]["content"]["application/json"]["schema"]))
     rows = []
     for status, response in operation.responses.items():
-        codes = [code for code in response.get("x-codes", ()) if code not in NEEDLESS]
+        codes = [code for code in response.get("x-codes", ()) if code not in COMMON]
         if codes or "x-codes" not in response:
             rows.append([status, ", ".join(f"`{code}`" for code in codes), response["description"]])
     parts.append(_table(["status", "code", "meaning"], rows))
@@ -95,7 +95,7 @@ def _type(schema: dict[str, Any]) -> str:
     if least is not None and most is not None and most < BOUNDLESS:
         text += f", {least} to {most}"
     if "maxLength" in whole:
-        text += f", {whole['maxLength']} characters at most"
+        text += f", at most {whole['maxLength']} characters"
     return text + (f"; default `{whole['default']}`" if whole.get("default") else "")
 
 
@@ -103,11 +103,11 @@ def _order(steps: list[dict[str, Any]]) -> str:
     rows = []
     for number, step in enumerate(steps, 1):
         rows.append([number, ", ".join(f"`{code}`" for code in step["codes"]) or "none", step["when"]])
-    return _table(["#", "code", "what went wrong"], rows)
+    return _table(["#", "code", "cause"], rows)
 
 
-def _coded(items: Any) -> str:
-    return _table(["code", "when"], [[f"`{code}`", when] for code, when in items])
+def _coded(items: Any, name: str = "code") -> str:
+    return _table([name, "meaning"], [[f"`{code}`", when] for code, when in items])
 
 
 def _table(head: list[str], rows: list[list[Any]]) -> str:
