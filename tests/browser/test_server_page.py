@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from tests.browser.axe import source
 from tests.browser.chromium import DESKTOP, PHONE, Browser
 from tests.browser.server import PageServer, page_server, simulated
+from turngate_reference.server.store import runs
+from turngate_reference.server.store.database import Store
 
 TOKEN = "a-token-of-26-characters.."
 CARDS = "document.querySelectorAll('article.card').length"
@@ -18,6 +21,10 @@ AXE = (
     "axe.run({runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-practice']})"
     ".then(done => done.violations.map(v => v.id + ': ' + v.nodes.map(n => n.html).join()))"
 )
+FIELDS = {
+    "kind": "fill_fields", "prompt": "Which account?", "options": ["new", "old"],
+    "required_fields": ["name", "e-mail <b>"], "context": {"why": "to log in"},
+}  # fmt: skip
 ASKS = {"engine": "codex", "prompt": "Paint the door.", "execution_mode": "interactive"}
 
 
@@ -119,6 +126,31 @@ def test_the_keyboard_answers(tab: Browser, server: PageServer) -> None:
     assert tab.ask("getComputedStyle(document.activeElement).outlineStyle") == "solid"
     tab.enter()
     assert server.follow(run_id, "succeeded")["turn_index"] == 2
+
+
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_required_fields_are_a_form(tab: Browser, tmp_path: Path, size: tuple[int, int]) -> None:
+    """With the options as choices; it is not sent before it is filled in, and own words can be sent instead."""
+    said = json.dumps({"outcome": "ask_user", "interaction": FIELDS})
+    env = simulated(tmp_path, "codex@0.169.0") | {"TURNGATE_SIMULATE_REPLY": said}
+    with page_server(tmp_path / "data", env, "--pass-env", "TURNGATE_SIMULATE_REPLY") as server:
+        run_id = asked(server)
+        first = server.call(f"/v1/runs/{run_id}/interaction")["pending"]["interaction_id"]
+        tab.open(server.url, size)
+        tab.ask(source())
+        assert tab.ask(AXE) == []
+        tab.click(".fields button")
+        assert tab.ask("document.querySelector('.fields').checkValidity()") is False
+        assert server.call(f"/v1/runs/{run_id}/interaction")["pending"]["interaction_id"] == first
+        tab.click(".choice:nth-of-type(2) input")
+        for number, text in enumerate(("Ada", "ada@example.org")):
+            tab.click(f"[name=field-{number}]")
+            tab.type(text)
+        assert tab.ask("document.querySelector('.free textarea').required") is True
+        tab.follow(".fields button")
+        assert "was sent" in tab.ask("document.querySelector('.notice').innerText")
+    with closing(Store(server.folder / "turngate.db")) as store:
+        assert runs.last_answer(store, run_id, 2) == "old\nname: Ada\ne-mail <b>: ada@example.org"
 
 
 def test_enter_in_a_text_allows_nothing(tab: Browser, server: PageServer) -> None:
