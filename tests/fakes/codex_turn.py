@@ -35,7 +35,7 @@ ME = Path(sys.argv[0]).resolve()
 LIES = set((ME.parent / "lies").read_text().split())
 HOME = Path(os.environ.get("CODEX_HOME", "."))
 HELP = "resume --json --skip-git-repo-check --model --sandbox --config --cd SESSION_ID PROMPT"
-WITH_VALUE = ("--model", "--sandbox", "--config", "--cd")
+WITH_VALUE = ("--model", "--sandbox", "--config", "-c", "--cd")
 
 
 meeting = ME.parent / "meeting"
@@ -72,6 +72,8 @@ def parse(rest: list[str]) -> tuple[dict[str, str], str | None, str]:
             words, rest = words + rest, []
         elif word in WITH_VALUE:
             options[word] = rest.pop(0)
+            if options[word].startswith("notify="):
+                subprocess.run(json.loads(options[word].removeprefix("notify=")), check=False)
         elif not word.startswith("--"):
             words.append(word)
     if "refuses-auto" in LIES and options.get("--sandbox") == "workspace-write":

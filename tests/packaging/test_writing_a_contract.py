@@ -13,7 +13,7 @@ from turngate.contract import lint, load
 from turngate.contract.load import Contract
 
 PAGE = (Path(__file__).parents[2] / "docs/writing-a-contract.md").read_text("utf-8")
-CONTRACT, CHANGE = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+CONTRACT, CHANGE, CANARIES = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
 (ENGINE,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 BLOCKS = re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL)
 
@@ -31,6 +31,14 @@ def test_the_example_of_a_change_is_valid() -> None:
     assert list(lint.problems(document)) == []
     ends = [Contract(document).at(version).end.match for version in ("1.3.2", "1.4.0")]
     assert ends == [{"type": "done"}, {"type": "turn.done"}]
+
+
+def test_the_example_of_a_canary_is_valid() -> None:
+    """Added to the contract of the page."""
+    document = load.parse(CONTRACT + CANARIES, "acme.yaml")
+    assert list(lint.problems(document)) == []
+    (canary,) = Contract(document).at("1.0.0").canaries
+    assert canary.name in canary.files[0].content
 
 
 @pytest.mark.long

@@ -1,9 +1,9 @@
 """Builds what is passed to an engine: arguments and standard input, for a first turn or a resume."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.argv.options import PlacedOption, can_be_passed, read_options
@@ -17,7 +17,8 @@ class Invocation(Struct, frozen=True):
     """A turn that can be run: arguments after the executable, and bytes for standard input (None: it is closed).
 
     `prompt_at` are indexes into `arguments` of the tokens that hold the prompt: all others are ours. `resumed` is the
-    session id that the turn resumes (None: it is a first turn).
+    session id that the turn resumes (None: it is a first turn). `env` are variables that the turn needs, whatever else
+    is in its environment.
 
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
     >>> turn.stdin, turn.prompt_at, turn.resumed
@@ -30,6 +31,7 @@ class Invocation(Struct, frozen=True):
     stdin: bytes | None
     prompt_at: tuple[int, ...]
     resumed: str | None
+    env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def own_arguments(self) -> tuple[str, ...]:
@@ -155,7 +157,8 @@ def _invocation(
         raise ContractError(f"the resume of {contract.engine} has no place for the session id", hint="write {handle}")
     if stdin is None and not prompt_at:
         raise ContractError(f"the template of {contract.engine} has no place for the prompt", hint="write {prompt}")
-    built = Invocation(contract, mode, tuple(arguments), stdin, tuple(prompt_at), handle)
+    env = launch.interactive_env if mode is Mode.INTERACTIVE else {}
+    built = Invocation(contract, mode, tuple(arguments), stdin, tuple(prompt_at), handle, env)
     _assert_asks(contract, mode, built.own_arguments, f"the template of {contract.engine} passes")
     return built
 

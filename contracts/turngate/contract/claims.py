@@ -95,6 +95,8 @@ def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
         return {(flag, key) if key else (flag,) for flag in flags for key in keys}
     if "symptom" in claim:
         return {(claim["clause"], claim["symptom"])}
+    if "kind" in claim:
+        return {(claim["name"],)}
     if "match" in claim or "has" in claim:
         # what remains identifies the record that is meant
         return {(claim["stream"], repr(sorted(claim.get("match", {}).items())), claim.get("has", ""))}

@@ -79,7 +79,9 @@ class Launch(Struct, frozen=True):
     prompt: Ways in which the prompt travels; the first that can carry it is taken.
     auto: Options passed in mode auto, and never in mode interactive.
     model: Options that choose a model; {model} is its name.
-    interactive: Options passed in mode interactive, where the engine acts without asking unless told otherwise.
+    interactive: Options passed in mode interactive, where the engine otherwise acts without asking, or starts programs
+        that the workspace names.
+    interactive_env: Variables set in mode interactive, for the same reasons.
     """
 
     start: Template
@@ -88,6 +90,7 @@ class Launch(Struct, frozen=True):
     auto: Strings
     model: Strings
     interactive: Annotated[Strings, NOT_EMPTY] = ()
+    interactive_env: Annotated[Mapping[Variable, str], NOT_EMPTY] = field(default_factory=dict)
 
     def resume_names(self, page: HelpPage) -> frozenset[str]:
         """Return the names on a page that only a resume needs.

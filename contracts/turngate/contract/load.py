@@ -27,7 +27,7 @@ ONE_OF = (
     "hermetic", "sticky",
 )  # fmt: skip
 OPTIONAL = ("store",)
-ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost")
+ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost", "canaries")
 SECTIONS = (*ONE_OF, *ALL_OF)
 SIMULATION = "turngate.simulation/1"
 # not importlib.resources, which takes longer to import than a contract to read

@@ -4,10 +4,11 @@
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct, field
 
+from turngate.contract.hermetic import Canary, Hermetic
 from turngate.contract.launch import (
     ApprovalSign,
     AutoFlag,
@@ -165,46 +166,6 @@ class Final(Struct, frozen=True):
     group: Text | None = None
 
 
-class SetupFile(Struct, frozen=True):
-    """A file that a sandbox needs; slots in both fields are filled by the sandbox."""
-
-    path: Text
-    content: str
-
-
-class ToolUse(Struct, frozen=True):
-    """A tool that acts on files, and arguments with which the model asks for it; {work} is the working directory.
-
-    creates_file: The file in the working directory that the call leaves.
-    """
-
-    name: Text
-    arguments: Mapping[str, Any]
-    creates_file: Text = "touched.txt"
-
-
-class Hermetic(Struct, frozen=True):
-    """What makes a probe's engine talk to the stub model backend and to nothing else.
-
-    {url} is the backend; {home}, {work} and {tmp} are directories of the sandbox.
-
-    model: Name of the model that the stub stands for; passed by `launch.model`.
-    options: Options of a caller, passed on every turn of the probe; kept on resume.
-    egress: Hosts that the release is known to try; each attempt is refused, and any other host fails
-        network.loopback-only.
-    failure_deadline: Seconds from its first request in which a turn with a failing model backend must end, where the
-        release retries for longer than backend.failure-told waits.
-    """
-
-    env: Mapping[str, str]
-    files: tuple[SetupFile, ...]
-    model: Text
-    options: Strings = ()
-    egress: Texts = ()
-    tool_call: ToolUse | None = None
-    failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
-
-
 class Volatile(Struct, frozen=True):
     """Text that differs from run to run, such as ids, times and paths, and its replacement in recordings.
 
@@ -270,6 +231,7 @@ class EngineContract(Struct, frozen=True, kw_only=True):
     volatile: tuple[Volatile, ...] = ()
     approval_signs: Annotated[tuple[ApprovalSign, ...], SOME] = ()
     tools_lost: Annotated[tuple[LostTools, ...], SOME] = ()
+    canaries: Annotated[tuple[Canary, ...], SOME] = ()
     version: str | None = field(default=None, name="release")
     unverified: Strings = ()
 

@@ -37,7 +37,8 @@ def process_request(
     """Return the process that runs a turn: argv, working directory, whole environment, standard input, deadline.
 
     Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
-    PWD (None: as `engine_environment` makes it from this process's). `timeout` is in seconds of wall time.
+    PWD (None: as `engine_environment` makes it from this process's), to which the turn's own variables are added.
+    `timeout` is in seconds of wall time.
 
     >>> from pathlib import Path
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
@@ -50,7 +51,7 @@ def process_request(
     stdin = Stdin.CLOSED if turn.stdin is None else turn.stdin
     workspace = workspace.absolute()
     argv = (str(executable.absolute()), *turn.arguments)
-    return ProcessRequest(argv, workspace, {**env, "PWD": str(workspace)}, stdin, timeout)
+    return ProcessRequest(argv, workspace, {**env, **turn.env, "PWD": str(workspace)}, stdin, timeout)
 
 
 def run_turn(

@@ -12,6 +12,7 @@ from turngate.contract.clauses import Clause, Result
 from turngate.contract.verdict import ClauseResult, Finding, fallen, judged
 from turngate_probes.clauses import (  # noqa: F401 - importing them registers their checks
     backend,
+    canaries,
     gate,
     handle,
     process,

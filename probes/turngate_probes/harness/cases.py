@@ -10,6 +10,7 @@ from signal import Signals
 from turngate import Mode
 from turngate.contract import load
 from turngate.contract.clauses import Reason
+from turngate_probes.harness import canaries
 from turngate_probes.harness.driver import Ask, EngineDriver
 from turngate_probes.harness.interrupt import CaseStoppedError
 from turngate_probes.stub_model import Cut, Hang, Refuse, Reply, Text, new_nonce
@@ -121,6 +122,19 @@ def _tool_call(modes: Mapping[str, Mode]) -> Callable[[EngineDriver], None]:
     return play
 
 
+def _canaries(driver: EngineDriver) -> None:
+    """Offer programs in mode interactive, then where nothing guards the engine, which may remember that it may."""
+    if not driver.contract.canaries:
+        return
+    opening = ask(ASK)
+    accepted = canaries.offer(driver.contract, driver.sandbox)
+    first = driver.start("first", replace(opening, options=accepted))
+    driver.resume("again", first.session, replace(ask(FINAL, turn_index=2), options=accepted))
+    contract, options = canaries.unguard(driver.contract, driver.sandbox)
+    control = replace(ask(FINAL, mode=Mode.AUTO), options=options)
+    replace(driver, contract=contract).start("control", control)
+
+
 def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
     """Return a prompt with a fresh nonce, to which the model gives this reply."""
     nonce = new_nonce()
@@ -147,6 +161,7 @@ CASES = (
     Case("flag-prompts", _flag_prompts, 2),
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _one_turn(Text(IMITATION)), 1),
+    Case("canaries", _canaries, 3),
     # no clause reads it: it shows which tools are available per approval mode
     Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
 )
@@ -160,5 +175,7 @@ RECORDED_ONLY = (
 )
 # a call that needs no approval shows nothing about streams
 _CALLED_ONCE = Case("tool-call", _tool_call({"first": Mode.INTERACTIVE}), 1)
-RECORDED = (*(case for case in CASES if case.name != _CALLED_ONCE.name), _CALLED_ONCE, *RECORDED_ONLY)
+# streams do not show which programs were started
+_NOT_RECORDED = (_CALLED_ONCE.name, "canaries")
+RECORDED = (*(case for case in CASES if case.name not in _NOT_RECORDED), _CALLED_ONCE, *RECORDED_ONLY)
 FAILING = ("backend-401", "backend-500", "backend-away", "backend-cut")

@@ -41,7 +41,7 @@ class Ask:
 
     `via` forces the prompt's channel; with `patience` the turn is ended so many seconds after its first request;
     `check_shape` False accepts a session id of any shape. The model asks for `tool_call` before it replies; at the
-    first request `signal` is sent to the engine's process group.
+    first request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn.
     """
 
     prompt: str
@@ -56,6 +56,7 @@ class Ask:
     check_shape: bool = True
     tool_call: ToolCall | None = None
     signal: Signals | None = None
+    options: tuple[str, ...] = ()
 
     @property
     def scripted(self) -> str:
@@ -77,7 +78,7 @@ class EngineDriver:
 
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
-        options, model = self._options()
+        options, model = self._options(ask)
         built = first_turn(self.contract, ask.prompt, ask.mode, options=options, model=model, via=ask.via)
         return self._turn(step, ask, built, None)
 
@@ -85,7 +86,7 @@ class EngineDriver:
         """Run a resumed turn; CaseStoppedError if there is no session to resume."""
         if session is None:
             raise CaseStoppedError("the turn before reported no session id", by_engine=True)
-        options, model = self._options()
+        options, model = self._options(ask)
         built = resumed_turn(
             self.contract, ask.prompt, ask.mode, session, options=options, model=model, check_shape=ask.check_shape
         )
@@ -112,12 +113,12 @@ class EngineDriver:
         fill = self.sandbox.fill
         return ToolCall(tool.name, {k: fill(v) if isinstance(v, str) else v for k, v in tool.arguments.items()})
 
-    def _options(self) -> tuple[tuple[str, ...], str | None]:
-        """Return the options and the model for the stub backend; none in the user's own environment."""
+    def _options(self, ask: Ask) -> tuple[tuple[str, ...], str | None]:
+        """Return the options and the model of a turn, with those for the stub backend unless it is the user's own."""
         if self.sandbox.account is not None:
-            return (), None
+            return ask.options, None
         hermetic = self.contract.hermetic
-        return tuple(self.sandbox.fill(token) for token in hermetic.options), hermetic.model
+        return (*(self.sandbox.fill(token) for token in hermetic.options), *ask.options), hermetic.model
 
     def _turn(self, step: str, ask: Ask, built: Invocation, resumed: str | None) -> Turn:
         cwd = ask.cwd or self.sandbox.work
@@ -142,7 +143,7 @@ class EngineDriver:
             cpu_seconds=done.cpu_seconds, stdout=done.stdout, stderr=done.stderr, leftovers=done.leftovers,
             requests=requests, reading=reading, turn_index=ask.turn_index,
             stdin="prompt" if built.stdin is not None else "open" if request.stdin is Stdin.OPEN else "closed",
-            env=self.sandbox.variables(self.contract.hermetic, cwd),
+            env=self.sandbox.variables(self.contract.hermetic, cwd, built.env), started=self.sandbox.started(),
             signal=ask.signal.name if ask.signal else None, acted=self._acted(ask, cwd), dropped=done.dropped,
             exit_seconds=done.exit_seconds or 0.0,
         )  # fmt: skip

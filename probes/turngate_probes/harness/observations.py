@@ -41,6 +41,7 @@ class Turn(_Step):
     `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
     the one that was sent in the middle of the turn; `acted` says whether the tool that the model asked for did its work
     (None: it asked for none, or nobody checked); `dropped` counts the bytes of both streams beyond the limit;
+    `started` are the harmless programs that it started of those that it was offered (None: it was offered none);
     `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: not measured).
     """
 
@@ -69,6 +70,7 @@ class Turn(_Step):
     acted: bool | None = None
     dropped: int = 0
     exit_seconds: float | None = None
+    started: tuple[str, ...] | None = None
 
     @property
     def hung(self) -> bool:

@@ -5,12 +5,12 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
-from turngate.contract.structs import Hermetic
+from turngate.contract.hermetic import Hermetic
 from turngate.files import locked
 from turngate_probes.harness.observations import Call, Observation, Turn
 from turngate_probes.stub_model import StubBackend
@@ -51,6 +51,25 @@ class Sandbox:
         """A second project."""
         return self.root / "other"
 
+    @property
+    def canary(self) -> Path:
+        """The harmless program that engines are offered; it leaves a marker named as its first argument."""
+        return self.root / "canary"
+
+    @property
+    def markers(self) -> Path:
+        """The directory of the markers, which is there where programs are offered."""
+        return self.root / "markers"
+
+    def started(self) -> tuple[str, ...] | None:
+        """Return the canaries that were started since the last call; None: none was offered."""
+        if not self.markers.is_dir():
+            return None
+        left = sorted(self.markers.iterdir())
+        for marker in left:
+            marker.unlink()
+        return tuple(marker.name for marker in left)
+
     def furnish(self, hermetic: Hermetic) -> None:
         """Make missing directories, and write the files that the contract asks for."""
         for folder in (self.home, self.work, self.other, self.root / "tmp"):
@@ -62,7 +81,10 @@ class Sandbox:
 
     def fill(self, text: str) -> str:
         """Fill the slots that contracts may use."""
-        slots = {"url": self.model_url, "home": self.home, "work": self.work, "tmp": self.root / "tmp"}
+        slots = {
+            "url": self.model_url, "home": self.home, "work": self.work, "tmp": self.root / "tmp",
+            "canary": self.canary,
+        }  # fmt: skip
         for slot, value in slots.items():
             text = text.replace(f"{{{slot}}}", str(value))
         return text
@@ -81,9 +103,10 @@ class Sandbox:
         env["TURNGATE_SIMULATE_URL"] = self.model_url
         return env | {name: self.fill(value) for name, value in hermetic.env.items()}
 
-    def variables(self, hermetic: Hermetic, cwd: Path) -> tuple[str, ...]:
-        """Return the names of a turn's variables that are not inherited from us."""
-        return tuple(sorted(set(self.env(hermetic, cwd)) - {name for name in _INHERITED if name in os.environ}))
+    def variables(self, hermetic: Hermetic, cwd: Path, more: Iterable[str] = ()) -> tuple[str, ...]:
+        """Return the names of a turn's variables that are not inherited from us, `more` included."""
+        inherited = {name for name in _INHERITED if name in os.environ}
+        return tuple(sorted({*self.env(hermetic, cwd), *more} - inherited))
 
     def places(self) -> Mapping[str, str]:
         """Return placeholders for this sandbox's paths and ports, for evidence that others read."""

@@ -9,8 +9,8 @@ from typing import Any, BinaryIO, NoReturn, TypeAlias
 from urllib.parse import urlsplit
 
 from turngate import EngineContract
+from turngate.contract.hermetic import ToolUse
 from turngate.contract.launch import Stream
-from turngate.contract.structs import ToolUse
 from turngate_probes.simulate.printing import simulation
 
 URL_VARIABLE = "TURNGATE_SIMULATE_URL"

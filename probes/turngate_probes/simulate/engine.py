@@ -5,10 +5,12 @@ import re
 from collections.abc import Iterable, Mapping
 
 from turngate import EngineContract, EnvironmentFailed
+from turngate.argv.unguarded import unguarded
 from turngate.contract.simulation import Ending, Line, Simulation
 from turngate_probes.simulate import arguments, printing
 from turngate_probes.simulate.arguments import Asked, UsageProblem
 from turngate_probes.simulate.backend import Acted, Answer, Called, EngineContext, Failed, Message, Model
+from turngate_probes.simulate.canaries import start_offered
 from turngate_probes.simulate.printing import fill, rendered
 from turngate_probes.simulate.sticky.acp import SimulatedAcp
 from turngate_probes.simulate.sticky.app_server import SimulatedAppServer
@@ -43,7 +45,8 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
     try:
         if arguments.is_sticky(contract, argv):
             return _serve(contract, simulation, argv, world)
-        asked = arguments.read(contract, argv)
+        asked = arguments.read(unguarded(contract), argv)
+        start_offered(contract, argv, world.env, world.cwd)
         return _Call(contract, simulation, world, asked).run()
     except UsageProblem as problem:
         slots = {"cwd": world.cwd, "handle": "", "error": str(problem)}
@@ -203,6 +206,6 @@ def _configuration(contract: EngineContract, argv: tuple[str, ...], env: Mapping
     stance = contract.sticky.interactive
     if stance is None or stance.query is None or argv != stance.query.argv:
         return None
-    asked = [env[name] for name in stance.env if name in env]
+    asked = [env[name] for name in stance.env if env.get(name, "").startswith("{")]
     in_force = json.loads(asked[0]) if asked else {"*": "allow"}
     return json.dumps({stance.query.key: in_force}, indent=2).encode() + b"\n"

@@ -66,6 +66,7 @@ BREAKING = (
         "handle.shape",
         "stream.framing",
         "turn.terminal-event",
+        "interactive.nothing-started",
         "resume.accepted",
         "resume.same-handle",
         "resume.context-carried",

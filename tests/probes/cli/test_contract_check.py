@@ -46,7 +46,7 @@ def test_what_is_packaged_agrees_with_every_recording(capsys: pytest.CaptureFixt
     assert [line.partition(":")[0] for line in clean.splitlines()] == [
         f"{kind}/{name}.yaml" for kind in ("engines", "simulations") for name in load.engine_names()
     ]
-    assert "engines/iflow.yaml: valid\n" in clean
+    assert "engines/iflow.yaml: valid, unverified: $.canaries[0]\n" in clean
     assert "engines/codex.yaml: valid, unverified: $.sticky" in clean
 
 

@@ -48,10 +48,10 @@ def test_every_turn_has_a_nonce_of_its_own(seen: Observations) -> None:
     assert without == {"flag-prompts/first", "flag-prompts/again"}
 
 
-def test_only_the_case_of_mode_auto_and_a_tool_call_run_in_it(seen: Observations) -> None:
+def test_only_the_case_of_mode_auto_a_tool_call_and_a_control_run_in_it(seen: Observations) -> None:
     """All other turns are interactive, and none of those is passed an auto-approve flag."""
     auto = {turn.name for turn in seen.turns.values() if turn.mode is Mode.AUTO}
-    assert auto == {"auto/first", "auto/again", "tool-call/auto"}
+    assert auto == {"auto/first", "auto/again", "tool-call/auto", "canaries/control"}
     for name in seen.turns.keys() - auto:
         assert auto_flags_in(seen.turns[name].own_arguments, seen.contract) == ()
 
@@ -65,6 +65,7 @@ def test_sessions_are_resumed_as_the_story_goes(seen: Observations) -> None:
         "main/again": main, "main/third": main, "main/elsewhere": main,
         f"{minute}/a-again": a, f"{minute}/a-third": a, f"{minute}/b-again": b,
         "bad-handles/dead": seen.contract.handle.nonexistent_id, "bad-handles/malformed": cases.MALFORMED,
+        "canaries/again": seen.turns["canaries/first"].session,
         "auto/again": seen.turns["auto/first"].session, "flag-prompts/again": seen.turns["flag-prompts/first"].session,
     }  # fmt: skip
 

@@ -50,11 +50,11 @@ def test_it_tells_the_gist_each_verdict_and_each_failure() -> None:
     shown = read(samples.mixed())
     assert shown.texts["h2"] == ["❌ 1 of 4 releases is broken"]
     cells = shown.texts["td"][: 4 * 4]
-    counted = "25 passed, 0 known caveats, 2 failed, 0 not run"
+    counted = "26 passed, 0 known caveats, 2 failed, 0 not run"
     assert cells[:4] == ["codex@0.169.0", "❌ broken", counted, "resumable"]
     assert cells[5:7] == [
         "✅ compatible, 1 known caveat",
-        "25 passed, 1 known caveat, 0 failed, 0 not run, 1 unsupported",
+        "26 passed, 1 known caveat, 0 failed, 0 not run, 1 unsupported",
     ]
     assert cells[-3:] == ["❔ unanswered", "npm is absent", "not tested"]
     assert shown.texts["summary"][0] == "❌ codex@0.169.0: resume.accepted (breaking): the resume was refused"

@@ -126,7 +126,7 @@ def test_a_caveat_is_shown_with_what_to_do() -> None:
     assert 'aria-label="gemini 0.61.0, resume.other-cwd: known caveat"' in text
     assert 'aria-label="gemini 0.61.0: compatible, 1 known caveat"' in text
     assert 'tied<span class="action"><b>Your orchestrator must:</b> stay in the directory of the first turn' in text
-    assert "25 passed, 1 known caveat, 0 failed, 0 not run, 1 unsupported" in text
+    assert "26 passed, 1 known caveat, 0 failed, 0 not run, 1 unsupported" in text
     first = [text.index(part) for part in ('id="problems"', 'id="actions"', 'class="filters"')]
     assert first == sorted(first)
     assert text.count("What your orchestrator must do") == 1

@@ -116,12 +116,12 @@ class StickyEngine(ABC):
     def approval(self) -> Approval:
         """Return what it does before it acts: it asks if the contract's conditions for mode interactive hold.
 
-        Without the options that name who is asked it refuses.
+        Without the options that name who is asked, which are those of mode auto, it refuses.
         """
-        stance = self.contract.sticky.interactive
+        stance, asking = self.contract.sticky.interactive, self.contract.sticky.auto
         if stance is None:
             return "act"
-        if not _within(stance.options, self.options):
+        if asking and not _within(asking.options, self.options):
             return "refuse"
         by_env = all(self.world.env.get(name) == value for name, value in stance.env.items())
         return "ask" if by_env and self.mode == stance.mode and self.stance is stance else "act"

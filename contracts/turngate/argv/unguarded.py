@@ -1,0 +1,20 @@
+"""A contract without its guards, for runs that show what an engine does where nothing holds it back."""
+
+from itertools import pairwise
+
+from msgspec.structs import replace
+
+from turngate.contract.launch import Option
+from turngate.contract.structs import EngineContract
+
+
+def unguarded(contract: EngineContract) -> EngineContract:
+    """Return the contract with every option of its canaries declared, and without options and variables of any mode."""
+    declared = {name for option in contract.options for name in (option.flag, *option.aliases)}
+    more = dict[str, Option]()
+    for canary in contract.canaries:
+        for token, following in pairwise((*canary.options, *canary.control.options, "-")):
+            if token.startswith("-") and token not in declared:
+                more[token] = Option(token, "none" if following.startswith("-") else "many")
+    launch = replace(contract.launch, auto=(), interactive=(), interactive_env={})
+    return replace(contract, options=(*contract.options, *more.values()), launch=launch)

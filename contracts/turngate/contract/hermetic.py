@@ -1,0 +1,78 @@
+"""What a contract says about running its engine in a sandbox of the probe, and about programs offered to it there."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
+
+from msgspec import Meta, Struct
+
+from turngate.contract.values import NOT_EMPTY, Name, Rule, Strings, Text, Texts
+
+
+class SetupFile(Struct, frozen=True):
+    """A file that a sandbox needs; slots in both fields are filled by the sandbox."""
+
+    path: Text
+    content: str
+
+
+class ToolUse(Struct, frozen=True):
+    """A tool that acts on files, and arguments with which the model asks for it; {work} is the working directory.
+
+    creates_file: The file in the working directory that the call leaves.
+    """
+
+    name: Text
+    arguments: Mapping[str, Any]
+    creates_file: Text = "touched.txt"
+
+
+class Hermetic(Struct, frozen=True):
+    """What makes a probe's engine talk to the stub model backend and to nothing else.
+
+    {url} is the backend; {home}, {work} and {tmp} are directories of the sandbox.
+
+    model: Name of the model that the stub stands for; passed by `launch.model`.
+    options: Options of a caller, passed on every turn of the probe; kept on resume.
+    egress: Hosts that the release is known to try; each attempt is refused, and any other host fails
+        network.loopback-only.
+    failure_deadline: Seconds from its first request in which a turn with a failing model backend must end, where the
+        release retries for longer than backend.failure-told waits.
+    """
+
+    env: Mapping[str, str]
+    files: tuple[SetupFile, ...]
+    model: Text
+    options: Strings = ()
+    egress: Texts = ()
+    tool_call: ToolUse | None = None
+    failure_deadline: Annotated[float, Meta(ge=1, le=100)] | None = None
+
+
+class CanaryControl(Struct, frozen=True):
+    """What the control run needs, such as trust in the workspace.
+
+    options: Options of a caller.
+    files: Files that are written before the control run.
+    """
+
+    options: Strings = ()
+    files: tuple[SetupFile, ...] = ()
+
+
+class Canary(Struct, frozen=True):
+    """A way to make the engine start a program, which it must not do in mode interactive.
+
+    {canary} in options and contents is a harmless program, which leaves a marker. Its first argument is the name.
+
+    kind: What starts the program.
+    options: Options of a caller.
+    files: Files in the workspace. Several canaries may share a file with the same content.
+    """
+
+    RULE: ClassVar[Rule] = {"anyOf": [{"required": ["options"]}, {"required": ["files"]}]}
+
+    name: Name
+    kind: Literal["mcp", "notify", "hook", "agent", "plugin", "tool", "helper"]
+    options: Annotated[Strings, NOT_EMPTY] = ()
+    files: Annotated[tuple[SetupFile, ...], NOT_EMPTY] = ()
+    control: CanaryControl = CanaryControl()

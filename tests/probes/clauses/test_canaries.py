@@ -1,0 +1,60 @@
+"""Checks of the programs that an engine starts, on turns made by hand."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from tests.probes import turns as t
+from turngate.contract.clauses import Reason
+from turngate.contract.hermetic import Canary
+from turngate.model import Mode
+from turngate_probes.clauses.registry import SkippedError
+from turngate_probes.harness.observations import NotSeenError, Turn
+
+CLAUSE = "interactive.nothing-started"
+CONTRACT = replace(t.CODEX, canaries=(Canary("a", "mcp", ("-a",)), Canary("b", "hook", ("-b",))))
+
+
+def turns(*, first: tuple[str, ...] = (), again: tuple[str, ...] = (), control: tuple[str, ...] = ()) -> list[Turn]:
+    """Return the turns of the case, each with the canaries that it started."""
+    return [
+        t.turn("canaries/first", started=first),
+        t.resumed("canaries/again", started=again),
+        t.turn("canaries/control", started=control, mode=Mode.AUTO),
+    ]
+
+
+def test_silence_counts_where_the_control_run_starts_something() -> None:
+    """A canary that the control run does not start is named as unproven."""
+    finding = t.check(CLAUSE, *turns(control=("a", "b")), contract=CONTRACT)
+    assert (finding.ok, finding.evidence) == (True, ("canaries/first", "canaries/again", "canaries/control"))
+    assert "unproven" not in finding.detail
+    assert t.check(CLAUSE, *turns(control=("a",)), contract=CONTRACT).detail.endswith("; unproven: b")
+
+
+@pytest.mark.parametrize("changes", [{"first": ("b",)}, {"again": ("b",)}])
+def test_a_canary_that_is_started_fails(changes: dict[str, Any]) -> None:
+    """In a first turn as in a resumed one, whatever the control run shows; its kind is told."""
+    finding = t.check(CLAUSE, *turns(**changes), contract=CONTRACT)
+    assert (finding.ok, finding.detail) == (False, "an interactive turn started b (hook)")
+    assert finding.evidence == (f"canaries/{next(iter(changes))}",)
+
+
+def test_a_turn_that_fails_shows_nothing_by_its_silence() -> None:
+    """An engine that dies of a canary it never started is no good engine either."""
+    failed = [t.refused("canaries/first", started=()), *turns(control=("a", "b"))[1:]]
+    assert not t.check(CLAUSE, *failed, contract=CONTRACT).ok
+
+
+def test_silence_of_the_control_run_answers_nothing() -> None:
+    """The clause is not run, and says which canaries did not show what they are for."""
+    with pytest.raises(NotSeenError, match="started none of a, b") as raised:
+        t.check(CLAUSE, *turns(), contract=CONTRACT)
+    assert raised.value.obstacle.reason is Reason.CONTRACT
+
+
+def test_a_contract_that_names_no_way_asks_nothing() -> None:
+    """An engine that is known to start nothing has no such facility."""
+    with pytest.raises(SkippedError, match="names no way"):
+        t.check(CLAUSE, contract=replace(t.CODEX, canaries=()))
