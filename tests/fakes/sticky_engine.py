@@ -28,11 +28,16 @@ OPTIONS = [
     {"optionId": "y", "name": "Yes", "kind": "allow_once"},
     {"optionId": "n", "name": "No", "kind": "reject_once"},
 ]
+# JSON that no reader should take
+ODD = {"nested": "[" * 900 + "]" * 900, "digits": "1" * 401}
 
 
 def put(message: Message) -> None:
-    """Print one message."""
-    sys.stdout.write(json.dumps(message) + "\n")
+    """Print one message, with the JSON of `ODD` in place of the texts that name it."""
+    line = json.dumps(message)
+    for name, odd in ODD.items():
+        line = line.replace(f'"{name}"', odd)
+    sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
@@ -80,10 +85,7 @@ class Engine:
                 Path(sys.argv[0]).with_name("meeting").write_text("hangs\n")
                 get()
             case "nested" | "digits":
-                odd = "[" * 900 + "]" * 900 if word == "nested" else "1" * 401
-                method = "item/commandExecution/requestApproval"
-                sys.stdout.write(f'{{"id": 9, "method": "{method}", "params": {{"command": {odd}}}}}\n')
-                sys.stdout.flush()
+                self.send_ask(word)
                 get()
             case "flood":
                 sys.stdout.write("x" * (9 * 2**20) + "\n")

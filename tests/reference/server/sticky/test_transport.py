@@ -7,7 +7,7 @@ import pytest
 
 from tests.reference.server.sticky.stage import PATIENCE, Stage, all_of_them, contract
 from turngate.model import Mode
-from turngate_reference.server.sticky.events import PermissionAsked, TurnEnded
+from turngate_reference.server.sticky.events import Lost, PermissionAsked, TurnEnded
 
 CHOICES = {
     "acp": (("Yes", "No"), ("y", "n")),
@@ -116,3 +116,13 @@ def test_a_request_of_an_unknown_kind_is_answered_with_an_error(stage: Stage, tr
     assert answer["error"] == "files/grant_everything is not supported" or answer["error"]["code"] == -32601
     assert answer.get("subtype", "error") == "error"
     assert not {"result", "response"} & set(answer)
+
+
+@all_of_them
+@pytest.mark.parametrize("do,why", [("nested", "nested more than 100 deep"), ("digits", "JSON beyond all limits")])
+def test_a_request_beyond_the_limits_ends_the_process(stage: Stage, transport: str, do: str, why: str) -> None:
+    """A request for permission that is nested too deep, or holds a number that is too long, is never surfaced."""
+    heard, _ = stage.opened(contract(transport))
+    stage.host.prompt("run", do)
+    assert why in heard.until(Lost).detail
+    assert not any(isinstance(event, PermissionAsked) for event in heard.past)
