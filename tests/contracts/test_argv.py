@@ -1,5 +1,7 @@
 """What holds for the argv of every engine at every release, with any prompt, options and model."""
 
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -45,16 +47,16 @@ def test_engine_that_acts_unasked_is_reported_to_ask_in_interactive_alone() -> N
     qwen = NEWEST["qwen"]
     for built in both(qwen, "hi", INTERACTIVE):
         assert "--approval-mode default" in " ".join(built.arguments)
-    for built in (*both(qwen, "hi", AUTO), *both(qwen, "hi", INTERACTIVE, options=["--approval-mode", "plan"])):
+    for built in (*both(qwen, "hi", AUTO), *both(qwen, "hi", INTERACTIVE, options=["--approval-mode=default"])):
         assert "default" not in built.arguments
 
 
 @every_release
 def test_every_release_can_be_started_and_resumed(contract: EngineContract) -> None:
     """At each stretch of releases both templates fill, with the model and the options of the probe."""
-    options = [token.replace("{work}", "/w").replace("{tmp}", "/t") for token in contract.hermetic.options]
+    options = [token.replace("{work}", "/w").replace("{tmp}", "/w/t") for token in contract.hermetic.options]
     for mode in Mode:
-        for built in both(contract, "hello", mode, options=options, model="m"):
+        for built in both(contract, "hello", mode, options=options, model="m", workspace=Path("/w")):
             assert carried(built) == "hello"
             assert not [token for token in built.arguments if "{" in token]
             assert set(options) < set(built.own_arguments)

@@ -76,7 +76,7 @@ class Person:
         if hermetic.model in turn.argv:
             asked += ["--model", hermetic.model]
         options = [recorded_place(token) for token in hermetic.options]
-        asked += ["--", *options] if set(options) <= set(turn.argv) else []
+        asked += ["--", *map(in_workspace, options)] if set(options) <= set(turn.argv) else []
         known = {path.stem for path in (self.cli_env.data / "handles").glob("*.json")}
         process = self.plays(turn)
         said = self.cli_env.type("start", self.contract.engine, *asked)
@@ -112,7 +112,7 @@ class Person:
                 return run(request, stop=stop, **callbacks)
 
         self.monkeypatch.setattr(attempt, "run", played)
-        command = [str(self.executable), *turn.argv[1:]]
+        command = [str(self.executable), *map(in_workspace, turn.argv[1:])]
         return self.fp.register(command, stdout=turn.stdout, stderr=turn.stderr, returncode=turn.exit_code)
 
     def looks(self, turn: Turn, handle: str, said: CliResult, process: ProcessRecorder) -> None:
@@ -125,7 +125,7 @@ class Person:
         traces = Path(record["runDirectory"]) / ".turngate" / f"attempt-{record['turns']:03}"
         kept = [(traces / stream).read_bytes() for stream in ("stdout", "stderr")]
         assert kept == [turn.stdout, turn.stderr], turn.name
-        assert json.loads((traces / "command.json").read_text())["argv"][1:] == [*turn.argv[1:]]
+        assert json.loads((traces / "command.json").read_text())["argv"][1:] == [*map(in_workspace, turn.argv[1:])]
         if record["state"] == "asked":
             asked = read_envelope(turn.reading.final_text or "")
             assert isinstance(asked, Envelope)
@@ -138,6 +138,11 @@ def recorded_place(option: str) -> str:
     for slot, place in (("{work}", "<sandbox>/work"), ("{tmp}", "<sandbox>/tmp"), ("{home}", "<sandbox>/home")):
         option = option.replace(slot, place)
     return option
+
+
+def in_workspace(option: str) -> str:
+    """Return the working directory for a recorded directory: a person may name no other in mode interactive."""
+    return "." if option in ("<sandbox>/work", "<sandbox>/tmp") else option
 
 
 def is_another_session(turn: Turn) -> bool:

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from msgspec import Struct, field
 
 from turngate.argv.auto_flags import auto_flags_in
+from turngate.argv.interactive import check_interactive
 from turngate.argv.options import PlacedOption, can_be_passed, read_options
 from turngate.contract.launch import PromptChannel
 from turngate.contract.structs import EngineContract
@@ -41,24 +43,28 @@ class Invocation(Struct, frozen=True):
 
 def first_turn(
     contract: EngineContract, prompt: str, mode: Mode | ModeName, *,
-    options: Sequence[str] = (), model: str | None = None, via: str | None = None,
+    options: Sequence[str] = (), model: str | None = None, via: str | None = None, workspace: Path | None = None,
 ) -> Invocation:  # fmt: skip
     """Build a first turn, without running it.
 
     `options` are arguments for the engine, each flag and each value a string of its own; `model` is a name that the
     engine knows. The prompt travels by the first channel of the contract that can carry it, or by `via` alone
-    (`argument`, `stdin`). RefusedError: an option, its value or the prompt can't be passed as meant.
+    (`argument`, `stdin`). In mode interactive only what the contract allows is accepted of the options, and a path only
+    if it lies in `workspace`, symbolic links followed, at the time of the call. RefusedError: an option, its value or
+    the prompt can't be passed as meant.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> turngate.first_turn(codex, "Paint the door", "interactive", model="gpt-5").arguments
     ('exec', '--json', '--skip-git-repo-check', '--model', 'gpt-5', '-')
     """
-    return _invocation(contract, prompt, Mode(mode), options, model, via=via)
+    mode = Mode(mode)
+    placed = turn_options(contract, mode, options, model, workspace)
+    return _invocation(contract, prompt, mode, placed, via=via)
 
 
 def resumed_turn(
     contract: EngineContract, prompt: str, mode: Mode | ModeName, session: EngineSessionHandle | str, *,
-    options: Sequence[str] = (), model: str | None = None, check_shape: bool = True,
+    options: Sequence[str] = (), model: str | None = None, check_shape: bool = True, workspace: Path | None = None,
 ) -> Invocation:  # fmt: skip
     """Build a turn that resumes a session, without running it.
 
@@ -81,27 +87,30 @@ def resumed_turn(
     if check_shape and not re.fullmatch(contract.handle.shape, handle):
         hint = f"a session id of {contract.engine} matches {contract.handle.shape}"
         raise RefusedError(f"{handle[:80]!r} is no session id of {contract.engine}", hint, handle)
-    return _invocation(contract, prompt, Mode(mode), options, model, handle=handle)
+    mode = Mode(mode)
+    return _invocation(contract, prompt, mode, turn_options(contract, mode, options, model, workspace), handle=handle)
 
 
 def sticky(
-    contract: EngineContract, mode: Mode, *, options: Sequence[str] = (), model: str | None = None
-) -> tuple[str, ...]:
+    contract: EngineContract, mode: Mode, *,
+    options: Sequence[str] = (), model: str | None = None, workspace: Path | None = None,
+) -> tuple[str, ...]:  # fmt: skip
     """Build the arguments of a sticky process; RefusedError if it can't take an option."""
-    filling = {"{options}": sticky_options(contract, mode, options, model)}
+    filling = {"{options}": sticky_options(contract, mode, options, model, workspace)}
     built = tuple(part for token in contract.sticky.argv for part in filling.get(token, (token,)))
     _assert_asks(contract, mode, built, f"a sticky {contract.engine} would be passed")
     return built
 
 
 def sticky_options(
-    contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None
-) -> tuple[str, ...]:
+    contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None,
+    workspace: Path | None = None,
+) -> tuple[str, ...]:  # fmt: skip
     """Return the options that `sticky` passes for the mode, the model and the caller; RefusedError as there."""
     sticky = contract.sticky
     if sticky.transport == "none":
         raise RefusedError(f"{contract.engine} can't be sticky", "its contract names no transport")
-    chosen = _chosen(contract, mode, options, model if sticky.model == "argument" else None, ())
+    chosen = _chosen(contract, mode, options, model if sticky.model == "argument" else None, (), workspace)
     for placed in read_options(contract, options):
         if placed.option.flag not in sticky.options:
             hint = "leave it out, or run in the profile resumable"
@@ -112,35 +121,41 @@ def sticky_options(
 
 
 def turn_options(
-    contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None
-) -> tuple[PlacedOption, ...]:
+    contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None,
+    workspace: Path | None = None,
+) -> tuple[PlacedOption, ...]:  # fmt: skip
     """Return the options that `first_turn` and `resumed_turn` place; RefusedError if they can't take the caller's."""
     launch = contract.launch
-    return _chosen(contract, mode, options, model, launch.auto if mode is Mode.AUTO else launch.interactive)
+    by_mode = launch.auto if mode is Mode.AUTO else launch.interactive
+    return _chosen(contract, mode, options, model, by_mode, workspace)
 
 
 def _chosen(
-    contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None, by_mode: Sequence[str]
-) -> tuple[PlacedOption, ...]:
+    contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None, by_mode: Sequence[str],
+    workspace: Path | None,
+) -> tuple[PlacedOption, ...]:  # fmt: skip
     """Combine the options for model and mode with the caller's, which replace ours; check the caller's."""
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
         hint = "leave it out, or run in mode auto"
         raise RefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
-    callers = read_options(contract, options)
-    ours = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
-    ours += by_mode
+    callers = read_options(contract, options, mode)
+    named = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
+    chosen = read_options(contract, named, mode)
+    if mode is Mode.INTERACTIVE:
+        # the contract itself has the place for a model; what it allows of the option holds for the name too
+        check_interactive(contract, (*(p for p in chosen if p.option.interactive), *callers), workspace)
     given = {placed.option.flag for placed in callers}
-    return (*(p for p in read_options(contract, ours) if p.option.flag not in given), *callers)
+    ours = (*chosen, *read_options(contract, by_mode))
+    return (*(placed for placed in ours if placed.option.flag not in given), *callers)
 
 
 def _invocation(
-    contract: EngineContract, prompt: str, mode: Mode, options: Sequence[str], model: str | None, *,
+    contract: EngineContract, prompt: str, mode: Mode, placed: Sequence[PlacedOption], *,
     handle: str | None = None, via: str | None = None,
 ) -> Invocation:  # fmt: skip
     """Fill the template of a first turn, or of a resumed one if a handle is given."""
     launch = contract.launch
     template = launch.start if handle is None else launch.resume
-    placed = turn_options(contract, mode, options, model)
     channel = prompt_channel(contract, prompt, via)
     arguments: list[str] = []
     prompt_at: list[int] = []

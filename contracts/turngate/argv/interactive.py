@@ -13,6 +13,7 @@ from turngate.model import Mode
 
 # engines expand, split, trim, unquote and normalize paths, each in its own way; none of them changes these
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+=-]*")
+_SPECIAL = re.compile(r"""[][,;:~$%*?{}\\"']""")
 _LONGEST = 200
 
 
@@ -53,11 +54,18 @@ def _why_not_set(keys: Sequence[AllowedKey], override: str) -> str | None:
     return None if key.allow(quoted[2] if quoted else value) else f"gives {name} a value that is not allowed"
 
 
+def _below(workspace: Path, path: str) -> str:
+    """Return the part of a path below the workspace, whose own path may hold spaces and letters of any script."""
+    if _SPECIAL.search(str(workspace)) or not f"{path}/".startswith(f"{workspace}/"):
+        return path
+    return f"{path}/".removeprefix(f"{workspace}/") or "."
+
+
 def _why_outside(path: str, paths: Sequence[str], workspace: Path | None) -> str | None:
     """Return why a path may lead out of the workspace; an engine may read it as relative to another of the `paths`."""
     if workspace is None:
         return "names a path, and no workspace is known that it must stay in"
-    if not _PLAIN_PATH.fullmatch(path) or ".." in path.split("/"):
+    if not _PLAIN_PATH.fullmatch(_below(workspace, path)) or ".." in path.split("/"):
         return "names a path that is not plain: write it with ASCII letters, digits and ./@+=-_ alone, without `..`"
     try:
         root = workspace.resolve()

@@ -5,7 +5,9 @@ from pathlib import Path
 
 import click
 
-from turngate_probes.cli.options import file, folder, say
+from turngate import Mode
+from turngate_probes.cli.completion import targets
+from turngate_probes.cli.options import as_json_option, file, folder, say
 
 
 @click.group()
@@ -50,3 +52,30 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
             doubted = contract_check.unverified(document)
             click.echo(f"{name}: valid" + (f", unverified: {', '.join(doubted)}" if doubted else ""))
     return 2 if wrong else 0
+
+
+@contracts.command()
+@click.argument("target", metavar="ENGINE[@VERSION]", shell_complete=targets)
+@click.option("--mode", type=click.Choice([m.value for m in Mode]), default=Mode.INTERACTIVE.value, show_default=True)
+@as_json_option
+def options(target: str, mode: str, as_json: bool) -> None:
+    """List the options that callers may pass to an engine.
+
+    Mode auto takes every option of the contract. Mode interactive takes only what is listed: an option, its values, and
+    the keys of a key=value option. A path must stay in the workspace, also through symbolic links.
+    """
+    from msgspec import json
+
+    from turngate.argv.allowed import allowed
+    from turngate.contract import load
+    from turngate_probes.releases.source import parse_target
+
+    asked = parse_target(target)
+    contract = load.contract(asked.engine).at(asked.version)
+    if as_json:
+        listed = [o for o in contract.options if mode == Mode.AUTO.value or o.interactive is not None]
+        document = {"engine": contract.engine, "release": asked.version, "mode": mode, "options": listed}
+        click.echo(json.format(json.encode(document), indent=2).decode())
+        return
+    for line in allowed(contract, Mode(mode)):
+        click.echo(line)

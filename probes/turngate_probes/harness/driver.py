@@ -79,7 +79,9 @@ class EngineDriver:
     def start(self, step: str, ask: Ask) -> Turn:
         """Run a first turn."""
         options, model = self._options(ask)
-        built = first_turn(self.contract, ask.prompt, ask.mode, options=options, model=model, via=ask.via)
+        built = first_turn(
+            self.contract, ask.prompt, ask.mode, options=options, model=model, via=ask.via, workspace=self.sandbox.root
+        )
         return self._turn(step, ask, built, None)
 
     def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
@@ -88,8 +90,9 @@ class EngineDriver:
             raise CaseStoppedError("the turn before reported no session id", by_engine=True)
         options, model = self._options(ask)
         built = resumed_turn(
-            self.contract, ask.prompt, ask.mode, session, options=options, model=model, check_shape=ask.check_shape
-        )
+            self.contract, ask.prompt, ask.mode, session, options=options, model=model, check_shape=ask.check_shape,
+            workspace=self.sandbox.root,
+        )  # fmt: skip
         return self._turn(step, ask, built, session)
 
     def page(self, step: str, arguments: Sequence[str]) -> CommandOutput:

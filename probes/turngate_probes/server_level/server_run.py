@@ -83,7 +83,8 @@ class ServerRun:
         driver, contract = self.driver, self.driver.contract
         self._earlier_starts += len(self._starts())
         self._asked, self._turns_noted = [], 0
-        options = [driver.sandbox.fill(token) for token in contract.hermetic.options]
+        # of a server's callers it takes paths of the workspace alone
+        options = [token.replace("{work}", ".").replace("{tmp}", ".") for token in contract.hermetic.options]
         if self.sticky:
             placed = read_options(contract, options)
             options = [token for p in placed if p.option.flag in contract.sticky.options for token in p.tokens]

@@ -44,9 +44,10 @@ class Conversations(Struct, frozen=True):
     ) -> Attempted:
         """Run a first turn in a new run directory; RefusedError and EnvironmentFailed come before one is made."""
         installed = find_engine(engine, self.data, self.stop)
-        built = first_turn(installed.contract, prompt, mode, options=args, model=model)
         if cwd is not None and not cwd.is_dir():
             raise EnvironmentFailed(f"there is no directory {cwd}", "make it, or give another --cwd")
+        workspace = cwd or self.data.runs / "new"  # it is not made yet
+        built = first_turn(installed.contract, prompt, mode, options=args, model=model, workspace=workspace)
         with self.data.new_run(engine) as (handle, directory), _naming(handle):
             launch = LaunchSettings(args=tuple(args), mode=mode, model=model, cwd=(cwd or directory).absolute())
             record = handle_record.new(directory, engine, launch, prompt, state="unfinished", turns=1)
@@ -84,7 +85,10 @@ class Conversations(Struct, frozen=True):
                 raise EnvironmentFailed(f"the directory {directory} of {handle} is gone", hint)
         end_earlier(record)
         installed = find_engine(record.engine, self.data, self.stop)
-        built = resumed_turn(installed.contract, message, launch.mode, session, options=launch.args, model=launch.model)
+        built = resumed_turn(
+            installed.contract, message, launch.mode, session,
+            options=launch.args, model=launch.model, workspace=launch.cwd,
+        )  # fmt: skip
         with _naming(handle):
             return self._attempt(record.updated(turns=record.turns + 1), installed, built)
 

@@ -1,4 +1,5 @@
 from copy import deepcopy
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -162,7 +163,7 @@ def test_a_mode_can_be_written_as_text(contract: EngineContract) -> None:
 def test_options_are_kept_on_resume() -> None:
     """All options of the caller stand in both argv, save those that a resume can't carry."""
     options = ["--include-directories", "/a", "--include-directories=/b", "--session-id", IDS["gemini"], "-d"]
-    first, again = both(GEMINI, "hello", INTERACTIVE, options=options)
+    first, again = both(GEMINI, "hello", AUTO, options=options)
     kept = [token for token in options if token not in ("--session-id", IDS["gemini"])]
     assert " ".join(options) in " ".join(first.own_arguments)
     assert " ".join(kept) in " ".join(again.own_arguments)
@@ -213,12 +214,12 @@ def test_option_that_can_not_be_placed_is_refused(contract: EngineContract, opti
 def test_repeatable_option_may_stand_twice() -> None:
     """Options that take many values are kept in the caller's order."""
     options = ["-c", "a=1", "--config=b=2"]
-    assert " ".join(options) in " ".join(first_turn(CODEX, "hello", INTERACTIVE, options=options).own_arguments)
+    assert " ".join(options) in " ".join(first_turn(CODEX, "hello", AUTO, options=options).own_arguments)
 
 
 def test_file_name_of_any_bytes_can_be_passed() -> None:
     """A directory whose name is no UTF-8 is an argument like any other."""
-    assert "/w/\udcff" in first_turn(CODEX, "hello", INTERACTIVE, options=["--cd", "/w/\udcff"]).own_arguments
+    assert "/w/\udcff" in first_turn(CODEX, "hello", AUTO, options=["--cd", "/w/\udcff"]).own_arguments
 
 
 @pytest.mark.parametrize("model", ["--yolo", "-y", "a\0", "\udbff"])
@@ -231,9 +232,7 @@ def test_model_that_is_no_name_is_refused(contract: EngineContract, model: str) 
 
 def test_slots_in_values_are_not_filled() -> None:
     """Text that looks like a slot of a template stays what it is, wherever a caller puts it."""
-    built = first_turn(
-        CODEX, "{handle}{options}", INTERACTIVE, options=["--cd", "{prompt}"], model="{handle}", via="argument"
-    )
+    built = first_turn(CODEX, "{handle}{options}", AUTO, options=["--cd", "{prompt}"], model="{handle}", via="argument")
     assert built.arguments[-2:] == ("--", "{handle}{options}")
     assert {"{prompt}", "{handle}"} < set(built.own_arguments)
 
@@ -290,9 +289,15 @@ def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
 def test_options_stand_where_the_template_says() -> None:
     """What the mode needs comes first, then the model and the caller's options, whose own model wins."""
     claude = load.contract("claude").at()
+<<<<<<< HEAD
     asking = ("--permission-prompt-tool", "stdio", "--setting-sources", "user")
     built = sticky(claude, Mode.INTERACTIVE, options=("--add-dir", "/x"), model="m-1")
     assert built[-8:] == (*asking, "--model", "m-1", "--add-dir", "/x")
+=======
+    asking = ("--permission-prompt-tool", "stdio")
+    built = sticky(claude, Mode.INTERACTIVE, options=("--add-dir", "x"), model="m-1", workspace=Path("/w"))
+    assert built[-6:] == (*asking, "--model", "m-1", "--add-dir", "x")
+>>>>>>> da417d6 (Refuse in mode interactive whatever the contract does not allow)
     own = sticky(claude, Mode.INTERACTIVE, options=("--model", "mine"), model="m-1")
     assert own[-6:] == (*asking, "--model", "mine")
 

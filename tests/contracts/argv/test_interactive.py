@@ -158,6 +158,18 @@ def test_a_workspace_may_be_a_link(workspace: Path, tmp_path: Path) -> None:
     check("--dir", "sub", "--dir", str(workspace / "sub"), workspace=tmp_path / "link")
 
 
+def test_the_path_of_the_workspace_itself_may_hold_spaces(tmp_path: Path) -> None:
+    """Below it a path is as plain as elsewhere; where its own path may be split, absolute paths are refused."""
+    (odd := tmp_path / "my s\u00fcb").mkdir()
+    (split := tmp_path / "a,b").mkdir()
+    check("--dir", f"{odd}/x", "--dir", str(odd), workspace=odd)
+    with pytest.raises(RefusedError, match="not plain"):
+        check("--dir", f"{odd}/x y", workspace=odd)
+    check("--dir", "x", workspace=split)
+    with pytest.raises(RefusedError, match="not plain"):
+        check("--dir", f"{split}/x", workspace=split)
+
+
 def test_a_link_counts_when_the_turn_is_built(workspace: Path) -> None:
     """A directory that is replaced by a link between two turns is refused on the second."""
     check("--dir", "sub/deep", workspace=workspace)

@@ -1,9 +1,12 @@
+import json
 from pathlib import Path
 
 import pytest
 
 from turngate import cli
+from turngate.argv.allowed import allowed
 from turngate.contract import load
+from turngate.model import Mode
 
 
 def test_a_wrong_contract_is_told_by_line_and_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,3 +39,27 @@ def test_all_packaged_contracts_are_checked_without_a_file(tmp_path: Path, capsy
     said = capsys.readouterr().err
     assert all(f"{engine}.yaml:" in said for engine in ("codex", "gemini", "opencode"))
     assert "there is no recording codex/" in said
+
+
+def test_the_options_of_an_engine_are_listed_by_mode(capsys: pytest.CaptureFixture[str]) -> None:
+    """Interactive lists what it allows, auto every option; JSON has the evidence too."""
+    assert cli.run(["contracts", "options", "codex@0.169.0"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines == list(allowed(load.contract("codex").at("0.169.0"), Mode.INTERACTIVE))
+    assert cli.run(["contracts", "options", "codex", "--mode", "auto"]) == 0
+    assert "--oss" in capsys.readouterr().out.splitlines()
+    assert cli.run(["contracts", "options", "codex@0.58.0", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["engine"], document["release"], document["mode"]) == ("codex", "0.58.0", "interactive")
+    listed = {option["flag"]: option["interactive"] for option in document["options"]}
+    assert listed["--cd"]["path"] == "workspace"
+    assert not {"--oss", "--add-dir"} & listed.keys()
+    assert all(use["evidence"] for use in listed.values())
+
+
+def test_options_of_an_unknown_engine_or_release_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """It is an error of usage, with the engines that there are."""
+    assert cli.run(["contracts", "options", "nope"]) == 2
+    assert "engines: claude, codex" in capsys.readouterr().err
+    assert cli.run(["contracts", "options", "codex@new"]) == 2
+    assert capsys.readouterr().err

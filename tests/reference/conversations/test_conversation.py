@@ -229,11 +229,17 @@ def test_a_cwd_is_kept(cli_env: CliEnv, monkeypatch: pytest.MonkeyPatch) -> None
 def test_options_with_values_survive_whole(cli_env: CliEnv) -> None:
     """`--model x` stays two tokens, and stands before the subcommand, where the engine takes it."""
     cli_env.engine("codex", d.codex("hi"))
-    handle = cli_env.begin("codex", "hello", "--", "--model", "x", "--add-dir=/a b", "-c", "a=1")
-    assert cli_env.record(handle)["launch"]["args"] == ["--model", "x", "--add-dir=/a b", "-c", "a=1"]
+    handle = cli_env.begin("codex", "hello", "--", "--model", "x", "--add-dir=a/b", "-c", "sandbox_mode='read-only'")
+    assert cli_env.record(handle)["launch"]["args"] == [
+        "--model",
+        "x",
+        "--add-dir=a/b",
+        "-c",
+        "sandbox_mode='read-only'",
+    ]
     assert cli_env.type("resume", handle, "go on").code == 0
     argv = cli_env.calls()[1]["argv"]
-    assert argv[3 : argv.index("resume")] == ["--model", "x", "--add-dir=/a b", "-c", "a=1"]
+    assert argv[3 : argv.index("resume")] == ["--model", "x", "--add-dir=a/b", "-c", "sandbox_mode='read-only'"]
 
 
 def test_our_own_model_option_is_kept(cli_env: CliEnv) -> None:

@@ -54,7 +54,7 @@ def change(server_env: ServerEnv, run_id: str, **columns: Any) -> None:
 def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: ServerEnv) -> None:
     """The question is closed, the same session goes on where turn 1 ran, and clients of the server see every step."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex("Painting.", final(colour="blue")))
-    run_id, question = server_env.ask(engine_options=["-c", "a=1"])
+    run_id, question = server_env.ask(engine_options=["--add-dir", "a"])
     last = runs.events(server_env.server.store, run_id, 0, 1000)[-1].id
     said = resumed(server_env.cli_env, run_id)
     assert said.code == 0, said.err
@@ -71,7 +71,7 @@ def test_a_waiting_run_is_continued_in_place_of_a_reply_over_http(server_env: Se
         ("state", "succeeded"),
     ]  # fmt: skip
     first, second = server_env.cli_env.calls()
-    assert second["argv"] == ["exec", "--json", "--skip-git-repo-check", "-c", "a=1", "resume", d.SESSION, "-"]
+    assert second["argv"] == ["exec", "--json", "--skip-git-repo-check", "--add-dir", "a", "resume", d.SESSION, "-"]
     assert second["cwd"] == first["cwd"] == str(run.cwd)
     assert second["stdin"].startswith("The user's reply:\n\nblue\n\n")
     assert server_env.cli_env.record(handle_of(run_id))["state"] == "answered"

@@ -103,12 +103,12 @@ def start(
 ) -> int:
     """Begin a conversation with an engine, and get a handle to continue it.
 
-    The engine runs in your own environment, as if you had typed its command, and in mode interactive it is
-    never passed an option that lets it act without asking. Its answer is printed as it comes.
+    The engine runs in your own environment, as if you had typed its command. In mode interactive it takes only
+    the engine options that `turngate contracts options ENGINE` lists. Its answer is printed as it comes.
 
     Put a prompt that begins with a dash after `--`, and engine options after a second `--`:
 
-    turngate start codex -- "-v or -q?" -- --add-dir ../docs
+    turngate start codex -- "-v or -q?" -- --add-dir docs
     """
     text, args = _prompt_and_options(words, from_file)
     return _converse(

@@ -7,6 +7,7 @@ from typing import Any
 
 from turngate import ContractError, EnvironmentFailed, Mode, Outcome, RefusedError, engine_names
 from turngate.argv import build
+from turngate.argv.allowed import allowed
 from turngate.argv.auto_flags import auto_flags_in
 from turngate.errors import did_you_mean
 from turngate_reference.engine.lookup import InstalledEngine
@@ -24,7 +25,7 @@ from turngate_reference.server.states import ENDED, State
 from turngate_reference.server.store import runs
 from turngate_reference.server.store.database import Store
 from turngate_reference.server.store.idempotency import IdempotentRequest
-from turngate_reference.server.store.rows import Run, StoredQuestion
+from turngate_reference.server.store.rows import Run, StoredQuestion, own_cwd
 
 _DEFAULTS: dict[str, Any] = {"execution_mode": Mode.AUTO.value, "engine_options": [], "session_timeout_sec": 1200}
 
@@ -48,8 +49,8 @@ class Commands:
             if (before := once.answer(connection)) is not None:
                 return before
         request = _DEFAULTS | request
-        self._check(request)
         workspace = resolved_workspace(request["workspace"], self.workspace_root) if request.get("workspace") else None
+        self._check(request, workspace)
         try:
             with self.records.created(request, workspace) as (handle, directory):
                 with self.store.writing() as connection:
@@ -114,25 +115,32 @@ class Commands:
         self.sticky.end(run_id)
         return _accepted(run) | {"cancel_requested": run.cancel_requested}
 
-    def _check(self, request: dict[str, Any]) -> None:
+    def _check(self, request: dict[str, Any], workspace: Path | None) -> None:
         """Refuse a run that is known to fail before anything is created."""
         if (schema := request.get("output_schema")) is not None:
             self._check_schema(schema)
         engine = self._engine(request["engine"])
         mode, options = Mode(request["execution_mode"]), request["engine_options"]
-        if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, engine.contract)):
-            detail = f"{widening[0]} lets {engine.contract.engine} act without asking"
-            members = {"flag": widening[0]}
-            raise ApiError("AUTO_FLAG_REFUSED", detail, "leave it out, or run in mode auto", members)
         contract, model = engine.contract, request.get("model")
+        sticky = request.get("interactive_profile") == STICKY and contract.sticky.transport != "none"
+        listed = {"allowed": allowed(contract, mode, contract.sticky.options if sticky else None)}
+        if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
+            detail = f"{widening[0]} lets {contract.engine} act without asking"
+            members = {"flag": widening[0]} | listed
+            raise ApiError("AUTO_FLAG_REFUSED", detail, "leave it out, or run in mode auto", members)
+        # the run's own directory is not made yet
+        place = workspace or own_cwd(self.records.data.runs / "new")
         try:
-            build.turn_options(contract, mode, options, model)
+            build.turn_options(contract, mode, options, model, place)
             build.prompt_channel(contract, first_prompt(request, self.records.data.runs))
-            if request.get("interactive_profile") == STICKY and contract.sticky.transport != "none":
-                build.sticky_options(contract, mode, options, model)
+            if sticky:
+                build.sticky_options(contract, mode, options, model, place)
         except RefusedError as refused:
-            code = "PROMPT_REFUSED" if refused.subject is None else "OPTION_REFUSED"
-            raise ApiError(code, refused.what, refused.hint) from refused
+            if refused.subject is None:
+                raise ApiError("PROMPT_REFUSED", refused.what, refused.hint) from refused
+            raise ApiError(
+                "OPTION_REFUSED", refused.what, refused.hint, {"option": refused.subject} | listed
+            ) from refused
 
     def _check_schema(self, schema: dict[str, Any]) -> None:
         try:

@@ -81,7 +81,9 @@ class StickyProcess:
         """
         request = self.request
         make_private(request.traces)
-        self.argv = argv.sticky(request.contract, request.mode, options=request.options, model=request.model)
+        self.argv = argv.sticky(
+            request.contract, request.mode, options=request.options, model=request.model, workspace=request.cwd
+        )
         env = {**request.env, **self.permission_mode.env}
         if self.permission_mode.query:
             _query(request, self.permission_mode.query, env)

@@ -136,10 +136,10 @@ def test_a_prompt_may_look_like_an_option(cli_env: CliEnv) -> None:
 def test_engine_options_may_follow_a_prompt_that_looks_like_one(cli_env: CliEnv) -> None:
     """A second `--` begins the engine's options, as the help says."""
     cli_env.engine("codex", d.codex("hi"))
-    cli_env.begin("codex", "--", "-v or -q?", "--", "--add-dir", "../docs")
+    cli_env.begin("codex", "--", "-v or -q?", "--", "--add-dir", "docs")
     (call,) = cli_env.calls()
-    assert (call["stdin"], call["argv"][3:5]) == ("-v or -q?", ["--add-dir", "../docs"])
-    assert '-- "-v or -q?" -- --add-dir ../docs' in cli_env.type("start", "--help").out
+    assert (call["stdin"], call["argv"][3:5]) == ("-v or -q?", ["--add-dir", "docs"])
+    assert '-- "-v or -q?" -- --add-dir docs' in cli_env.type("start", "--help").out
 
 
 @pytest.mark.parametrize(

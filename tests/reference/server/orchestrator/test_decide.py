@@ -95,6 +95,6 @@ def test_the_list_knows_every_code_of_a_turn() -> None:
     """Codes that it leaves out are of turns that never ran, of waits, and of the server's own failures."""
     listed = {code for step in ORDER for code in step["codes"]}
     assert set(RunErrorCode) - listed == {
-        "INTERACTION_WAIT_TIMEOUT", "ENGINE_UNAVAILABLE", "PROMPT_REFUSED", "ORCHESTRATOR_ERROR"
+        "INTERACTION_WAIT_TIMEOUT", "ENGINE_UNAVAILABLE", "PROMPT_REFUSED", "OPTION_REFUSED", "ORCHESTRATOR_ERROR"
     }  # fmt: skip
     assert all(step["when"] for step in ORDER)

@@ -347,7 +347,7 @@ def test_options_that_only_a_headless_turn_takes_fail_as_ours(
     unable = EngineResumeCapability(supported=False, probe_method="command", detail="it can't")
     profile = EngineInteractiveProfile("sticky_process", unable.detail, 100)
     monkeypatch.setattr(Profiles, "choose", lambda *_args, **_more: (profile, unable))
-    run_id = server_env.create(f"do: say {ASK}", execution_mode="interactive", engine_options=["--cd", "/tmp"])
+    run_id = server_env.create(f"do: say {ASK}", execution_mode="interactive", engine_options=["--cd", "."])
     error = server_env.failed(run_id)
     assert error["code"] == "ORCHESTRATOR_ERROR"
     assert "--cd is no option of a sticky codex" in error["detail"].replace("'", "")
@@ -357,4 +357,4 @@ def test_options_that_only_a_headless_turn_takes_fail_as_ours(
 def test_options_that_a_sticky_process_does_not_take_are_refused(server_env: ServerEnv) -> None:
     """They are refused before anything is made, though a headless turn would take them."""
     with pytest.raises(ApiError, match="OPTION_REFUSED"):
-        create(server_env, f"say {ASK}", engine_options=["--cd", "/tmp"])
+        create(server_env, f"say {ASK}", engine_options=["--cd", "."])

@@ -41,7 +41,7 @@ def test_a_question_waits_without_process_or_slot(server_env: ServerEnv) -> None
 def test_a_reply_resumes_the_session_in_a_new_process(server_env: ServerEnv) -> None:
     """The second turn asks for the same session, with the same options and directory, and carries the reply."""
     server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
-    run_id, question = server_env.ask(model="o9", engine_options=["-c", "a=b"])
+    run_id, question = server_env.ask(model="o9", engine_options=["--add-dir", "a"])
     server_env.reply(run_id, question, "--yolo red")
     run = server_env.wait(run_id, State.SUCCEEDED)
     first, second = server_env.cli_env.calls()
@@ -250,3 +250,36 @@ def test_a_turn_waits_for_a_locked_database_before_its_engine_starts(
         assert server_env.run(run_id).state is State.RUNNING
         assert server_env.cli_env.calls() == []
     server_env.wait(run_id, State.SUCCEEDED)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["-c", 'mcp_servers.x.command="touch"'], ["-c", 'mcp_servers={x={command="touch"}}'],
+        ["--config=notify=['touch']"], ['-cnotify=["touch"]'], ["-c", 'model_provider="other"'],
+        ["-c", 'model_providers.x.base_url="http://a"'], ["-c", "shell_environment_policy.inherit=all"],
+        ["--output-last-message=/any/path"], ["--output-last-message", "here"], ["--cd", "/"], ["--add-dir=/"],
+        ["--output-schema", "/etc/passwd"], ["--image", "x"], ["--oss"], ["--"], ["--no-color"],
+    ],
+)  # fmt: skip
+def test_interactive_refuses_what_is_not_allowed(server_env: ServerEnv, options: list[str]) -> None:
+    """The answer names the option and all that is allowed, and nothing is made."""
+    server_env.cli_env.engine("codex", d.codex(ASK))
+    with pytest.raises(ApiError) as refused:
+        server_env.create(execution_mode="interactive", engine_options=options)
+    assert refused.value.code == "OPTION_REFUSED"
+    assert refused.value.members["option"].split("=")[0].split()[0] == options[0].split("=")[0]
+    assert "--sandbox, -s read-only" in refused.value.members["allowed"]
+    assert server_env.cli_env.calls() == []
+
+
+def test_a_path_that_leads_out_by_now_ends_the_run(server_env: ServerEnv) -> None:
+    """The path is checked again for each turn: a link that replaced a directory meanwhile is refused."""
+    server_env.cli_env.engine("codex", d.codex(ASK), d.codex(final(colour="red")))
+    run_id, question = server_env.ask(engine_options=["--add-dir", "a"])
+    (server_env.run(run_id).cwd / "a").symlink_to("/")
+    server_env.reply(run_id, question, "red")
+    error = server_env.failed(run_id)
+    assert error["code"] == "OPTION_REFUSED"
+    assert "'--add-dir a' leads out of the workspace" in error["detail"]
+    assert len(server_env.cli_env.calls()) == 1

@@ -241,9 +241,18 @@ def test_whatever_is_said_is_text(env: ServerEnv, surfer: Surfer) -> None:
     """Markup of a model or a caller reaches no page as markup, and invisible characters are shown."""
     evil = '"><script>alert(1)</script>\u202e'
     asked = ASK.replace('"red"', json.dumps(evil)).replace("Which colour?", evil.replace('"', '\\"'))
-    env.cli_env.engine("codex", d.codex(asked))
-    run_id, _ = env.ask(prompt=evil, model=evil)
-    for path in ("/", "/runs", f"/runs/{run_id}", f"/?sent={evil}", f"/runs?engine={evil}&state={evil}"):
+    env.cli_env.engine("codex", d.codex(asked), d.codex(asked))
+    run_id, _ = env.ask(prompt=evil)
+    named = env.create(prompt=evil, model=evil)  # in mode auto: interactive takes no such name
+    env.failed(named)
+    for path in (
+        "/",
+        "/runs",
+        f"/runs/{run_id}",
+        f"/runs/{named}",
+        f"/?sent={evil}",
+        f"/runs?engine={evil}&state={evil}",
+    ):
         page = surfer.open(path)
         assert page.status_code == 200
         assert "<script>alert" not in page.text
