@@ -20,9 +20,10 @@ from tests.contracts.process.fake_tree import FakeTree, HangingTree, forbid_sign
 from tests.contracts.test_process import each_recorded_release
 from tests.reference import cli_env as d
 from tests.reference.cli_env import CliEnv, CliResult
+from turngate import Ended, ProcessRequest, Stop, TurnReader, TurnRun, run_turn
 from turngate.contract import load
 from turngate.contract.structs import EngineContract
-from turngate.process import Ended, ProcessOutcome, ProcessRequest, Stop, execution, is_alive, run
+from turngate.process import execution, is_alive
 from turngate.turn.envelope import Envelope, read_envelope
 from turngate_probes.harness.observations import Turn
 from turngate_probes.record import replay
@@ -104,14 +105,14 @@ class Person:
         """Register the recorded output for the next process of this command line, and of no other."""
         assert turn.exit_code is not None
 
-        def played(request: ProcessRequest, *, stop: Stop, **callbacks: Any) -> ProcessOutcome:
+        def played(request: ProcessRequest, reader: TurnReader, *, stop: Stop, **callbacks: Any) -> TurnRun:
             # a person who sees that nothing more comes gives up
             tree = FakeTree if turn.ended is Ended.EXIT else partial(HangingTree, on_hang=stop.set)
             with self.monkeypatch.context() as patched:
                 patched.setattr(execution, "ProcessTree", tree)
-                return run(request, stop=stop, **callbacks)
+                return run_turn(request, reader, stop=stop, **callbacks)
 
-        self.monkeypatch.setattr(attempt, "run", played)
+        self.monkeypatch.setattr(attempt, "run_turn", played)
         command = [str(self.executable), *map(in_workspace, turn.argv[1:])]
         return self.fp.register(command, stdout=turn.stdout, stderr=turn.stderr, returncode=turn.exit_code)
 

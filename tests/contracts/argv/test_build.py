@@ -289,15 +289,9 @@ def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
 def test_options_stand_where_the_template_says() -> None:
     """What the mode needs comes first, then the model and the caller's options, whose own model wins."""
     claude = load.contract("claude").at()
-<<<<<<< HEAD
     asking = ("--permission-prompt-tool", "stdio", "--setting-sources", "user")
-    built = sticky(claude, Mode.INTERACTIVE, options=("--add-dir", "/x"), model="m-1")
-    assert built[-8:] == (*asking, "--model", "m-1", "--add-dir", "/x")
-=======
-    asking = ("--permission-prompt-tool", "stdio")
     built = sticky(claude, Mode.INTERACTIVE, options=("--add-dir", "x"), model="m-1", workspace=Path("/w"))
-    assert built[-6:] == (*asking, "--model", "m-1", "--add-dir", "x")
->>>>>>> da417d6 (Refuse in mode interactive whatever the contract does not allow)
+    assert built[-8:] == (*asking, "--model", "m-1", "--add-dir", "x")
     own = sticky(claude, Mode.INTERACTIVE, options=("--model", "mine"), model="m-1")
     assert own[-6:] == (*asking, "--model", "mine")
 
