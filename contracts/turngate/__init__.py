@@ -2,11 +2,11 @@
 
 The names in `__all__` are the public API, which docs/python-api.md describes. Releases follow semantic versioning: a
 minor release may add names, optional parameters, fields and members of enumerations; only a major release removes or
-changes what is there. Until 1.0.0 a minor release may do so too, and CHANGELOG.md says what to change. Everything else
-is internal, submodules included, and may change in any release.
+changes existing ones. Until 1.0.0 a minor release may do so too, and CHANGELOG.md says how to adapt. Everything else,
+submodules included, is internal and may change in any release.
 
 Only `engine_version`, `find_executable`, `process_request` (for its default environment), `run_turn` and
-`run_turn_async` look at the machine. Everything else is pure: no process, no clock, no network.
+`run_turn_async` access the machine. Everything else is pure: it uses no process, clock or network.
 """
 
 from importlib import import_module
@@ -49,7 +49,7 @@ __all__ = [
     "mode_patch", "process_request", "read_turn", "resumed_turn", "run_turn", "run_turn_async", "session_locations",
 ]  # fmt: skip
 
-# each module is imported when one of its names is first used: importing all of them would slow every command down
+# modules are imported on first use, since importing all of them would slow every command down
 _MODULES = {
     "argv.build": ("Invocation", "first_turn", "resumed_turn"),
     "argv.environment": ("engine_environment", "session_locations"),
@@ -73,7 +73,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 if not TYPE_CHECKING:  # to a type checker, a module that has this function has every name
 
     def __getattr__(name: str) -> object:
-        """Import a public name; AttributeError if there is none of that name."""
+        """Import a public name; AttributeError if it doesn't exist."""
         if name not in _MODULE_OF:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         value = getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

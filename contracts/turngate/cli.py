@@ -1,7 +1,7 @@
 """The one `turngate` command. A subcommand is a click command; an int that it returns is the exit code.
 
-Exit codes of all: 2 for usage, a wrong contract, a failed environment or output that can't be written; 3 for a crash of
-ours; 130 when interrupted; 141 when the reader of the output is gone. 1 is left to the verdict "broken".
+Exit codes of every command: 2 for a usage error, an invalid contract, a failed environment or unwritable output; 3 for
+a crash of turngate; 130 when interrupted; 141 when the reader of the output is gone. 1 is reserved for "broken".
 """
 
 import errno
@@ -22,18 +22,18 @@ from turngate.files import use_overlay
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-# the module and summary of each of our subcommands: reading entry points or docstrings would take longer than all else
+# the module and summary of each of our subcommands: reading entry points or docstrings would dominate the startup time
 COMMANDS = {
-    "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release in which a clause's newest result began."),
+    "bisect": ("turngate_probes.cli.matrix:bisect", "Find the release that changed a clause's result."),
     "contracts": ("turngate_probes.cli.contracts:contracts", "Validate engine contracts."),
     "engines": ("turngate_probes.cli.engines:engines", "List engines, and install their pinned releases."),
-    "gate": ("turngate_probes.cli.gate:gate", "Compare two releases: can I upgrade, and what must change for it?"),
+    "gate": ("turngate_probes.cli.gate:gate", "Compare two releases: can I upgrade, and what must I change?"),
     "handles": ("turngate_reference.conversations.cli.handles:handles", "List, show and prune conversations and runs."),
     "matrix": ("turngate_probes.cli.matrix:matrix", "Probe many published releases of an engine."),
     "probe": ("turngate_probes.cli.probe:probe", "Check coding-agent CLIs for breaking changes."),
-    "record": ("turngate_probes.cli.record:record", "Record real releases, for tests that need no engine."),
+    "record": ("turngate_probes.cli.record:record", "Record real releases for tests that need no engine."),
     "reply": ("turngate_reference.conversations.cli.runs:reply", "Reply to a run of a running server."),
-    "report": ("turngate_probes.cli.report:report", "Render saved reports from JSON reports or journals."),
+    "report": ("turngate_probes.cli.report:report", "Render reports from saved JSON reports or journals."),
     "resume": ("turngate_reference.conversations.cli.turns:resume", "Continue a conversation by its handle."),
     "runs": ("turngate_reference.conversations.cli.runs:runs", "List the runs of a running server."),
     "serve": ("turngate_reference.server.cli:serve", "Run the reference server."),
@@ -52,16 +52,16 @@ _OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EI
 
 
 class OutputFailedError(Exception):
-    """Nothing more can be printed. Its cause is the error of the stream."""
+    """Output failed. Its cause is the error of the stream."""
 
     def __init__(self, error: OSError) -> None:
         self.reader_gone = error.errno == errno.EPIPE
-        super().__init__(f"the output can't be written: {error.strerror}")
+        super().__init__(f"can't write the output: {error.strerror}")
 
 
 @contextmanager
 def _output_errors() -> Iterator[None]:
-    """Turn an error of the output into one that click doesn't know; its own exit code for a closed pipe is 1."""
+    """Convert output errors to one that click doesn't handle, since click exits with 1 for a closed pipe."""
     try:
         yield
     except OSError as error:
@@ -71,7 +71,7 @@ def _output_errors() -> Iterator[None]:
 
 
 class EntryPointGroup(click.Group):
-    """A group of `COMMANDS` and of commands that other distributions register, each imported when it is used."""
+    """A group of `COMMANDS` and of commands that other distributions register, each imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
         """Return every registered name, sorted."""
@@ -89,7 +89,7 @@ class EntryPointGroup(click.Group):
         return command
 
     def make_context(self, *args: Any, **more: Any) -> click.Context:
-        """Read the command line, which prints the help page if it asks for that."""
+        """Parse the command line, and print the help page if requested."""
         with _output_errors():
             return super().make_context(*args, **more)
 
@@ -99,7 +99,7 @@ class EntryPointGroup(click.Group):
             return super().invoke(ctx)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
-        """Complete the name of a command without importing any, or an option."""
+        """Complete the name of a command without importing any, or complete an option."""
         from click.shell_completion import CompletionItem  # noqa: PLC0415 - only completion needs it
 
         named = [CompletionItem(name, help=what) for name, what in _rows() if name.startswith(incomplete)]
@@ -112,7 +112,7 @@ class EntryPointGroup(click.Group):
 
 
 def _rows() -> list[tuple[str, str]]:
-    """Return each command with what it does or, if it isn't ours, what registers it."""
+    """Return each command with its summary or, if it isn't ours, the distribution that registers it."""
     return [(name, COMMANDS.get(name, ("", target))[1]) for name, target in sorted(_registered().items())]
 
 
@@ -154,7 +154,7 @@ def run(args: Sequence[str]) -> int:
         with _output_errors():
             return _run(args)
     except OutputFailedError as failed:
-        # what is still buffered must not be written at the end of the interpreter
+        # prevents the interpreter from writing buffered output at exit
         sys.stdout = StringIO()
         if failed.reader_gone:
             sys.stderr = StringIO()
@@ -194,5 +194,5 @@ def main() -> Never:
     except Exception:  # noqa: BLE001 - whatever it was, it must not end as a verdict
         sys.excepthook(*sys.exc_info())
         code = CRASHED
-    gc.freeze()  # otherwise the interpreter goes through all imports again as it exits: 15 of 105 ms for --version
+    gc.freeze()  # otherwise the interpreter traverses all imports at exit: 15 of 105 ms for --version
     sys.exit(code)

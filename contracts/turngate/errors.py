@@ -1,4 +1,4 @@
-"""Errors by blame: a file of ours is wrong, the caller asked for something unsafe, the environment failed.
+"""Errors by cause: an invalid contract, an unsafe request, a failed environment.
 
 None of them is a verdict: an engine's mistake is a result, never an exception.
 """
@@ -17,7 +17,7 @@ class TurngateError(Exception):
 
 @dataclass
 class ContractError(TurngateError):
-    """A contract (or another data file of ours) is wrong.
+    """A contract or another data file is invalid.
 
     `line` and `column` count from 1 (0: unknown); `path` is the place in the document, such as
     `$.launch[0].resume`; `hint` says how to fix it.
@@ -34,14 +34,14 @@ class ContractError(TurngateError):
     hint: str = ""
 
     def __str__(self) -> str:
-        """Render as `file:line:column: path: message (hint)`, leaving out what is unknown."""
+        """Render as `file:line:column: path: message (hint)`, without the unknown parts."""
         place = self.file + (f":{self.line}:{self.column}" if self.line else "")
         text = ": ".join(part for part in (place, self.path, self.message) if part)
         return f"{text} ({self.hint})" if self.hint else text
 
 
 class NotCoveredError(ContractError):
-    """The contract says nothing about the release that was asked for.
+    """The contract does not cover the requested release.
 
     >>> issubclass(turngate.NoVersionError, turngate.NotCoveredError)
     True
@@ -49,12 +49,12 @@ class NotCoveredError(ContractError):
 
 
 class NoVersionError(NotCoveredError):
-    """The requested release is not a version.
+    """The requested release is not a version number.
 
     >>> turngate.load_contract("codex", "latest")
     Traceback (most recent call last):
     ...
-    turngate.errors.NoVersionError: 'latest' is no version of codex (write a release as it is published, such as 1.2.3)
+    turngate.errors.NoVersionError: 'latest' isn't a version of codex (write the version as published, such as 1.2.3)
     """
 
 
@@ -70,7 +70,7 @@ class _HintedError(TurngateError):
 
 @dataclass
 class RefusedError(_HintedError):
-    """The caller asked for something that can't be done safely; `subject` is the token or value at fault, if any.
+    """The request can't be carried out safely; `subject` is the token or value at fault, if any.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> try:
@@ -84,7 +84,7 @@ class RefusedError(_HintedError):
 
 
 class EnvironmentFailed(_HintedError):  # noqa: N818 - the design's word
-    """Something outside engine and contract failed: no executable, no disk; `hint` says what to do about it.
+    """Something outside engine and contract failed: no executable, no disk; `hint` says how to fix it.
 
     >>> print(turngate.EnvironmentFailed("Codex CLI is not installed", "put it on PATH"))
     Codex CLI is not installed (put it on PATH)

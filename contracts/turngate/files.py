@@ -1,4 +1,4 @@
-"""File locations: contracts in the package and in a folder that overrides it, the cache, and how files are written."""
+"""File locations (packaged contracts, the folder that overrides them, the cache), and how to read and write files."""
 
 import errno
 import fcntl
@@ -21,7 +21,7 @@ def default_cache() -> Path:
 
 
 def open_private(path: str | Path, flags: int) -> int:
-    """Open a file with mode 0600, whatever its mode was and whatever the umask is; `open` takes this as its opener."""
+    """Open a file with mode 0600, regardless of its old mode and the umask; usable as the `opener` of `open`."""
     descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(descriptor, 0o600)
@@ -32,31 +32,31 @@ def open_private(path: str | Path, flags: int) -> int:
 
 
 def read_regular(path: Path) -> bytes:
-    """Read a regular file; OSError if it is anything else, such as a pipe, for whose writer a reader would wait."""
+    """Read a regular file; OSError if it is anything else, such as a pipe, which could block the reader."""
     with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
         if not S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is no regular file", str(path))
+            raise OSError(errno.EINVAL, "it isn't a regular file", str(path))
         return file.read()
 
 
 def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, with mode 0700 whatever the umask is."""
+    """Create a folder and its missing parents with mode 0700, regardless of the umask."""
     for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
         with suppress(FileExistsError):
             make_new_private(missing)
 
 
 def make_new_private(folder: Path) -> None:
-    """Make a folder with mode 0700 whatever the umask is; FileExistsError if it exists."""
+    """Create a folder with mode 0700, regardless of the umask; FileExistsError if it exists."""
     folder.mkdir(0o700)
     folder.chmod(0o700)
 
 
 @contextmanager
 def locked(path: Path, *, shared: bool = False, wait: bool = True, private: bool = False) -> Iterator[int]:
-    """Hold a lock on a file, made if missing, or on a folder, while the block runs; yields its descriptor.
+    """Hold a lock on a folder, or on a file (created if missing), while the block runs; yield its descriptor.
 
-    The kernel releases the lock when its process ends, however it ends. A `private` file gets mode 0600.
+    The kernel releases the lock when the process ends, even after a crash. A `private` file gets mode 0600.
     BlockingIOError if it is held elsewhere and `wait` is false; any other OSError if it can't be opened or locked.
     """
     if path.is_dir():
@@ -74,11 +74,11 @@ def locked(path: Path, *, shared: bool = False, wait: bool = True, private: bool
 def write_atomically(
     path: Path, text: str, *, part: Path | None = None, durable: bool = False, private: bool = False
 ) -> None:
-    """Replace a file atomically; its folder is made if missing; OSError leaves the old content.
+    """Replace a file atomically, and create its folder if missing. After an OSError the old content is intact.
 
-    A pipe or a device can't be replaced and is written to. The only writer of the file may name the temporary file,
-    `part`: the remains of a killed writer are then overwritten. `durable`: it is on disk before this returns.
-    `private`: the file has mode 0600, and folders that are made have 0700.
+    A pipe or a device can't be replaced, so this writes to it directly. A sole writer of the file may name the
+    temporary file `part`, which overwrites the remains of a killed writer. `durable`: the content is on disk on return.
+    `private`: the file has mode 0600, and new folders have 0700.
     """
     if path.exists() and not path.is_file():
         path.write_text(text, "utf-8")
@@ -110,7 +110,7 @@ _in_use: list[Path] = []
 
 
 def use_overlay(folder: Path | None) -> None:
-    """Make `engines` and `simulations` in a folder override those in the package; None: no longer."""
+    """Make `engines` and `simulations` in a folder override those in the package; None ends the override."""
     _in_use[:] = [folder] if folder else []
     contract_files.cache_clear()
 
@@ -127,7 +127,7 @@ def contract_files() -> dict[str, Path]:
 
 
 def simulation_files() -> dict[str, Path]:
-    """Return the files of the engines that can be simulated."""
+    """Return the simulation files of all engines that have one."""
     return _files("simulations")
 
 

@@ -1,4 +1,4 @@
-"""The values that a turn is made of."""
+"""The values that describe a turn."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 
 class Mode(StrEnum):
-    """Whether a user is in the loop (`interactive`) or the engine decides alone (`auto`).
+    """Whether a user is in the loop (`interactive`) or the engine decides on its own (`auto`).
 
     >>> turngate.Mode("interactive") is turngate.Mode.INTERACTIVE
     True
@@ -34,7 +34,7 @@ class Outcome(StrEnum):
 
 
 class Ended(StrEnum):
-    """What ended a process: itself, its deadline, a stop, or the limit for exiting once its turn was over.
+    """What ended a process: its own exit, its deadline, a stop, or the limit for exiting after its turn.
 
     >>> [ended.value for ended in turngate.Ended]
     ['exit', 'timeout', 'stopped', 'lingered']
@@ -53,7 +53,7 @@ HUNG = (Ended.TIMEOUT, Ended.STOPPED)
 class Failure(StrEnum):
     """Why a turn is an `error`: the code before the colon in `AdapterTurnResult.failure_reason`.
 
-    docs/api.md gives their precedence.
+    docs/api.md lists their precedence.
 
     >>> turngate.Failure("SESSION_RESUME_FAILED: the engine exited with 1".partition(":")[0]).name
     'SESSION_RESUME_FAILED'
@@ -66,7 +66,7 @@ class Failure(StrEnum):
 
 
 class Repair(StrEnum):
-    """The repair that was needed to read the envelope in the agent's answer.
+    """The repair needed to read the envelope in the agent's answer.
 
     >>> [repair.value for repair in turngate.Repair]
     ['none', 'fence_stripped', 'embedded_object']
@@ -105,7 +105,7 @@ class EngineInteractiveProfile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EngineResumeCapability(Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether resume works, and how that was found out."""
+    """Whether resume works, and how this was determined."""
 
     supported: bool
     probe_method: ProbeMethod
@@ -119,9 +119,9 @@ _Names = Annotated[tuple[Annotated[str, Meta(min_length=1)], ...], Meta(max_leng
 
 
 class Interaction(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the agent asks the user.
+    """A question from the agent to the user.
 
-    `options` suggest replies, `required_fields` name what the reply should contain; any text is a valid reply.
+    `options` suggests replies, and `required_fields` names what the reply should contain. Any text is a valid reply.
 
     >>> turngate.Interaction("choose_one", "Which colour?", options=("red", "blue")).required_fields
     ()

@@ -1,4 +1,4 @@
-"""Makes foreign text harmless and short, and removes secrets, registries and paths of the machine."""
+"""Makes untrusted text safe and short, and removes secrets, registries and local paths."""
 
 import re
 import shlex
@@ -16,7 +16,7 @@ def visible_lines(text: str) -> list[str]:
 
 
 def bounded(text: str, limit: int) -> str:
-    """Return the start and the end of a text, `limit` characters in all, with the number left out."""
+    """Return the start and the end of a text, `limit` characters in all, with the number of omitted characters."""
     if len(text) <= limit:
         return text
     tail = limit // 4
@@ -24,7 +24,7 @@ def bounded(text: str, limit: int) -> str:
 
 
 def command_line(argv: Iterable[str], longest_word: int) -> str:
-    """Return an argv as a shell would read it, on one line."""
+    """Return an argv on one line, quoted for a shell."""
     return visible(shlex.join(bounded(word, longest_word) for word in argv))
 
 
@@ -44,7 +44,7 @@ _REGISTRY = re.compile(
 
 
 def redact(text: str, known: Mapping[str, str] | None = None) -> str:
-    """Replace `known` strings, longest first, with placeholders, then whatever looks like a secret or a registry."""
+    """Replace `known` strings, longest first, with placeholders, then all that looks like a secret or a registry."""
     for secret, placeholder in sorted((known or {}).items(), key=lambda pair: len(pair[0]), reverse=True):
         text = text.replace(secret, placeholder) if secret else text
     return _REGISTRY.sub("<package-registry>", _SECRETS.sub(_hide, text))

@@ -1,4 +1,4 @@
-"""Reads JSON strictly: refuses what can't be stored and sent unaltered, and what is ambiguous."""
+"""Parses JSON strictly: rejects data that is ambiguous, or that can't be stored and sent unaltered."""
 
 import json
 import math
@@ -28,7 +28,7 @@ DECODER = json.JSONDecoder(object_pairs_hook=_paired)
 
 
 def parse(text: str) -> Any:
-    """Read JSON; ValueError or RecursionError says why it can't be used."""
+    """Parse JSON; ValueError or RecursionError explains why it is rejected."""
     value = DECODER.decode(text)
     if wrong := flaw(value):
         raise ValueError(wrong)
@@ -36,20 +36,20 @@ def parse(text: str) -> Any:
 
 
 def flaw(value: Any) -> str | None:
-    """Return what is wrong with a value that `DECODER` has read; None if nothing is."""
+    """Return what is wrong with a value decoded by `DECODER`; None if it is valid."""
     waiting = [(value, 0)]
     while waiting:
         part, depth = waiting.pop()
         if depth > MAX_DEPTH:
-            return f"data that is nested more than {MAX_DEPTH} deep"
+            return f"data nested more than {MAX_DEPTH} levels deep"
         if isinstance(part, _Twice):
-            return f"an object in which the key {part.key[:80]!r} occurs twice"
+            return f"an object whose key {part.key[:80]!r} occurs twice"
         if isinstance(part, float) and not math.isfinite(part):
-            return "a number that JSON does not know"
+            return "a number that isn't valid JSON"
         if isinstance(part, int) and abs(part) >= _TOO_LARGE:
-            return f"a number of more than {MAX_DIGITS} digits"
+            return f"a number with more than {MAX_DIGITS} digits"
         if isinstance(part, str) and not _is_text(part):
-            return "text with half a surrogate pair"
+            return "text with an unpaired surrogate"
         if isinstance(part, dict):
             waiting += ((inner, depth + 1) for pair in part.items() for inner in pair)
         elif isinstance(part, list):

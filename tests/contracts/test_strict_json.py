@@ -27,8 +27,8 @@ def test_what_json_can_say_comes_back(value: object) -> None:
         ("1e999", "does not know"),
         ('{"\\udc00": 1}', "surrogate"),
         ("[" * 102 + "]" * 102, "more than 100 deep"),
-        ("1" + "0" * 100, "a number of more than 100 digits"),
-        ("-1" + "0" * 400, "a number of more than 100 digits"),
+        ("1" + "0" * 100, "a number with more than 100 digits"),
+        ("-1" + "0" * 400, "a number with more than 100 digits"),
         ("{'a': 1}", "property name"),
     ],
 )

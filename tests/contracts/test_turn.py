@@ -197,7 +197,7 @@ def test_line_that_left_the_framing_is_reported_with_its_stream() -> None:
     """What is wrong with a stream names it, standard output first."""
     stdout, stderr = transcript(IFLOW, IDS["iflow"], SAID)
     noisy = read_turn(CODEX, AUTO, b"oops\n", b"", 0)
-    assert noisy.framing == ("stdout: a line is no JSON object: 'oops'",)
+    assert noisy.framing == ("stdout: a line isn't a JSON object: 'oops'",)
     twice = read_turn(IFLOW, AUTO, stdout, stderr + stderr, 0)
     assert twice.framing == ("stderr: 2 blocks of <Execution Info>",)
 
@@ -206,7 +206,7 @@ def test_block_on_the_wrong_stream_is_reported_by_both() -> None:
     """Where the id strayed to the other stream the reading says where it stands and where it should."""
     _, stderr = transcript(IFLOW, IDS["iflow"], SAID)
     handle = read_turn(IFLOW, INTERACTIVE, stderr, b"", 0).handle
-    assert handle.detail == "session-id stands on stdout, not on stderr"
+    assert handle.detail == "session-id is on stdout, not on stderr"
     assert [(seen.stream, seen.index, seen.value) for seen in handle.sightings] == [("stdout", 0, IDS["iflow"])]
 
 
@@ -216,7 +216,7 @@ def test_block_that_strayed_stands_alone_where_there_is_but_one() -> None:
     _, stderr = transcript(IFLOW, IDS["iflow"], SAID)
     handle = read_turn(only, INTERACTIVE, stderr, b"", 0).handle
     assert (handle.value, handle.problem) == (None, HandleProblem.PLACE)
-    assert handle.detail == "session-id stands on stdout, not on stderr"
+    assert handle.detail == "session-id is on stdout, not on stderr"
     assert [(seen.stream, seen.index) for seen in handle.sightings] == [("stdout", 0)]
     assert read_turn(only, INTERACTIVE, b"", stderr, 0).handle.value == IDS["iflow"]
 

@@ -174,4 +174,4 @@ def test_a_pipe_in_place_of_a_record_is_reported(cli_env: CliEnv) -> None:
     shown = cli_env.spawn("handles")
     out, err = shown.communicate(timeout=30)
     assert (shown.returncode, out) == (2, "")
-    assert "22222222.json can't be read: it is no regular file" in err
+    assert "22222222.json can't be read: it isn't a regular file" in err

@@ -1,1 +1,1 @@
-"""What is passed to an engine: arguments, auto-approve flags, environment."""
+"""Builds the arguments and environment of an engine, and detects auto-approve flags."""

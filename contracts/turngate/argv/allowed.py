@@ -1,4 +1,4 @@
-"""Says which options callers may pass to an engine, for people to read."""
+"""Describes, for error messages, the options that callers may pass to an engine."""
 
 from collections.abc import Iterator, Sequence
 
@@ -9,7 +9,7 @@ from turngate.model import Mode
 
 
 def allowed(contract: EngineContract, mode: Mode, flags: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Describe each option that callers may pass in a mode; of a sticky process, those among its `flags`."""
+    """Describe each option that callers may pass in a mode; for a sticky process, only those in `flags`."""
     options = [option for option in contract.options if flags is None or option.flag in flags]
     if mode is Mode.INTERACTIVE:
         return tuple(line for option in options for line in _uses(option))
@@ -17,12 +17,12 @@ def allowed(contract: EngineContract, mode: Mode, flags: Sequence[str] | None = 
 
 
 def allowed_hint(contract: EngineContract, mode: Mode) -> str:
-    """Return the same as the hint of an error."""
-    return f"allowed in mode {mode}: {'; '.join(allowed(contract, mode)) or 'no option'}"
+    """Return the allowed options as an error hint."""
+    return f"allowed in mode {mode}: {'; '.join(allowed(contract, mode)) or 'no options'}"
 
 
 def _uses(option: Option) -> Iterator[str]:
-    """Describe what is allowed of an option in mode interactive."""
+    """Describe the allowed uses of an option in mode interactive."""
     use, names = option.interactive, _names(option)
     if use is None:
         return

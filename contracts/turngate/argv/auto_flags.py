@@ -1,7 +1,7 @@
-"""The one place that knows whether options let an engine act without asking.
+"""The only module that decides whether options let an engine act without asking.
 
-Recognizes every spelling that any common parser accepts, whatever the engine's own parser is. A false match costs an
-error message; a missed one costs the user's consent.
+Recognizes every spelling that any common parser accepts, regardless of the engine's own parser. A false match costs an
+error message. A missed match costs the user's consent.
 """
 
 import re
@@ -16,14 +16,14 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class Flags(Struct, frozen=True):
-    """The part of a contract that says what flags do."""
+    """The part of a contract that describes flags."""
 
     auto_flags: tuple[AutoFlag, ...]
     options: tuple[Option, ...]
 
 
 def auto_flags_in(tokens: Sequence[str], contract: EngineContract | Flags) -> tuple[str, ...]:
-    """List the tokens (with their values) that widen approval or sandbox; `tokens` must not hold prompts."""
+    """List the tokens (with their values) that widen approval or sandbox; `tokens` must not contain prompts."""
     widening = []
     for i, token in enumerate(tokens):
         following = tokens[i + 1] if i + 1 < len(tokens) else None
@@ -39,7 +39,7 @@ def auto_flags_in(tokens: Sequence[str], contract: EngineContract | Flags) -> tu
 def _values_of(
     flag: AutoFlag, token: str, following: str | None, contract: EngineContract | Flags
 ) -> Iterator[str | None]:
-    """Return the value (None: there is none) of each occurrence of the flag in one token."""
+    """Return the value (None: no value) of each occurrence of the flag in one token."""
     names = {_plain(name) for name in (flag.flag, *flag.aliases)}
     name, equals, value = token.partition("=")
     if token.startswith("-") and _plain(name) in names:
@@ -83,7 +83,7 @@ def _widens(flag: AutoFlag, value: str | None) -> bool:
 
 
 def _key_widens(key: AutoKey, override: str) -> bool:
-    """Judge `key=value`; a key named anywhere else in the override (an inline table) counts as widened."""
+    """Return whether `key=value` widens; a key anywhere else in the override (an inline table) also counts."""
     name, _, value = override.partition("=")
     if name.strip().rpartition(".")[2].strip("\"' ") == key.key or name.strip() == key.key:
         return value.strip().strip("\"'") not in key.safe_values

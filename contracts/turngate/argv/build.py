@@ -1,4 +1,4 @@
-"""Builds what is passed to an engine: arguments and standard input, for a first turn or a resume."""
+"""Builds the arguments and standard input of an engine for a first turn or a resume."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,10 +16,10 @@ from turngate.model import EngineSessionHandle, Mode, ModeName
 
 
 class Invocation(Struct, frozen=True):
-    """A turn that can be run: arguments after the executable, and bytes for standard input (None: it is closed).
+    """A turn that is ready to run: arguments after the executable, and bytes for standard input (None: closed).
 
-    `prompt_at` are indexes into `arguments` of the tokens that hold the prompt: all others are ours. `resumed` is the
-    session id that the turn resumes (None: it is a first turn). `env` are variables that the turn needs, whatever else
+    `prompt_at` lists the indexes in `arguments` of the tokens that contain the prompt. `resumed` is the session id that
+    the turn resumes (None: it is a first turn). `env` are variables that the turn needs, whatever else
     is in its environment.
 
     >>> turn = turngate.first_turn(turngate.load_contract("codex", "0.169.0"), "Paint the door", "auto")
@@ -47,11 +47,11 @@ def first_turn(
 ) -> Invocation:  # fmt: skip
     """Build a first turn, without running it.
 
-    `options` are arguments for the engine, each flag and each value a string of its own; `model` is a name that the
-    engine knows. The prompt travels by the first channel of the contract that can carry it, or by `via` alone
-    (`argument`, `stdin`). In mode interactive only what the contract allows is accepted of the options, and a path only
-    if it lies in `workspace`, symbolic links followed, at the time of the call. RefusedError: an option, its value or
-    the prompt can't be passed as meant.
+    `options` are arguments for the engine, with flags and values as separate strings. `model` is a name that the engine
+    knows. The prompt is passed through the first channel of the contract that can carry it, or only through `via`
+    (`argument`, `stdin`). Mode interactive accepts only options that the contract allows, and only paths in
+    `workspace`, after resolving symbolic links at the time of the call. RefusedError: an option, its value or the
+    prompt can't be passed safely.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> turngate.first_turn(codex, "Paint the door", "interactive", model="gpt-5").arguments
@@ -66,27 +66,27 @@ def resumed_turn(
     contract: EngineContract, prompt: str, mode: Mode | ModeName, session: EngineSessionHandle | str, *,
     options: Sequence[str] = (), model: str | None = None, check_shape: bool = True, workspace: Path | None = None,
 ) -> Invocation:  # fmt: skip
-    """Build a turn that resumes a session, without running it.
+    """Build a turn that resumes a session without running it.
 
-    `session` is what the reading of the first turn says, or its `handle_value`; `options` and `model` are those of the
-    first turn. RefusedError: as for `first_turn`, or the session is of another engine or has not the shape of a
-    session id (with `check_shape` False any shape is accepted).
+    `session` is the `session` of the first turn's reading, or its `handle_value`. `options` and `model` are those of
+    the first turn. RefusedError: as for `first_turn`, or the session belongs to another engine, or its id doesn't have
+    the shape of a session id (with `check_shape` False any shape is accepted).
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> turngate.resumed_turn(codex, "Blue", "interactive", "0198c6a1-6d70-7000-8000-000000000001").arguments[3:]
     ('resume', '0198c6a1-6d70-7000-8000-000000000001', '-')
     """
     if isinstance(session, EngineSessionHandle) and session.engine != contract.engine:
-        what = f"a session of {session.engine} can't be resumed by {contract.engine}"
+        what = f"{contract.engine} can't resume a session of {session.engine}"
         raise RefusedError(what, f"use the contract of {session.engine}", session.engine)
     handle = session if isinstance(session, str) else session.handle_value
     if handle.startswith("-") or not can_be_passed(handle):
         raise RefusedError(
-            f"{handle[:80]!r} can't be passed as a session id", "it looks like a flag, or is no text", handle
+            f"{handle[:80]!r} can't be passed as a session id", "it looks like a flag or isn't valid text", handle
         )
     if check_shape and not re.fullmatch(contract.handle.shape, handle):
         hint = f"a session id of {contract.engine} matches {contract.handle.shape}"
-        raise RefusedError(f"{handle[:80]!r} is no session id of {contract.engine}", hint, handle)
+        raise RefusedError(f"{handle[:80]!r} isn't a session id of {contract.engine}", hint, handle)
     mode = Mode(mode)
     return _invocation(contract, prompt, mode, turn_options(contract, mode, options, model, workspace), handle=handle)
 
@@ -95,7 +95,7 @@ def sticky(
     contract: EngineContract, mode: Mode, *,
     options: Sequence[str] = (), model: str | None = None, workspace: Path | None = None,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Build the arguments of a sticky process; RefusedError if it can't take an option."""
+    """Build the arguments of a sticky process; RefusedError if it doesn't accept an option."""
     filling = {"{options}": sticky_options(contract, mode, options, model, workspace)}
     built = tuple(part for token in contract.sticky.argv for part in filling.get(token, (token,)))
     _assert_asks(contract, mode, built, f"a sticky {contract.engine} would be passed")
@@ -106,15 +106,15 @@ def sticky_options(
     contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None,
     workspace: Path | None = None,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return the options that `sticky` passes for the mode, the model and the caller; RefusedError as there."""
+    """Return the options that `sticky` passes for the mode, the model and the caller; RefusedError: as for `sticky`."""
     sticky = contract.sticky
     if sticky.transport == "none":
         raise RefusedError(f"{contract.engine} can't be sticky", "its contract names no transport")
     chosen = _chosen(contract, mode, options, model if sticky.model == "argument" else None, (), workspace)
     for placed in read_options(contract, options):
         if placed.option.flag not in sticky.options:
-            hint = "leave it out, or run in the profile resumable"
-            raise RefusedError(f"{placed.tokens[0]} is no option of a sticky {contract.engine}", hint, placed.tokens[0])
+            hint = "remove it, or use the profile `resumable`"
+            raise RefusedError(f"a sticky {contract.engine} doesn't accept {placed.tokens[0]}", hint, placed.tokens[0])
     permission_mode = sticky.interactive if mode is Mode.INTERACTIVE else sticky.auto
     ours = permission_mode.options if permission_mode else ()
     return (*ours, *(token for placed in chosen for token in placed.tokens))
@@ -124,7 +124,7 @@ def turn_options(
     contract: EngineContract, mode: Mode, options: Sequence[str] = (), model: str | None = None,
     workspace: Path | None = None,
 ) -> tuple[PlacedOption, ...]:  # fmt: skip
-    """Return the options that `first_turn` and `resumed_turn` place; RefusedError if they can't take the caller's."""
+    """Return the options that `first_turn` and `resumed_turn` place; RefusedError if a caller's option is rejected."""
     launch = contract.launch
     by_mode = launch.auto if mode is Mode.AUTO else launch.interactive
     return _chosen(contract, mode, options, model, by_mode, workspace)
@@ -134,9 +134,9 @@ def _chosen(
     contract: EngineContract, mode: Mode, options: Sequence[str], model: str | None, by_mode: Sequence[str],
     workspace: Path | None,
 ) -> tuple[PlacedOption, ...]:  # fmt: skip
-    """Combine the options for model and mode with the caller's, which replace ours; check the caller's."""
+    """Combine the options for model and mode with the caller's, which take precedence; check the caller's."""
     if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
-        hint = "leave it out, or run in mode auto"
+        hint = "remove it, or use mode auto"
         raise RefusedError(f"{widening[0]} lets {contract.engine} act without asking", hint, widening[0])
     callers = read_options(contract, options, mode)
     named = [token.replace("{model}", model) for token in contract.launch.model] if model is not None else []
@@ -169,9 +169,11 @@ def _invocation(
             arguments.append(token.replace("{handle}", handle or ""))
     stdin = prompt.encode() if channel.via == "stdin" else None
     if handle is not None and not any("{handle}" in token for token in template):
-        raise ContractError(f"the resume of {contract.engine} has no place for the session id", hint="write {handle}")
+        raise ContractError(
+            f"the resume template of {contract.engine} has no slot for the session id", hint="add {handle}"
+        )
     if stdin is None and not prompt_at:
-        raise ContractError(f"the template of {contract.engine} has no place for the prompt", hint="write {prompt}")
+        raise ContractError(f"the template of {contract.engine} has no slot for the prompt", hint="add {prompt}")
     env = launch.interactive_env if mode is Mode.INTERACTIVE else {}
     built = Invocation(contract, mode, tuple(arguments), stdin, tuple(prompt_at), handle, env)
     _assert_asks(contract, mode, built.own_arguments, f"the template of {contract.engine} passes")
@@ -189,18 +191,18 @@ def prompt_channel(contract: EngineContract, prompt: str, via: str | None = None
     try:
         size = len(prompt.encode())
     except UnicodeEncodeError:
-        raise RefusedError("the prompt is not valid Unicode text", "it holds half a surrogate pair") from None
+        raise RefusedError("the prompt is not valid Unicode text", "it contains an unpaired surrogate") from None
     reasons = []
     for channel in contract.launch.prompt:
         if via is not None and channel.via != via:
             continue
         refusals = [r.why for r in channel.refuses if re.search(r.pattern, prompt)]
         if channel.max_bytes is not None and size > channel.max_bytes:
-            refusals.append(f"{size} bytes are more than the {channel.max_bytes} that fit {channel.via}")
+            refusals.append(f"{size} bytes exceed the limit of {channel.max_bytes} for {channel.via}")
         if channel.via == "argument" and "\0" in prompt:
-            refusals.append("no argument can hold a NUL character")
+            refusals.append("arguments can't contain NUL characters")
         if not refusals:
             return channel
         reasons += refusals
-    why = "; ".join(reasons) or f"its prompts do not travel by {via}"
-    raise RefusedError(f"{contract.engine} can't take this prompt as it is: {why}", "change the prompt")
+    why = "; ".join(reasons) or f"it doesn't accept prompts by {via}"
+    raise RefusedError(f"{contract.engine} can't receive this prompt unaltered: {why}", "change the prompt")

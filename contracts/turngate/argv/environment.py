@@ -1,4 +1,4 @@
-"""The environment variables of an engine: an allow-list, and those that decide where sessions are stored."""
+"""The environment variables of an engine: an allow-list, and the variables that locate its sessions."""
 
 from collections.abc import Iterable, Mapping
 
@@ -21,11 +21,11 @@ def engine_environment(
     locations: Mapping[str, str | None] | None = None,
     extra_names: Iterable[str] = (),
 ) -> dict[str, str]:
-    """Build the whole environment of an engine, except PWD.
+    """Build the complete environment of an engine, except PWD.
 
-    From `server_env`, such as `os.environ`, it takes what every program gets, what the contract passes (the engine's
-    keys among them), and `extra_names`. The variables that decide where sessions are stored come from `locations`
-    alone, where None means unset; without `locations` they come from `server_env` too.
+    From `server_env`, such as `os.environ`, it takes the variables that every program gets, those that the contract
+    passes (including the engine's API keys), and `extra_names`. The variables that decide where sessions are stored
+    come only from `locations`, where None means unset. Without `locations` they also come from `server_env`.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> turngate.engine_environment(codex, {"PATH": "/bin", "HOME": "/home/me", "AWS_SECRET_ACCESS_KEY": "s3cr3t"})
@@ -41,7 +41,7 @@ def engine_environment(
 def session_locations(contract: EngineContract, server_env: Mapping[str, str]) -> dict[str, str | None]:
     """Return the variables that decide where sessions are stored, with their values in `server_env`; None: unset.
 
-    Store them with the session if it may be resumed where `server_env` differs.
+    Store them with the session if you may resume it in a different environment.
 
     >>> turngate.session_locations(turngate.load_contract("codex", "0.169.0"), {"PATH": "/bin", "HOME": "/home/me"})
     {'HOME': '/home/me', 'CODEX_HOME': None, 'CODEX_SQLITE_HOME': None}

@@ -1,4 +1,4 @@
-"""The one place that decides what callers may pass in mode interactive: what the contract lists, and nothing else."""
+"""The only module that decides what callers may pass in mode interactive: only what the contract lists."""
 
 import re
 from collections.abc import Sequence
@@ -11,17 +11,17 @@ from turngate.contract.structs import EngineContract
 from turngate.errors import RefusedError
 from turngate.model import Mode
 
-# engines expand, split, trim, unquote and normalize paths, each in its own way; none of them changes these
+# engines expand, split, trim, unquote and normalize paths in different ways, but none changes these characters
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_./][A-Za-z0-9_./@+=-]*")
 _SPECIAL = re.compile(r"""[][,;:~$%*?{}\\"']""")
 _LONGEST = 200
 
 
 def check_interactive(contract: EngineContract, callers: Sequence[PlacedOption], workspace: Path | None) -> None:
-    """Refuse the first option of the caller that is not allowed in mode interactive.
+    """Reject the first caller option that is not allowed in mode interactive.
 
-    `workspace` is the directory that paths must stay in; None: it is not known, and paths are refused. RefusedError
-    says why, and what is allowed.
+    `workspace` is the directory that paths must stay in (None: unknown, so paths are rejected). RefusedError gives the
+    reason and the allowed options.
     """
     paths = [placed.value for placed in callers if placed.option.interactive and placed.option.interactive.path]
     for placed in callers:
@@ -31,12 +31,12 @@ def check_interactive(contract: EngineContract, callers: Sequence[PlacedOption],
 
 
 def _why_not(placed: PlacedOption, paths: Sequence[str], workspace: Path | None) -> str | None:
-    """Return why an option is refused; None: it is allowed. `paths` are the values of all options that take paths."""
+    """Return why an option is rejected; None: it is allowed. `paths` lists the values of all path options."""
     use, value = placed.option.interactive, placed.value
     if use is None:
         return "is not allowed in mode interactive"
     if not all(map(str.isprintable, placed.tokens)):
-        return "holds a character that can't be printed"
+        return "contains a character that can't be printed"
     if use.keys:
         return _why_not_set(use.keys, value)
     if use.path:
@@ -45,7 +45,7 @@ def _why_not(placed: PlacedOption, paths: Sequence[str], workspace: Path | None)
 
 
 def _why_not_set(keys: Sequence[AllowedKey], override: str) -> str | None:
-    """Return why `key=value` is refused. Only a key written as in the contract counts, since engines read TOML."""
+    """Return why `key=value` is rejected. Keys must be spelled as in the contract, since engines read TOML."""
     name, _, value = override.partition("=")
     key = next((key for key in keys if key.key == name), None)
     if key is None:
@@ -62,15 +62,15 @@ def _below(workspace: Path, path: str) -> str:
 
 
 def _why_outside(path: str, paths: Sequence[str], workspace: Path | None) -> str | None:
-    """Return why a path may lead out of the workspace; an engine may read it as relative to another of the `paths`."""
+    """Return why a path may lead out of the workspace; an engine may resolve it relative to another of the `paths`."""
     if workspace is None:
-        return "names a path, and no workspace is known that it must stay in"
+        return "names a path, but the workspace that it must stay in is unknown"
     if not _PLAIN_PATH.fullmatch(_below(workspace, path)) or ".." in path.split("/"):
-        return "names a path that is not plain: write it with ASCII letters, digits and ./@+=-_ alone, without `..`"
+        return "names a path that is not plain: use only ASCII letters, digits and ./@+=-_, without `..`"
     try:
         root = workspace.resolve()
         if all((base / path).resolve().is_relative_to(root) for base in (root, *(root / other for other in paths))):
             return None
-    except (OSError, RuntimeError):  # such as a link that leads to itself
-        return "names a path that can't be followed"
-    return "leads out of the workspace"
+    except (OSError, RuntimeError):  # such as a link to itself
+        return "names a path that can't be resolved"
+    return "points outside the workspace"

@@ -1,4 +1,4 @@
-"""Cuts the options of a caller into those that the contract knows."""
+"""Splits a caller's tokens into options that the contract knows."""
 
 from collections.abc import Sequence
 
@@ -12,22 +12,22 @@ from turngate.model import Mode
 
 
 class PlacedOption(Struct, frozen=True):
-    """An option of the caller with its tokens, one or two."""
+    """A caller's option with its one or two tokens."""
 
     option: Option
     tokens: tuple[str, ...]
 
     @property
     def value(self) -> str:
-        """The value; empty if there is none."""
+        """The value; empty if it has none."""
         return self.tokens[1] if len(self.tokens) > 1 else self.tokens[0].partition("=")[2]
 
 
 def read_options(contract: EngineContract, tokens: Sequence[str], mode: Mode = Mode.AUTO) -> tuple[PlacedOption, ...]:
-    """Cut the caller's tokens into known options; RefusedError names the first unknown or without value.
+    """Split the caller's tokens into known options; RefusedError names the first that is unknown or lacks its value.
 
-    A name counts only as the contract spells it, in a token of its own or before `=`. The error lists what the mode
-    allows.
+    Names must be spelled as in the contract, as a separate token or before `=`. The error lists the options that the
+    mode allows.
     """
     by_name = {name: option for option in contract.options for name in (option.flag, *option.aliases)}
     read: list[PlacedOption] = []
@@ -43,7 +43,7 @@ def read_options(contract: EngineContract, tokens: Sequence[str], mode: Mode = M
             raise RefusedError(f"{option.flag} occurs twice", "pass it once", token)
         if option.value == "none" or equals:
             if option.value == "none" and equals:
-                raise RefusedError(f"{name} takes no value", f"pass {name} alone", token)
+                raise RefusedError(f"{name} takes no value", f"pass {name} without a value", token)
             read.append(PlacedOption(option, (token,)))
             continue
         if not queue or queue[0].startswith("-") or not can_be_passed(queue[0]):
@@ -53,7 +53,7 @@ def read_options(contract: EngineContract, tokens: Sequence[str], mode: Mode = M
 
 
 def can_be_passed(token: str) -> bool:
-    """Return whether an argument can hold the text: no NUL, and no lone surrogate except those of file names."""
+    """Return whether an argument can contain the text: no NUL, and no lone surrogates except those of file names."""
     try:
         return b"\0" not in token.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

@@ -1,1 +1,1 @@
-"""Engine contracts: read, checked, and resolved for one release."""
+"""Engine contracts: load, validate, and resolve them for one release."""

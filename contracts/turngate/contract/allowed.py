@@ -10,22 +10,22 @@ from turngate.contract.versions import ClaimEvidence
 
 
 class AllowedValues(Struct, frozen=True, kw_only=True):
-    """Values that are allowed: those of a list, or those that match a pattern as a whole."""
+    """Allowed values: a list, or a pattern that must match the whole value."""
 
     values: Annotated[Texts, NOT_EMPTY] = ()
     pattern: Regex | None = None
 
     def allow(self, value: str) -> bool:
-        """Whether a value is one of them."""
+        """Whether a value is allowed."""
         return value in self.values if self.pattern is None else re.fullmatch(self.pattern, value) is not None
 
 
 class AllowedKey(AllowedValues, frozen=True, kw_only=True):
     """A key of a `key=value` option that callers may set in mode interactive.
 
-    key: The whole key, as callers must write it.
-    values: The values that it takes. Callers may put them in quotes.
-    pattern: Matches the whole value, without quotes round it.
+    key: The whole key, exactly as callers must write it.
+    values: The allowed values. Callers may quote them.
+    pattern: Matches the whole value without its quotes.
     """
 
     RULE: ClassVar[Rule] = either(has("pattern"), ("pattern",), ("values",))
@@ -34,15 +34,15 @@ class AllowedKey(AllowedValues, frozen=True, kw_only=True):
 
 
 class InteractiveUse(AllowedValues, frozen=True, kw_only=True):
-    """What callers may pass of an option in mode interactive. Anything else is refused.
+    """The values of an option that callers may pass in mode interactive. All others are rejected.
 
-    An option with a value has one of `values`, `pattern`, `path` and `keys`; a switch has none.
+    An option with a value has one of `values`, `pattern`, `path` and `keys`. A switch has none.
 
-    evidence: What shows that it starts no program, widens no approval, and does not leave the workspace.
-    values: The values that it takes.
+    evidence: Shows that the option starts no program, widens no approval, and stays in the workspace.
+    values: The allowed values.
     pattern: Matches the whole value.
-    path: workspace: the value is a path in the run's workspace, also where it leads through symbolic links.
-    keys: The keys that a `key=value` option takes.
+    path: workspace: the value is a path in the run's workspace, even after resolving symbolic links.
+    keys: The allowed keys of a `key=value` option.
     """
 
     evidence: Annotated[tuple[ClaimEvidence, ...], NOT_EMPTY]

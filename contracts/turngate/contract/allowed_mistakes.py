@@ -14,14 +14,14 @@ _KINDS = ("values", "pattern", "path", "keys")
 
 
 def interactive_errors(document: Document, option: Claim) -> Iterator[ContractError]:
-    """Find uses of an option that do not fit its value, and those that let the engine act without asking."""
+    """Find allowed uses that do not fit the option's value, or that let the engine act without asking."""
     use = option.data.get("interactive")
     if use is None:
         return
     at, kinds = option.at("interactive"), [kind for kind in _KINDS if kind in use]
     if option.data["value"] == "none":
         if kinds:
-            yield document.error((*at, kinds[0]), "a switch takes no value", f"take `{kinds[0]}` out")
+            yield document.error((*at, kinds[0]), "a switch takes no value", f"remove `{kinds[0]}`")
     elif len(kinds) != 1:
         message = f"has {' and '.join(kinds)}" if kinds else "does not say which values are allowed"
         yield document.error(at, message, f"write one of {', '.join(_KINDS)}")
@@ -33,14 +33,14 @@ def interactive_errors(document: Document, option: Claim) -> Iterator[ContractEr
         for name in (option.data["flag"], *option.data.get("aliases", ())):
             if value is None and name in names and "keys" not in use:
                 message = f"{name} can let the engine act without asking"
-                yield document.error(at, message, "list the safe values under `values`, or take `interactive` out")
+                yield document.error(at, message, "list the safe values under `values`, or remove `interactive`")
             elif value is not None and auto_flags_in((name, value), flags):
                 message = f"{name} {value} lets the engine act without asking"
-                yield document.error((*at, *place), message, "take it out")
+                yield document.error((*at, *place), message, "remove it")
 
 
 def _samples(use: Mapping[str, Any]) -> Iterator[tuple[Path_, str | None]]:
-    """Return each value that is allowed, with its place; None where any value of some shape is."""
+    """Return each allowed value with its path; None where any value of some shape is allowed."""
     for j, key in enumerate(use.get("keys", ())):
         for k, value in enumerate(key.get("values", ("any",))):
             place = ("values", k) if "values" in key else ("pattern",)

@@ -1,4 +1,4 @@
-"""The evidence for claims of a contract, and whether two claims about the same thing overlap."""
+"""Checks the evidence for the claims of a contract, and that claims on one subject don't overlap."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -24,7 +24,7 @@ def about(document: Document, clause_id: str, version: str | None) -> list[Path_
 
 
 def recordings_named(document: Document) -> Iterator[tuple[Path_, str]]:
-    """Return the recordings that are evidence, as `engine/version/case-step`, with their place."""
+    """Return the recordings used as evidence, as `engine/version/case-step`, with their paths in the document."""
     for claim in document.claims():
         for place, evidence in claim.all_evidence():
             if "recording" in evidence:
@@ -37,8 +37,8 @@ def claim_errors(document: Document) -> Iterator[ContractError]:
         yield from _order_errors(document, path, entry)
     for claim in document.claims():
         if ("evidence" in claim.data) == ("unverified" in claim.data):
-            message = "has evidence, and is unverified" if claim.evidence else "has no evidence"
-            yield document.error(claim.path, message, "give `evidence`, or say `unverified: true`")
+            message = "has evidence but is marked unverified" if claim.evidence else "has no evidence"
+            yield document.error(claim.path, message, "add `evidence` or `unverified: true`")
         for place, evidence in claim.all_evidence():
             if wrong := _wrong_evidence(evidence, document.data["engine"]):
                 yield document.error(place, *wrong)
@@ -52,8 +52,8 @@ def _order_errors(document: Document, path: Path_, entry: Mapping[str, Any]) -> 
     for (_, before), (at, version) in pairwise([edge for edge in edges if edge[1]]):
         if parse(before) >= parse(version):
             is_end = at == ("until",)
-            hint = "`until` is the first release that the claim no longer holds for"
-            hint = hint if is_end else "write changes in the order of their releases"
+            hint = "`until` is the first release for which the claim no longer holds"
+            hint = hint if is_end else "list changes in release order"
             yield document.error((*path, *at), f"{version} is not after {before}", hint)
 
 
@@ -62,29 +62,29 @@ def _wrong_evidence(evidence: Mapping[str, Any], engine: str) -> tuple[str, str]
     if len(kinds) != 1:
         return f"has {' and '.join(kinds) or 'no evidence'}", f"write one of {', '.join(_KINDS)} in each entry"
     if "releases" in evidence and "observed" not in evidence:
-        return f"a {kinds[0]} takes no releases", "name the releases with what was `observed`"
+        return f"`{kinds[0]}` evidence takes no `releases`", "only `observed` evidence takes `releases`"
     if "clause" in evidence and evidence["clause"] not in catalogue():
         hint = did_you_mean(evidence["clause"], catalogue(), "see clauses.yaml")
-        return f"there is no clause {evidence['clause']!r}", hint
+        return f"unknown clause {evidence['clause']!r}", hint
     if "recording" in evidence:
         named = _RECORDING.fullmatch(evidence["recording"])
         if not named or named["engine"] != engine:
             hint = f"write {engine}/<version>/<case>-<step>"
-            return f"{evidence['recording']!r} names no recording of {engine}", hint
+            return f"{evidence['recording']!r} isn't a recording of {engine}", hint
     return None
 
 
 def _overlaps(document: Document, section: str) -> Iterator[ContractError]:
-    hint = "give the entries of this section ranges that do not meet"
+    hint = "give the entries of this section ranges that don't overlap"
     for first, second in combinations(document.claims(section), 2):
         if first.entry == second.entry or not first.range.overlaps(second.range):
             continue
         if section in ONE_OF:
-            message = f"covers releases that entry {first.entry[1]} covers too ({first.range}; {second.range})"
+            message = f"covers releases that entry {first.entry[1]} also covers ({first.range}; {second.range})"
             yield document.error(second.path, message, hint)
         elif both := _subjects(first.data) & _subjects(second.data):
-            message = f"says of {' '.join(min(both))} what entry {first.entry[1]} says too ({first.range})"
-            yield document.error(second.path, message, f"{hint}, or make them one")
+            message = f"makes a claim about {' '.join(min(both))}, as entry {first.entry[1]} does ({first.range})"
+            yield document.error(second.path, message, f"{hint}, or merge them")
 
 
 def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
@@ -98,7 +98,7 @@ def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
     if "kind" in claim:
         return {(claim["name"],)}
     if "match" in claim or "has" in claim:
-        # what remains identifies the record that is meant
+        # the remaining keys identify the record
         return {(claim["stream"], repr(sorted(claim.get("match", {}).items())), claim.get("has", ""))}
     return {(claim["pattern"],)} if "pattern" in claim else {(tool,) for tool in claim.get("tools", ())}
 
@@ -106,5 +106,5 @@ def _subjects(claim: Mapping[str, Any]) -> set[tuple[str, ...]]:
 def _covers(claim: Claim, version: str | None) -> bool:
     try:
         return claim.range.covers(version)
-    except ValueError:  # an executable of your own may report any version
+    except ValueError:  # a user's own executable may report any version
         return True

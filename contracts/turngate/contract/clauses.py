@@ -1,4 +1,4 @@
-"""The clause catalogue: every checkable promise, as values (the texts are in `clauses.yaml`)."""
+"""The clause catalogue: every checkable promise, as values (texts are in `clauses.yaml`)."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 
 class Severity(StrEnum):
-    """What a failure costs: the turn loop (`breaking`), a minor feature (`degraded`), or nothing (`informative`)."""
+    """What a failure breaks: the turn loop (`breaking`), a minor feature (`degraded`), or nothing (`informative`)."""
 
     BREAKING = "breaking"
     DEGRADED = "degraded"
@@ -24,11 +24,11 @@ class Result(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why the environment kept a clause from being run; none of these says anything about the engine.
+    """Why the environment prevented a clause from running. None of these says anything about the engine.
 
-    `no_executable`: the release has no executable, or can't be installed. `no_recording`: the recordings don't show it.
-    `contract`: the contract does not cover the release, or rules the case out. `machine`: the machine failed, for
-    example with a full disk. `not_asked`: the probe ran on another version of turngate, which did not know the clause.
+    `no_executable`: the release has no executable, or can't be installed. `no_recording`: no recording covers it.
+    `contract`: the contract does not cover the release, or excludes the case. `machine`: the machine failed, for
+    example because its disk is full. `not_asked`: the probe ran on a version of turngate without this clause.
     """
 
     NO_EXECUTABLE = "no_executable"
@@ -44,9 +44,9 @@ Level: TypeAlias = Literal["static", "hermetic", "live", "server", "gate"]
 
 @dataclass(frozen=True, slots=True)
 class Clause:
-    """One promise: what it says, why an orchestrator needs it, and what must hold for it to be checked.
+    """One promise: its text, why an orchestrator needs it, and its prerequisites.
 
-    `deadline` is in seconds; a `baseline` allows neither a range nor a deviation.
+    `deadline` is in seconds; a `baseline` allows no range and no deviation.
     """
 
     id: str
@@ -60,7 +60,7 @@ class Clause:
 
 
 class Catalogue(dict[str, Clause]):
-    """All clauses by their ids, in the order in which reports list them."""
+    """All clauses by id, in report order."""
 
     def at_level(self, *levels: str) -> tuple[Clause, ...]:
         """List the clauses of the given levels."""

@@ -1,4 +1,4 @@
-"""The evidence of a clause result: the name of a turn or call or, if the clause did not pass, what was observed."""
+"""The evidence of a clause result: the name of a turn or call or, if the clause did not pass, the observation."""
 
 from abc import ABC
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
@@ -20,7 +20,7 @@ class OutputExcerpt(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class RequestExcerpt(Struct, frozen=True, forbid_unknown_fields=True):
-    """A request to the model backend; `protocol` null: an unknown path, `bytes` null: the recording does not tell."""
+    """A request to the model backend; `protocol` null: an unknown path, `bytes` null: not in the recording."""
 
     method: str
     protocol: str | None
@@ -34,7 +34,7 @@ class RequestExcerpt(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TurnEvidence(Struct, frozen=True, forbid_unknown_fields=True):
-    """How a turn ended, and what it printed and requested; `requests` null: there was no backend."""
+    """How a turn ended, its output and its requests; `requests` null: there was no backend."""
 
     turn: Text
     argv: tuple[str, ...]
@@ -63,7 +63,7 @@ if TYPE_CHECKING:
 else:
 
     class Evidence(ABC):  # noqa: B024 - it has no methods of its own
-        """The name of a turn or call, or what was observed of it."""
+        """The name of a turn or call, or its observation."""
 
     Evidence.register(str)
     Evidence.register(TurnEvidence)
@@ -71,11 +71,11 @@ else:
 
 
 def decode_hook(kind: Any, value: Any) -> Any:
-    """Read evidence; the `dec_hook` of whatever holds clause results."""
+    """Read evidence; the `dec_hook` for structs that contain clause results."""
     if kind is not Evidence:
         raise NotImplementedError(kind)
     shape = CallEvidence if isinstance(value, dict) and "call" in value else TurnEvidence
     try:
         return convert(value, Text if isinstance(value, str) else shape)
     except ValidationError as wrong:
-        raise ValueError(str(wrong)) from wrong  # of this kind, msgspec adds where it stands
+        raise ValueError(str(wrong)) from wrong  # msgspec adds the path to a ValueError

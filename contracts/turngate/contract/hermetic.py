@@ -1,4 +1,4 @@
-"""What a contract says about running its engine in a sandbox of the probe, and about programs offered to it there."""
+"""What a contract says about running its engine in the probe's sandbox, and about programs offered to it there."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
@@ -9,16 +9,16 @@ from turngate.contract.values import NOT_EMPTY, Name, Rule, Strings, Text, Texts
 
 
 class SetupFile(Struct, frozen=True):
-    """A file that a sandbox needs; slots in both fields are filled by the sandbox."""
+    """A file that a sandbox needs. The sandbox fills the slots in both fields."""
 
     path: Text
     content: str
 
 
 class ToolUse(Struct, frozen=True):
-    """A tool that acts on files, and arguments with which the model asks for it; {work} is the working directory.
+    """A tool that acts on files, and the arguments of a call. {work} is the working directory.
 
-    creates_file: The file in the working directory that the call leaves.
+    creates_file: The file in the working directory that the call creates.
     """
 
     name: Text
@@ -27,16 +27,16 @@ class ToolUse(Struct, frozen=True):
 
 
 class Hermetic(Struct, frozen=True):
-    """What makes a probe's engine talk to the stub model backend and to nothing else.
+    """What makes a probe's engine connect only to the stub model backend.
 
     {url} is the backend; {home}, {work} and {tmp} are directories of the sandbox.
 
-    model: Name of the model that the stub stands for; passed by `launch.model`.
-    options: Options of a caller, passed on every turn of the probe; kept on resume.
-    egress: Hosts that the release is known to try; each attempt is refused, and any other host fails
+    model: Name of the model that the stub replaces, passed by `launch.model`.
+    options: Caller options for every turn of the probe, including resumes.
+    egress: Hosts that the release is known to contact. Each attempt is blocked. Any other host fails
         network.loopback-only.
-    failure_deadline: Seconds from its first request in which a turn with a failing model backend must end, where the
-        release retries for longer than backend.failure-told waits.
+    failure_deadline: Seconds from the first request in which a turn with a failing model backend must end, for releases
+        that retry longer than backend.failure-told waits.
     """
 
     env: Mapping[str, str]
@@ -51,8 +51,8 @@ class Hermetic(Struct, frozen=True):
 class CanaryControl(Struct, frozen=True):
     """What the control run needs, such as trust in the workspace.
 
-    options: Options of a caller.
-    files: Files that are written before the control run.
+    options: Caller options.
+    files: Files to write before the control run.
     """
 
     options: Strings = ()
@@ -62,10 +62,10 @@ class CanaryControl(Struct, frozen=True):
 class Canary(Struct, frozen=True):
     """A way to make the engine start a program, which it must not do in mode interactive.
 
-    {canary} in options and contents is a harmless program, which leaves a marker. Its first argument is the name.
+    {canary} in options and contents is a harmless program that leaves a marker. Its first argument is the name.
 
     kind: What starts the program.
-    options: Options of a caller.
+    options: Caller options.
     files: Files in the workspace. Several canaries may share a file with the same content.
     """
 

@@ -1,4 +1,4 @@
-"""What a contract says about running its engine: argv, options, approval, environment, sessions on disk, sticky."""
+"""What a contract says about running its engine: argv, options, approval, environment, sessions, sticky processes."""
 
 import re
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ class HelpPage(Struct, frozen=True):
     """A help page.
 
     argv: Arguments after the executable.
-    names: Flags or subcommands that the page must name as whole words.
+    names: Flags or subcommands that the page must contain as whole words.
     """
 
     argv: Strings
@@ -39,12 +39,12 @@ class HelpPage(Struct, frozen=True):
     stream: Stream = "stdout"
 
     def missing(self, printed: str) -> Strings:
-        """Return the names that the page should hold as whole words but does not."""
+        """Return the names that the page should contain as whole words but does not."""
         return tuple(n for n in self.names if not re.search(rf"(?<![\w-]){re.escape(n)}(?![\w-])", printed))
 
 
 class Help(Struct, frozen=True):
-    """Help pages, and what the contract uses of them."""
+    """Help pages, and the names on them that the contract uses."""
 
     pages: Annotated[tuple[HelpPage, ...], NOT_EMPTY]
 
@@ -57,11 +57,11 @@ class UsageRefusal(Struct, frozen=True):
 
 
 class PromptChannel(Struct, frozen=True):
-    """One way in which a prompt travels.
+    """One way to pass a prompt.
 
     tokens: What replaces {prompt} in the template; {text} is the prompt itself.
     max_bytes: The longest prompt in bytes of UTF-8.
-    refuses: Prompts that this way can't carry unaltered.
+    refuses: Prompts that this channel can't carry unaltered.
     """
 
     via: Literal["argument", "stdin"]
@@ -73,14 +73,14 @@ class PromptChannel(Struct, frozen=True):
 class Launch(Struct, frozen=True):
     """The argv of a first turn and of a resume.
 
-    A token that is a slot alone ({options}, {prompt}) is replaced by any number of tokens. {handle} stands for the
+    A token that consists of a slot ({options}, {prompt}) is replaced by any number of tokens. {handle} is the
     session id.
 
-    prompt: Ways in which the prompt travels; the first that can carry it is taken.
-    auto: Options passed in mode auto, and never in mode interactive.
+    prompt: Ways to pass the prompt. The first one that can carry it is used.
+    auto: Options passed only in mode auto.
     model: Options that choose a model; {model} is its name.
-    interactive: Options passed in mode interactive, where the engine otherwise acts without asking, or starts programs
-        that the workspace names.
+    interactive: Options passed in mode interactive, to engines that otherwise act without asking or start programs that
+        the workspace names.
     interactive_env: Variables set in mode interactive, for the same reasons.
     """
 
@@ -103,11 +103,11 @@ class Launch(Struct, frozen=True):
 
 
 class Option(Struct, frozen=True):
-    """An option that callers may pass, since the contract can place it. Any other is refused.
+    """An option that callers may pass. Options that the contract doesn't list are rejected.
 
     value: none: a switch; required: one value, as the next token or after `=`; many: may be repeated, one value each.
-    on_resume: omit: a resume can't carry it; the session keeps what the first turn set.
-    interactive: What callers may pass of it in mode interactive. Absent: nothing.
+    on_resume: omit: a resume can't carry it. The session keeps the value of the first turn.
+    interactive: The values that callers may pass in mode interactive. Absent: none.
     """
 
     flag: Flag
@@ -125,11 +125,11 @@ class AutoKey(Struct, frozen=True):
 
 
 class AutoFlag(Struct, frozen=True):
-    """A flag that widens approval or sandbox so that the engine acts without asking.
+    """A flag that widens approval or sandbox, so that the engine can act without asking.
 
-    safe_values: Values with which the flag widens nothing. Any other value, known or not, counts. Absent: the flag
-        itself counts.
-    keys: For `--config key=value` flags: keys that count, unless the value is safe.
+    safe_values: Values with which the flag widens nothing. Every other value, known or unknown, widens. Absent: the
+        flag itself widens.
+    keys: For `--config key=value` flags: keys that widen unless their value is safe.
     """
 
     flag: Flag
@@ -139,11 +139,11 @@ class AutoFlag(Struct, frozen=True):
 
 
 class ApprovalSign(Struct, frozen=True):
-    """What requests to the model show of the approval in force.
+    """How requests to the model show the approval in force.
 
-    tools: Tools that are offered only by an engine that acts without asking.
+    tools: Tools that an engine offers only if it acts without asking.
     pattern: Finds the approval in the body of a request: its group `value`.
-    safe_values: Values of the group with which the engine asks, or acts on nothing.
+    safe_values: Values of the group with which the engine asks or doesn't act.
     """
 
     RULE: ClassVar[Rule] = either(has("pattern"), ("pattern", "safe_values"), ("tools",))
@@ -154,7 +154,7 @@ class ApprovalSign(Struct, frozen=True):
 
 
 class LostTools(Struct, frozen=True):
-    """Tools that a headless interactive turn can't use, though one in mode auto can.
+    """Tools that a headless turn can use in mode auto but not in mode interactive.
 
     why: What happens to them.
     """
@@ -166,9 +166,9 @@ class LostTools(Struct, frozen=True):
 class StoreCheck(Struct, frozen=True):
     """How to check on disk that a session exists.
 
-    pattern: Matches the session's file; {handle}, {handle:8} (its first eight characters), {cwd} (with a dash for all
-        but letters and digits) and the variables stand for their values, * for any part of a name.
-    query: One parameter, the handle; a row means that the session exists.
+    pattern: Matches the session's file. Slots are {handle}, {handle:8} (its first eight characters), {cwd} (with dashes
+        for all but letters and digits) and the variables. * matches any part of a name.
+    query: Takes one parameter, the session id. A row means that the session exists.
     """
 
     RULE: ClassVar[Rule] = either(has("kind", "sqlite"), ("file", "query"), ("pattern",))
@@ -182,7 +182,7 @@ class StoreCheck(Struct, frozen=True):
 class SessionStore(Struct, frozen=True):
     """Where a session is stored on disk, so that a session id can be checked before it is used.
 
-    locations: Variable -> its default, both usable in `check`; a default may use {HOME} and the variables before it.
+    locations: Variable -> its default; `check` may use both. A default may use {HOME} and the variables before it.
     """
 
     locations: Mapping[str, Text]
@@ -190,12 +190,12 @@ class SessionStore(Struct, frozen=True):
 
 
 class Environment(Struct, frozen=True):
-    """The environment variables that an engine gets, besides those for every program (PATH, LANG, proxies ...).
+    """The environment variables that an engine gets in addition to those of every program (PATH, LANG, proxies ...).
 
-    pass: Keys, base URLs, and switches of model, provider, trust, update and telemetry; passed as they are, and never
-        written down.
-    locations: Variables that decide where sessions and settings lie, those of `store` among them; kept from a run's
-        first turn to its last. HOME always is one.
+    pass: API keys, base URLs, and switches for model, provider, trust, update and telemetry. They are passed unchanged
+        and never saved.
+    locations: Variables that decide where sessions and settings are stored, including those of `store`. Their values
+        stay the same for all turns of a run. HOME is always one.
     """
 
     passed: Annotated[tuple[Variable, ...], Unique] = field(name="pass")
@@ -203,11 +203,10 @@ class Environment(Struct, frozen=True):
 
 
 class ResumeProbe(Struct, frozen=True):
-    """What decides, before an engine is run, whether its sessions can be resumed.
+    """What decides, before an engine runs, whether its sessions can be resumed.
 
     unsupported: Why sessions of these releases can't be resumed: they print no session id, or have no resume.
-    directory: A directory that must be writable, or could be made. {HOME} and the variables of `store` stand for their
-        values.
+    directory: A directory that must be writable, or possible to create. Slots are {HOME} and the variables of `store`.
     """
 
     RULE: ClassVar[Rule] = {"if": has("unsupported"), "then": {"properties": {"directory": ABSENT}}}
@@ -217,10 +216,10 @@ class ResumeProbe(Struct, frozen=True):
 
 
 class ModeQuery(Struct, frozen=True):
-    """How to see, before the start, that the configuration in force asks.
+    """How to check before the start that the active configuration asks.
 
     argv: Arguments of a command that prints a JSON document.
-    key: Wherever this key stands in the document, all that is below it must be among `values`.
+    key: Wherever this key occurs in the document, everything below it must be one of `values`.
     """
 
     argv: Annotated[Strings, NOT_EMPTY]
@@ -229,13 +228,13 @@ class ModeQuery(Struct, frozen=True):
 
 
 class PermissionMode(Struct, frozen=True):
-    """What makes a sticky process ask before it acts, or act alone, and what shows that it does.
+    """What makes a sticky process ask before it acts, or act without asking, and how to confirm it.
 
     env: Variables of the process's environment.
-    options: Arguments that stand for {options}, before those of the caller.
+    options: Arguments that replace {options}, before those of the caller.
     session: Fields of the request that opens a session.
-    expect: Path in the answer to that request -> the value that it must have.
-    mode: The session mode that is set, and that the engine must confirm.
+    expect: Path in the response to that request -> its required value.
+    mode: The session mode to set, which the engine must confirm.
     """
 
     RULE: ClassVar[Rule] = {"minProperties": 1}
@@ -249,7 +248,7 @@ class PermissionMode(Struct, frozen=True):
 
 
 class OneTime(Struct, frozen=True):
-    """The transport's words for allowing and refusing one action alone."""
+    """The transport's words for allowing or refusing only one action."""
 
     allow: Text
     deny: Text
@@ -258,14 +257,14 @@ class OneTime(Struct, frozen=True):
 class Sticky(Struct, frozen=True):
     """How one process serves several turns.
 
-    argv: Arguments after the executable; {options} stands for the options of the caller and of the mode.
-    options: The options, declared under `options`, that argv takes; others are refused.
-    model: How a model is asked for: by `launch.model` among the options, or of the session by the protocol.
-    interactive: What switches asking on, and what shows that it is on.
-    auto: What else is set where nobody is asked; what the engine asks for is granted once, each time.
-    permission_requests: The requests by which the engine asks for permission; any other is answered with an error.
-    same_id: Whether a headless resume takes the session id of the transport.
-    own_store: Whether the process keeps its sessions elsewhere than headless turns do.
+    argv: Arguments after the executable; {options} is replaced by the options of the caller and of the mode.
+    options: The options, declared under `options`, that argv accepts. Others are rejected.
+    model: How to choose a model: with `launch.model` among the options, or by a protocol request for the session.
+    interactive: How to switch asking on, and how to confirm that it is on.
+    auto: Additional settings for mode auto. Each permission request is granted once.
+    permission_requests: The requests by which the engine asks for permission. Any other gets an error response.
+    same_id: Whether a headless resume accepts the session id of the transport.
+    own_store: Whether the process stores its sessions elsewhere than headless turns do.
     """
 
     RULE: ClassVar[Rule] = {

@@ -1,4 +1,4 @@
-"""What a schema can't express about a contract: ranges, patterns, and names that must agree."""
+"""Checks of a contract that a schema can't express: ranges, patterns, and names that must agree."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _Errors = Iterator[ContractError]
 
 
 def problems(document: Document) -> _Errors:
-    """Find every mistake in a contract or simulation: what its schema refuses, and what the accepted sections mean."""
+    """Find every mistake in a contract or simulation: schema violations, and semantic errors in valid sections."""
     if not isinstance(document.data, dict):
         yield from schema_errors(document, "engine")
         return
@@ -38,14 +38,14 @@ def problems(document: Document) -> _Errors:
     sound = {key: value for key, value in document.data.items() if key not in refused}
     told = set[str]()
     for error in (*wrong, *_meaning_errors(replace(document, data=sound), refused, is_simulation=is_simulation)):
-        # what a change leaves as it was is checked again with it
+        # a change is checked together with the values that it keeps
         if str(error) not in told:
             told.add(str(error))
             yield error
 
 
 def lay_over(folder: Path) -> list[ContractError]:
-    """Use the contracts in a folder before the packaged ones, from now on; return their mistakes."""
+    """Make the contracts in a folder override the packaged ones from now on; return their mistakes."""
     use_overlay(folder)
     mistakes = list[ContractError]()
     for file in sorted([*folder.glob("engines/*.yaml"), *folder.glob("simulations/*.yaml")]):
@@ -57,7 +57,7 @@ def lay_over(folder: Path) -> list[ContractError]:
 
 
 def _meaning_errors(document: Document, refused: set[str], *, is_simulation: bool) -> _Errors:
-    """Find mistakes that no schema shows, without the checks that need a section which is missing or was `refused`."""
+    """Find semantic errors; skip checks that need a section that is missing or was `refused`."""
     if is_simulation and refused:
         return
     if "engine" in document.data:
@@ -70,16 +70,16 @@ def _meaning_errors(document: Document, refused: set[str], *, is_simulation: boo
 
 def _version_errors(document: Document, query: Claim) -> _Errors:
     if "version" not in re.compile(query.data["pattern"]).groupindex:
-        yield document.error(query.at("pattern"), "names no group `version`", r"such as (?P<version>\S+)")
+        yield document.error(query.at("pattern"), "has no group named `version`", r"such as (?P<version>\S+)")
 
 
 def _deviation_errors(document: Document, deviation: Claim) -> _Errors:
     at, clause_id = deviation.at("clause"), deviation.data["clause"]
     clause = catalogue().get(clause_id)
     if clause is None:
-        yield document.error(at, f"no clause {clause_id!r}", "see clauses.yaml")
+        yield document.error(at, f"unknown clause {clause_id!r}", "see clauses.yaml")
     elif clause.baseline:
-        yield document.error(at, f"{clause.id} is a baseline", "a release that misses it is broken")
+        yield document.error(at, f"{clause.id} is a baseline", "a release that violates it is broken")
 
 
 def _flag_errors(document: Document, launch: Claim) -> _Errors:
@@ -88,13 +88,14 @@ def _flag_errors(document: Document, launch: Claim) -> _Errors:
     for key in ("auto", "interactive", "model"):
         for j, token in enumerate(launch.data.get(key, ())):
             if token.startswith("-") and token.partition("=")[0] not in flags:
-                yield document.error(launch.at(key, j), f"{token} is no declared option", "declare it under `options`")
+                message = f"{token} isn't a declared option"
+                yield document.error(launch.at(key, j), message, "declare it under `options`")
 
 
 def _launch_errors(document: Document, launch: Claim) -> _Errors:
-    """Find slots that are missing, repeated or misplaced, and flags that let an engine act unasked.
+    """Find missing, repeated or misplaced slots, and flags that let an engine act without asking.
 
-    A template without a slot would drop its value, and resume another session.
+    A template without a slot would drop its value and could resume another session.
     """
     held = {key: [claim.data for claim in document.meeting(key, launch)] for key in ("auto_flags", "options")}
     flags = msgspec.convert(held, Flags)
@@ -113,17 +114,17 @@ def _slot_errors(document: Document, at: Path_, tokens: Sequence[str], wanted: M
         places = [i for i, token in enumerate(tokens) if slot in token]
         what = _WHAT.get(slot, "the prompt")
         if len(places) < count:
-            yield document.error(at, f"has no place for {what}", f"put {slot} where it stands")
+            yield document.error(at, f"has no slot for {what}", f"add {slot} where it belongs")
         elif len(places) > count:
-            message = f"has more than one place for {what}" if count else f"can't hold {what}"
-            yield document.error((*at, places[count]), message, f"take {slot} out")
+            message = f"has more than one slot for {what}" if count else f"can't hold {what}"
+            yield document.error((*at, places[count]), message, f"remove {slot}")
 
 
 def _widening(document: Document, at: Path_, tokens: Sequence[str], flags: Flags) -> _Errors:
-    """Find flags that are passed in mode interactive, where nothing may widen approval."""
+    """Find flags that would widen approval in mode interactive."""
     for flag in auto_flags_in(tokens, flags):
         message = f"{flag} lets the engine act without asking, and would be passed in mode interactive"
-        yield document.error(at, message, "pass it under `auto` alone")
+        yield document.error(at, message, "pass it only under `auto`")
 
 
 def _handle_errors(document: Document, handle: Claim) -> _Errors:
@@ -133,31 +134,31 @@ def _handle_errors(document: Document, handle: Claim) -> _Errors:
         message = "does not have the shape of a session id"
         yield document.error(handle.at("nonexistent_id"), message, f"the shape is {shape}")
     if numbered is None or not re.fullmatch(shape, numbered):
-        hint = "recordings number session ids in its last run of at least six zeros"
-        yield document.error(handle.at("nonexistent_id"), "no number can stand in it", hint)
+        hint = "recordings write a number into its last run of at least six zeros"
+        yield document.error(handle.at("nonexistent_id"), "has no room for a number", hint)
     if re.fullmatch(shape, "--x"):
-        hint = "have it begin with a letter or digit, such as [0-9a-f]{8}"
-        yield document.error(handle.at("shape"), "admits a value that looks like a flag", hint)
+        hint = "make it start with a letter or digit, such as [0-9a-f]{8}"
+        yield document.error(handle.at("shape"), "matches values that look like flags", hint)
 
 
 def _sticky_errors(document: Document, sticky: Claim) -> _Errors:
-    """Find options that are not declared or not placed, and answers that grant more than one action."""
+    """Find options that are undeclared or have no slot, and answers that grant more than one action."""
     flags = {option.data["flag"] for option in document.claims("options")}
     for j, flag in enumerate(sticky.data.get("options", ())):
         if flag not in flags:
-            message = f"{flag} is no declared option"
+            message = f"{flag} isn't a declared option"
             yield document.error(sticky.at("options", j), message, "declare it under `options`")
     modes = [sticky.data, *(sticky.data.get(mode, {}) for mode in ("interactive", "auto"))]
     if any(mode.get("options") for mode in modes) and "{options}" not in sticky.data.get("argv", ()):
-        yield document.error(sticky.at("argv"), "has no place for options", "put {options} where they stand")
+        yield document.error(sticky.at("argv"), "has no slot for options", "add {options} where they belong")
     for key, word in sticky.data.get("one_time", {}).items():
         if _LASTING.search(word):
-            hint = "name the word that is for one action alone"
-            yield document.error(sticky.at("one_time", key), f"{word} lasts for more than one action", hint)
+            hint = "use the word that covers only one action"
+            yield document.error(sticky.at("one_time", key), f"{word} covers more than one action", hint)
 
 
 def _store_errors(document: Document, store: Claim) -> _Errors:
-    """Find slots of a store without a value, and wildcards other than `*`."""
+    """Find store slots without a value, and wildcards other than `*`."""
     known = {"HOME"}
     for name, default in store.data["locations"].items():
         yield from _unknown_slots(document, store.at("locations", name), default, known)
@@ -166,7 +167,7 @@ def _store_errors(document: Document, store: Claim) -> _Errors:
         at, text = store.at("check", key), store.data["check"].get(key, "")
         yield from _unknown_slots(document, at, text, known | _IN_CHECKS)
         if re.search(r"[?\[\]]|\*\*", text):
-            yield document.error(at, "holds another wildcard than *", "write * alone")
+            yield document.error(at, "has a wildcard other than *", "use only *")
 
 
 def _environment_errors(document: Document, environment: Claim) -> _Errors:
@@ -174,17 +175,18 @@ def _environment_errors(document: Document, environment: Claim) -> _Errors:
     for j, name in enumerate(locations):
         at = environment.at("locations", j)
         if name in environment.data["pass"]:
-            yield document.error(at, f"{name} is passed too", "what is kept comes from the first turn alone")
+            yield document.error(at, f"{name} is also listed under `pass`", "remove it from one of them")
         if _SECRET.search(name):
-            yield document.error(at, f"{name} may hold a secret", "locations are written down; pass it instead")
+            hint = "locations are saved to disk; list it under `pass` instead"
+            yield document.error(at, f"{name} may contain a secret", hint)
     for store in document.meeting("store", environment):
         for name in sorted({*store.data["locations"]} - {*locations, "HOME"}):
-            hint = "declare it, so that a resume finds what the first turn wrote"
+            hint = "declare it, so that a resume finds the session of the first turn"
             yield document.error(environment.at("locations"), f"{name} of `store` is missing", hint)
 
 
 def _resume_probe_errors(document: Document, probe: Claim) -> _Errors:
-    # must be known at every release that the claim holds for
+    # must be declared for every release of the claim
     stores = [{*store.data["locations"]} for store in document.meeting("store", probe)]
     known = {"HOME"} | (set.intersection(*stores) if stores else set())
     yield from _unknown_slots(document, probe.at("directory"), probe.data.get("directory", ""), known)
@@ -192,10 +194,10 @@ def _resume_probe_errors(document: Document, probe: Claim) -> _Errors:
 
 def _unknown_slots(document: Document, at: Path_, text: str, known: set[str]) -> _Errors:
     for name in sorted(names_in(text) - known):
-        yield document.error(at, f"nothing is known of {{{name}}}", "there are: " + ", ".join(sorted(known)))
+        yield document.error(at, f"unknown slot {{{name}}}", "known slots: " + ", ".join(sorted(known)))
 
 
-# the section that each check is about, then those that it needs
+# the section that a check reports on, then those that it needs
 _CHECKS: dict[Callable[[Document, Claim], _Errors], tuple[str, ...]] = {
     _deviation_errors: ("deviations",),
     _version_errors: ("version",),

@@ -1,7 +1,7 @@
-"""Reads contracts and the clause catalogue: strict YAML, JSON Schema, and rules that a schema can't express.
+"""Loads contracts and the clause catalogue: strict YAML, JSON Schema, and rules that a schema can't express.
 
-The only module that uses PyYAML and jsonschema. YAML is read as its core types only: `0.140`, `on` and `12:30`
-are text, and a duplicate key is refused.
+The only module that uses PyYAML and jsonschema. It reads only the core types of YAML: `0.140`, `on` and `12:30` are
+text. Duplicate keys are errors.
 """
 
 import re
@@ -30,12 +30,12 @@ OPTIONAL = ("store",)
 ALL_OF = ("options", "auto_flags", "failures", "deviations", "volatile", "approval_signs", "tools_lost", "canaries")
 SECTIONS = (*ONE_OF, *ALL_OF)
 SIMULATION = "turngate.simulation/1"
-# not importlib.resources, which takes longer to import than a contract to read
+# importing importlib.resources would take longer than reading a contract
 _FOLDER = Path(__file__).parents[1]
 
 
 class Document(msgspec.Struct, frozen=True):
-    """A YAML file as data, with the line and column (from 1) of every path in it, and of every key."""
+    """A YAML file as data, with the line and column (from 1) of every path and key in it."""
 
     file: str
     data: Any
@@ -43,7 +43,7 @@ class Document(msgspec.Struct, frozen=True):
     keys: Mapping[Path_, tuple[int, int]]
 
     def entries(self, *sections: str) -> Iterator[tuple[Path_, dict[str, Any]]]:
-        """Yield the entries of sections (without names: all) with their paths; a simulation as a whole is one."""
+        """Yield the entries of sections (without names: all) with their paths; a simulation is a single entry."""
         if self.data.get("schema") == SIMULATION:
             yield from () if sections else [((), self.data)]
             return
@@ -55,15 +55,15 @@ class Document(msgspec.Struct, frozen=True):
                 yield from (((section, i), entry) for i, entry in enumerate(entries))
 
     def claims(self, *sections: str) -> list[Claim]:
-        """List what the entries of sections say for each stretch of releases."""
+        """List the claims of sections, one for each stretch of releases."""
         return [claim for path, entry in self.entries(*sections) for claim in stretches(entry, path)]
 
     def meeting(self, section: str, claim: Claim) -> list[Claim]:
-        """List the claims of a section that hold for some release for which this one does."""
+        """List the claims of a section whose ranges overlap that of `claim`."""
         return [other for other in self.claims(section) if other.range.overlaps(claim.range)]
 
     def error(self, path: Path_, message: str, hint: str = "", *, of_key: bool = False) -> ContractError:
-        """Return the error that points at `path` (or at the nearest part of it that is in the file), or at its key."""
+        """Return the error that points at `path` (or at its nearest part in the file), or at its key."""
         if of_key and path in self.keys:
             return ContractError(message, self.file, *self.keys[path], dotted(path), hint)
         at = path
@@ -100,7 +100,7 @@ class Contract(msgspec.Struct, frozen=True):
                 del fields[section]
             else:
                 known = ", ".join(str(claim.range) for claim in claims)
-                message = f"nothing is said of {self.engine} {version}: {section} is known {known}"
+                message = f"the contract doesn't cover {self.engine} {version}: `{section}` covers {known}"
                 raise NotCoveredError(message, self.document.file, path=f"$.{section}")
         try:
             return msgspec.convert(fields | {"release": version, "unverified": unverified}, EngineContract)
@@ -112,15 +112,15 @@ class Contract(msgspec.Struct, frozen=True):
         try:
             parse_version(version)
         except ValueError:
-            hint = "write a release as it is published, such as 1.2.3"
-            raise NoVersionError(f"{version!r} is no version of {self.engine}", hint=hint) from None
+            hint = "write the version as published, such as 1.2.3"
+            raise NoVersionError(f"{version!r} isn't a version of {self.engine}", hint=hint) from None
 
 
 def load_contract(engine: str, version: str | None = None) -> EngineContract:
     """Return the contract of an engine for one release (None: the newest).
 
-    ContractError: there is no contract of that name. NotCoveredError: the contract says nothing about the release;
-    NoVersionError, which is one: it is no version.
+    ContractError: no contract has that name. NotCoveredError: the contract doesn't cover the release. NoVersionError, a
+    subclass: `version` isn't a version number.
 
     >>> turngate.load_contract("codex", "0.169.0").executable
     'codex'
@@ -129,7 +129,7 @@ def load_contract(engine: str, version: str | None = None) -> EngineContract:
 
 
 def contract(engine: str) -> Contract:
-    """Load the whole contract file of an engine, unvalidated (tests validate all); ContractError if there is none."""
+    """Load the whole contract file of an engine, without validation; ContractError if there is none."""
     file = contract_files().get(engine)
     if file is None:
         hint = did_you_mean(engine, engine_names(), f"known engines: {', '.join(engine_names())}")
@@ -146,7 +146,7 @@ def covering(engine: str, version: str | None) -> EngineContract | None:
 
 
 def engine_names() -> tuple[str, ...]:
-    """Return every engine that has a contract, in the package or in the folder that overrides it.
+    """Return the names of all engines with a contract, in the package or in the folder that overrides it.
 
     >>> "codex" in turngate.engine_names()
     True
@@ -164,28 +164,28 @@ def catalogue() -> "Catalogue":
 
 
 def prepare() -> None:
-    """Make msgspec prepare the types that it converts to; it would crash if several threads did so at once."""
+    """Make msgspec prepare the types that it converts to; doing so in several threads at once would crash."""
     msgspec.json.Decoder(EngineContract)
     catalogue()
 
 
 def schema(name: str) -> dict[str, Any]:
-    """Load one of the packaged JSON Schemas by its file name without suffix."""
+    """Load a packaged JSON Schema by its file name without suffix."""
     return msgspec.json.decode((_FOLDER / "schema" / f"{name}.json").read_bytes(), type=dict[str, Any])
 
 
 def read(file: Path, name: str = "") -> Document:
-    """Read a contract file, which errors call `name`; ContractError if it is not YAML."""
+    """Read a contract file, called `name` in errors; ContractError if it is not YAML."""
     return parse(file.read_bytes().decode("utf-8", "surrogateescape"), name or str(file))
 
 
 def schema_errors(document: Document, name: str) -> Iterator[ContractError]:
-    """Check a document against a packaged schema, each error with its place and the fix."""
+    """Check a document against a packaged schema, and yield each error with its place and fix."""
     validator = _validator(name)
     errors = list(validator.iter_errors(document.data))
     yield from _explained(errors, document.error)
     for claim in document.claims() if not errors and name in ("engine", "simulation") else ():
-        if claim.path != claim.entry:  # an entry with a change applied is an entry too
+        if claim.path != claim.entry:  # an entry with a change applied is also an entry
             entry = validator.schema["properties"][claim.entry[0]] if claim.entry else validator.schema
             changed = validator.evolve(schema=entry.get("else") or entry.get("items") or entry)
             place = claim.at
@@ -229,17 +229,17 @@ def parse(text: str, file: str, *, ours: bool = False) -> Document:
     except yaml.MarkedYAMLError as broken:
         mark = broken.problem_mark
         place = (mark.line + 1, mark.column + 1) if mark else (0, 0)
-        raise ContractError(broken.problem or "not YAML", file, *place, hint="mend the YAML syntax") from broken
+        raise ContractError(broken.problem or "not YAML", file, *place, hint="fix the YAML syntax") from broken
     except yaml.YAMLError as broken:
         raise ContractError(str(broken), file, hint="the file must be YAML in UTF-8") from broken
     except (UnicodeEncodeError, RecursionError) as broken:
-        message = "nested too deep" if isinstance(broken, RecursionError) else "not Unicode text"
+        message = "nested too deeply" if isinstance(broken, RecursionError) else "not Unicode text"
         raise ContractError(message, file, hint="the file must be YAML in UTF-8") from broken
     marks, keys = dict[Path_, tuple[int, int]](), dict[Path_, tuple[int, int]]()
     try:
         data = _construct(node, (), marks, keys, file) if node else None
     except RecursionError as broken:
-        raise ContractError("an alias stands within its own anchor", file, hint="write the value out") from broken
+        raise ContractError("an alias refers to its own anchor", file, hint="write the value out") from broken
     return Document(file, data, marks, keys)
 
 
@@ -275,7 +275,7 @@ def _scalar(node: yaml.Node) -> Any:
 
 
 class _CoreLoader(yaml.SafeLoader):
-    """Knows null, true, false and plain decimal integers; all else is text."""
+    """Recognizes null, true, false and plain decimal integers; everything else is text."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 - PyYAML's own shape
 
@@ -286,7 +286,7 @@ _CoreLoader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"(0|-?[1-
 
 
 class _QuickLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Reads the same with libyaml; its errors are worded differently."""
+    """Does the same with libyaml; only its error messages differ."""
 
     yaml_implicit_resolvers = _CoreLoader.yaml_implicit_resolvers
 

@@ -1,4 +1,4 @@
-"""Session ids in contracts: made-up ones, and the paths of their sessions."""
+"""Session ids in contracts: invented ids, and the paths of session files."""
 
 import re
 from collections.abc import Mapping
@@ -8,7 +8,7 @@ _SLOT = re.compile(r"\{(?P<name>\w+)(?::(?P<length>[0-9]+))?\}")
 
 
 def slots(locations: Mapping[str, str], env: Mapping[str, str | None]) -> dict[str, str]:
-    """Return HOME and the location variables with their values in `env`, else their defaults; others are left out."""
+    """Return HOME and the location variables with their values in `env` or else their defaults; omit others."""
     home = env.get("HOME")
     values = {"HOME": home} if home else {}
     for name, default in locations.items():
@@ -28,12 +28,12 @@ def names_in(text: str) -> set[str]:
 
 
 def folder_word(cwd: str) -> str:
-    """Return the folder name that engines make of a directory: all but letters and digits become dashes."""
+    """Return the folder name that engines derive from a directory: all but letters and digits become dashes."""
     return re.sub(r"[^A-Za-z0-9]", "-", cwd)
 
 
 def numbered_like(dead: str, number: int) -> str | None:
-    """Write `number` into the last run of at least six zeros of a dead id; None if it holds no such run.
+    """Write `number` into the last run of at least six zeros of a nonexistent id; None if it has no such run.
 
     >>> numbered_like("ses_000000000000AAAAAAAAAAAAAA", 12)
     'ses_000000000012AAAAAAAAAAAAAA'

@@ -12,12 +12,12 @@ _WHEN = "^(start|resume|auto|interactive|dead|malformed|elsewhere|away|cut|[1-5]
 
 
 class Line(Struct, frozen=True):
-    """Something that a simulated engine prints on one stream: text, or a record that is framed as the stream is.
+    """Output of a simulated engine on one stream: text, or a record in the framing of that stream.
 
     Slots are {handle}, {text}, {model}, {turn}, {messages}, {millis}, {hex:N}, {alnum:N}, {uuid}, {error}, {status},
     and `ids`.
 
-    when: Printed only if all of these hold: the kind of turn, what is wrong with the session, how the backend failed.
+    when: Printed only if all of these match: the kind of turn, the problem with the session, the backend failure.
     """
 
     RULE: ClassVar[Rule] = either(has("stdout"), ("stdout",), ("stderr",))
@@ -28,7 +28,7 @@ class Line(Struct, frozen=True):
 
 
 class Ending(Struct, frozen=True):
-    """How a simulated engine ends badly.
+    """How a simulated engine fails.
 
     exit_code: `status`: the HTTP status modulo 256, or 1 without one.
     """
@@ -38,12 +38,12 @@ class Ending(Struct, frozen=True):
 
 
 class StickySimulation(Struct, frozen=True):
-    """How a sticky process differs from others on its transport.
+    """How the sticky process of this engine differs from others with the same transport.
 
-    starts_in: The session mode that a process starts in; absent: that of mode interactive.
-    modes: How a session mode is set: as an option of the session, by a request of its own that an update confirms, or
-        by one that its answer confirms, as it then does for the model too.
-    after_refusal: Whether the agent answers after a refused action, or the turn ends without a text.
+    starts_in: The session mode at the start. Absent: that of mode interactive.
+    modes: How to set a session mode: as an option of the session, by a separate request that an update confirms, or by
+        one whose response confirms it (which then also holds for the model).
+    after_refusal: Whether the agent answers after a refused action, or the turn ends without text.
     """
 
     starts_in: Text | None = None
@@ -52,22 +52,22 @@ class StickySimulation(Struct, frozen=True):
 
 
 class Simulation(Struct, frozen=True):
-    """What a simulated engine prints; its behaviour follows from its contract.
+    """What a simulated engine prints. Its behaviour follows from its contract.
 
-    version: What it prints when asked for its version; {version} is the release.
-    handle: The form of a new session id, in slots such as {hex:8}, {alnum:14} and {uuid}.
-    answered: Printed at the end of a good turn: {text}.
-    failed: How a turn ends whose backend failed: {error}, {status}.
+    version: Printed when asked for its version. {version} is the release.
+    handle: The form of a new session id, with slots such as {hex:8}, {alnum:14} and {uuid}.
+    answered: Printed at the end of a successful turn: {text}.
+    failed: How a turn with a failing backend ends: {error}, {status}.
     nonexistent_id: How it refuses to resume: {handle}.
-    usage: How it refuses its arguments: {error}.
-    started: Printed before the model is asked.
+    usage: How it rejects its arguments: {error}.
+    started: Printed before the request to the model.
     called: Printed for each tool that the model calls: {tool}, {call_id}.
     retrying: Printed when the model backend fails, before anything else.
-    unanswered: Printed where a failing backend passes for a success.
-    ids: Slot -> the form of an id that is made once a turn.
+    unanswered: Printed where a failing backend looks like a success.
+    ids: Slot -> the form of an id that is generated once per turn.
     system_prompt: The system prompt about the approval in force, by mode.
-    hangs: Backend failures (429 and the like) after which it never ends, besides those that a deviation declares.
-    signals: Signal -> exit code, or null where the signal is ignored; absent: the signal kills.
+    hangs: Backend failures (such as 429) after which it never exits, in addition to those that a deviation declares.
+    signals: Signal -> exit code, or null where the signal is ignored. Absent: the signal kills.
     """
 
     version: Text

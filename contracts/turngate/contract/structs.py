@@ -1,6 +1,6 @@
 """What a contract says about one engine at one release, as values.
 
-`schema/engine.json` is generated from these structs. Docstrings describe their fields there.
+`schema/engine.json` is generated from these structs, with descriptions from their docstrings.
 """
 
 from collections.abc import Mapping
@@ -25,15 +25,15 @@ from turngate.contract.launch import (
 from turngate.contract.values import NOT_EMPTY, Name, OnlyTrue, Regex, Rule, Strings, Text, Texts, either, has, matching
 from turngate.model import HandleType
 
-# a file must list some, though none of them may apply to a given release
+# a file must list some, but possibly none for a given release
 SOME = Meta(extra_json_schema={"minItems": 1})
 Match = Mapping[str, str | int | float | bool | None]
 
 
 class Lifecycle(Struct, frozen=True):
-    """Whether releases still appear.
+    """Whether new releases still appear.
 
-    status: sealed: withdrawn by the vendor; its recordings are all there will be.
+    status: sealed: the vendor withdrew the engine, so there will be no new recordings.
     """
 
     status: Literal["active", "deprecated", "sealed"]
@@ -43,7 +43,7 @@ class Lifecycle(Struct, frozen=True):
 class Npm(Struct, frozen=True):
     """Where npm has the releases.
 
-    executables: Paths below the install root; the first that exists counts. {platform} is Node's `platform-arch`.
+    executables: Paths below the install root. The first that exists is used. {platform} is Node's `platform-arch`.
     """
 
     package: Text
@@ -64,10 +64,10 @@ class Published(Struct, frozen=True):
 
 
 class VersionQuery(Struct, frozen=True):
-    """How the release is asked for its version.
+    """How to ask the release for its version.
 
     argv: Arguments after the executable.
-    pattern: Must match the whole stripped text and name a group `version`.
+    pattern: Must match the whole stripped text and have a group named `version`.
     """
 
     argv: Strings
@@ -76,12 +76,12 @@ class VersionQuery(Struct, frozen=True):
 
 
 class Framed(Struct, frozen=True):
-    """How a stream is cut into records.
+    """How a stream is split into records.
 
     framing: ndjson: one JSON object per line; json_document: one JSON object over one or many lines, with whole lines
-        of noise around it; tagged_block: one JSON object between `<tag>` and `</tag>`, each alone on its line, at the
-        end of the stream; text: plain text, lines of noise are dropped where the stream begins.
-    noise: Patterns of whole lines that are known and mean nothing.
+        of noise around it; tagged_block: one JSON object between `<tag>` and `</tag>`, each on its own line, at the end
+        of the stream; text: plain text, without the lines of noise at the start of the stream.
+    noise: Patterns of whole lines that are known and carry no information.
     """
 
     RULE: ClassVar[Rule] = either(has("framing", "tagged_block"), ("tag",), ())
@@ -99,7 +99,7 @@ class Streams(Struct, frozen=True):
 
 
 class Events(Struct, frozen=True):
-    """Every kind of record that is known.
+    """All known kinds of records.
 
     names: Values of `field`, or the top-level keys of a record where `field` is absent.
     """
@@ -112,8 +112,8 @@ class Events(Struct, frozen=True):
 class HandlePlace(Struct, frozen=True):
     """Where the session id is and what it looks like.
 
-    record: first: in the first record; every: in each record, always the same; only: in the one record there is.
-    match: Dotted path into the record -> the value it must have.
+    record: first: in the first record; every: in each record, always the same; only: in the only record.
+    match: Dotted path into the record -> its required value.
     shape: Pattern of the whole value.
     nonexistent_id: A value of the right shape that belongs to no session.
     """
@@ -128,9 +128,9 @@ class HandlePlace(Struct, frozen=True):
 
 
 class End(Struct, frozen=True):
-    """The record that proves that the turn ended well.
+    """The record that proves that the turn succeeded.
 
-    match: Dotted path into the record -> the value it must have.
+    match: Dotted path into the record -> its required value.
     """
 
     stream: Stream
@@ -138,11 +138,11 @@ class End(Struct, frozen=True):
 
 
 class FailureSign(Struct, frozen=True):
-    """A record that says that the turn failed.
+    """A record that reports that the turn failed.
 
-    match: Dotted path into the record -> the value it must have.
+    match: Dotted path into the record -> its required value.
     has: The record counts if this path is present.
-    message: Path of the text that says why.
+    message: Path of the text with the reason.
     """
 
     stream: Stream
@@ -152,12 +152,11 @@ class FailureSign(Struct, frozen=True):
 
 
 class Final(Struct, frozen=True):
-    """Where the agent's last text is. In a stream framed as text it is the whole text.
+    """Where the agent's final text is. In a stream framed as text it is the whole text.
 
-    match: Dotted path into the record -> the value it must have.
-    group: Path of the value that texts of one answer share; the texts of the last answer are joined. Absent: the last
-    text
-        alone counts.
+    match: Dotted path into the record -> its required value.
+    group: Path of a value that is the same for all texts of one answer. The texts of the last answer are joined.
+        Absent: only the last text counts.
     """
 
     stream: Stream
@@ -169,8 +168,9 @@ class Final(Struct, frozen=True):
 class Volatile(Struct, frozen=True):
     """Text that differs from run to run, such as ids, times and paths, and its replacement in recordings.
 
-    pattern: The volatile text, or a group `value` that holds it.
-    placeholder: Its replacement; a run of # is a number of that width, the same for the same text, counting up from 1.
+    pattern: The volatile text, or a group `value` that contains it.
+    placeholder: Its replacement. A run of # becomes a number of that width, counting up from 1. Equal texts get equal
+        numbers.
     """
 
     pattern: Regex
@@ -178,11 +178,11 @@ class Volatile(Struct, frozen=True):
 
 
 class Deviation(Struct, frozen=True):
-    """A clause that a release is known to violate, with the one symptom that is excused.
+    """A clause that a release is known to violate, with the symptom that is excused.
 
     symptom: The symptom's name, as the clause reports it.
     compensation: What an orchestrator must do.
-    flaky: It occurs now and then, so a run without it proves nothing.
+    flaky: It occurs only sometimes, so a run without it proves nothing.
     """
 
     clause: Text
@@ -192,12 +192,12 @@ class Deviation(Struct, frozen=True):
 
 
 class EngineContract(Struct, frozen=True, kw_only=True):
-    """All that an orchestrator relies on in one engine; each claim names the releases that it holds for.
+    """Everything that an orchestrator relies on in one engine. Each claim names the releases for which it holds.
 
-    A section is one entry, or a list of entries that hold for different releases. `changes` of an entry say what
-    differs from a release on.
+    A section is one entry, or a list of entries for different releases. The `changes` of an entry list what differs
+    from a given release on.
 
-    contract_version: Raised with every change of a claim.
+    contract_version: Increased with every change to a claim.
     executable: The command's name on PATH.
 
     >>> turngate.load_contract("codex", "0.169.0").version

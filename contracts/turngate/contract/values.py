@@ -7,7 +7,7 @@ from msgspec import Meta
 
 
 def matching(pattern: str, **more: str) -> Meta:
-    """Return the schema of text with a pattern. Structs don't check it, since patterns take long to compile."""
+    """Return the schema of text with a pattern. Structs don't check it, since compiling patterns is slow."""
     return Meta(extra_json_schema={"pattern": pattern} | more)
 
 
@@ -36,7 +36,7 @@ ABSENT: Rule = {"not": {}}
 
 
 def either(condition: Rule, needed: Strings, refused: Strings) -> Rule:
-    """Require the `needed` keys and refuse the `refused` ones if a condition holds, else the other way round."""
+    """Require the `needed` keys and forbid the `refused` ones if a condition holds; otherwise the reverse."""
     then, otherwise = (
         {"required": list(these), "properties": dict.fromkeys(those, ABSENT)}
         for these, those in ((needed, refused), (refused, needed))

@@ -1,4 +1,4 @@
-"""From the results of clauses to verdict, capability and profile of a release."""
+"""Derives the verdict, resume capability and profile of a release from clause results."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -18,8 +18,8 @@ RESUMABLE_NEEDS = ("handle.", "resume.", "server.context-carried")
 class Verdict(StrEnum):
     """The verdict of a probe on a release, best first.
 
-    compatible: The release does what its contract says, declared deviations ("known caveats") included.
-    degraded: A clause that is not breaking failed in a way that the contract does not declare.
+    compatible: The release does what its contract says, including declared deviations ("known caveats").
+    degraded: A non-breaking clause failed in a way that the contract does not declare.
     unanswered: A breaking clause could not run.
     broken: A breaking clause failed in a way that the contract does not declare.
     """
@@ -31,7 +31,7 @@ class Verdict(StrEnum):
 
 
 class FailOn(StrEnum):
-    """The mildest problem that makes a probe fail; each includes those before it.
+    """The mildest problem that makes a probe fail. Each value includes those before it.
 
     broken: A broken release.
     degraded: A degraded release, or a declared deviation that no longer occurs.
@@ -44,7 +44,7 @@ class FailOn(StrEnum):
 
 
 class Finding(Struct, frozen=True):
-    """What one check saw: a pass, or a failure and its symptoms; `evidence` are names of turns."""
+    """The outcome of one check: a pass, or a failure and its symptoms; `evidence` lists names of turns."""
 
     ok: bool
     detail: str
@@ -55,8 +55,8 @@ class Finding(Struct, frozen=True):
 class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
     """The result of one clause for one release; `stale` marks a declared deviation that did not occur.
 
-    A clause that was not run says why: the clauses that it `needs`, or a `reason` in the environment.
-    `action` is what an orchestrator must do about a known caveat, empty for every other result.
+    A clause that was not run gives the cause: the clauses that it `needs`, or a `reason` in the environment. `action`
+    is what an orchestrator must do about a known caveat. It is empty for every other result.
     """
 
     id: Annotated[str, Meta(pattern=r"^[a-z-]+\.[a-z-]+$")]
@@ -75,13 +75,13 @@ class ClauseResult(Struct, frozen=True, forbid_unknown_fields=True):
         cls, clause: Clause, result: Result, detail: str, evidence: Sequence[str] = (), *,
         stale: bool = False, needs: Sequence[str] = (), reason: Reason | None = None, action: str = "",
     ) -> Self:  # fmt: skip
-        """Make the result of a clause of the catalogue."""
+        """Return the result of a clause of the catalogue."""
         about = (clause.id, clause.level, clause.severity)
         return cls(*about, result, detail, stale, tuple(needs), reason, tuple(evidence), action)
 
 
 def judged(clause: Clause, finding: Finding, contract: EngineContract) -> ClauseResult:
-    """Compare a finding with the declared deviations, which excuse their symptoms, though never in a baseline."""
+    """Compare a finding with the declared deviations, which excuse their symptoms except in a baseline."""
     declared = {d.symptom: d for d in contract.deviations if d.clause == clause.id and not clause.baseline}
     gone = sorted({symptom for symptom, deviation in declared.items() if not deviation.flaky} - set(finding.symptoms))
     stale = "".join(f"; stale: the declared deviation {symptom} did not occur" for symptom in gone)
@@ -132,7 +132,7 @@ def unexplained(results: Iterable[ClauseResult]) -> list[ClauseResult]:
 
 
 def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -> Verdict:
-    """Weigh the results of one release; from recordings alone only the clauses that they can answer count."""
+    """Return the verdict of one release; with `recordings_only`, only clauses that recordings can answer count."""
     counted = [r for r in results if r.result is not Result.NOT_RUN or not recordings_only]
     breaking = {r.result for r in counted if r.severity is Severity.BREAKING}
     if Result.FAIL in breaking:
@@ -143,9 +143,9 @@ def verdict(results: Iterable[ClauseResult], *, recordings_only: bool = False) -
 
 
 def verdict_of_selected(results: Sequence[ClauseResult]) -> Verdict:
-    """Weigh the results of selected clauses, for the exit code alone: a clause that could not run is unanswered.
+    """Return the verdict of selected clauses, only for the exit code: a clause that could not run is unanswered.
 
-    No report calls this the verdict of the release, since the other clauses were not asked.
+    No report shows this as the verdict of the release, since the other clauses did not run.
     """
     weighed = verdict(results)
     is_open = weighed is not Verdict.BROKEN and any(r.result is Result.NOT_RUN for r in results)
@@ -155,7 +155,7 @@ def verdict_of_selected(results: Sequence[ClauseResult]) -> Verdict:
 def exit_code(
     verdicts: Sequence[Verdict], fail_on: FailOn = FailOn.BROKEN, *, stale: bool = False, caveats: bool = False
 ) -> Literal[0, 1, 2]:
-    """Return 1 if a release is broken, or fails by `fail_on`; else 2 if one is unanswered or none was asked; else 0."""
+    """Return 1 if a release is broken, or fails by `fail_on`; else 2 if one is unanswered or there is none; else 0."""
     if Verdict.BROKEN in verdicts:
         return 1
     if Verdict.UNANSWERED in verdicts or not verdicts:
@@ -165,10 +165,10 @@ def exit_code(
 
 
 def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability | None:
-    """Return whether resume can be relied on; None if that was not tested.
+    """Return whether resume is reliable; None if that was not tested.
 
-    A `handle.*` or `resume.*` clause that failed speaks against it. Without a failure, each breaking one of them
-    must have run, or be missing because the release has no such facility.
+    A failed `handle.*` or `resume.*` clause makes it unreliable. Otherwise every breaking one of them must have run, or
+    be unsupported by the release.
     """
     deciding = [r for r in results if r.id.startswith(RESUMABLE_NEEDS)]
     untested = any(r.result is Result.NOT_RUN and r.severity is Severity.BREAKING for r in deciding)
@@ -176,10 +176,10 @@ def capability(results: Iterable[ClauseResult]) -> EngineResumeCapability | None
     wrong = [f"{r.id}: {r.detail}" for r in deciding if r.result in against]
     if not wrong and (untested or not deciding):
         return None
-    detail = wrong[0] if wrong else "resumed by handle with the context on the wire"
+    detail = wrong[0] if wrong else "resumed by session id, and the model received the context"
     return EngineResumeCapability(supported=not wrong, probe_method="command", detail=detail)
 
 
 def profile(able: EngineResumeCapability) -> EngineInteractiveProfile:
-    """Return how runs on this release wait for their user; never a refusal."""
+    """Return how runs on this release wait for their user."""
     return EngineInteractiveProfile("resumable" if able.supported else "sticky_process", able.detail)

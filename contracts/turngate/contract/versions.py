@@ -1,4 +1,4 @@
-"""Release versions, the ranges that claims hold for, and claims that change with releases."""
+"""Release versions, the ranges of claims, and claims that change with releases."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -16,9 +16,9 @@ Path_ = tuple[str | int, ...]
 class ClaimEvidence(Struct, frozen=True):
     """One of `clause`, `recording` and `observed`.
 
-    clause: The clause whose result shows the claim.
-    recording: The recording that shows it: `<engine>/<version>/<case>-<step>`.
-    observed: What was run, and what it did.
+    clause: The clause whose result proves the claim.
+    recording: The recording that proves it: `<engine>/<version>/<case>-<step>`.
+    observed: What was run, and what happened.
     releases: The releases on which it was observed.
     """
 
@@ -29,11 +29,11 @@ class ClaimEvidence(Struct, frozen=True):
 
 
 class Basis(Struct, frozen=True):
-    """The releases that a claim holds for, from `since` up to but without `until`, and what it rests on.
+    """The releases for which a claim holds, from `since` up to but not including `until`, and its evidence.
 
-    evidence: What shows the claim.
-    unverified: Nobody has seen the claim hold yet; reports say so.
-    note: What a reader should know about the claim.
+    evidence: What proves the claim.
+    unverified: The claim has not been confirmed yet. Reports say so.
+    note: Background for readers.
     """
 
     since: Release | None = None
@@ -43,7 +43,7 @@ class Basis(Struct, frozen=True):
     note: Text = ""
 
 
-# reads a release's version; raises ValueError when it is not a semantic version
+# parses a release's version; raises ValueError if it is not a semantic version
 parse = cache(Version.parse)
 
 
@@ -54,14 +54,14 @@ class Range(Struct, frozen=True):
     until: str | None = None
 
     def covers(self, version: str | None) -> bool:
-        """Return whether `version` is in the range; None stands for the newest release."""
+        """Return whether `version` is in the range; None means the newest release."""
         if version is None:
             return self.until is None
         at = parse(version)
         return (self.since is None or at >= parse(self.since)) and (self.until is None or at < parse(self.until))
 
     def overlaps(self, other: "Range") -> bool:
-        """Return whether some version is in both ranges."""
+        """Return whether a version can be in both ranges."""
         return _before(self.since, other.until) and _before(other.since, self.until)
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ def _before(start: str | None, end: str | None) -> bool:
 
 
 class Claim(Struct, frozen=True):
-    """A claim in a file over one stretch of releases; `moved` are the places of keys that its `entry` lacks."""
+    """A claim in a file over one stretch of releases; `moved` are the paths of keys that its `entry` lacks."""
 
     path: Path_
     data: Mapping[str, Any]
@@ -87,30 +87,30 @@ class Claim(Struct, frozen=True):
 
     @property
     def range(self) -> Range:
-        """The releases that it holds for."""
+        """The releases for which it holds."""
         return Range(self.data.get("since"), self.data.get("until"))
 
     @property
     def evidence(self) -> Sequence[Mapping[str, Any]]:
-        """What shows it."""
+        """Its evidence."""
         return self.data.get("evidence", ())  # type: ignore[no-any-return]
 
     def all_evidence(self) -> Iterator[tuple[Path_, Mapping[str, Any]]]:
-        """Yield what shows it, and what shows that it is safe in mode interactive, each with its place."""
+        """Yield its evidence, and the evidence that it is safe in mode interactive, each with its path."""
         use = self.data.get("interactive")
         for within, data in ((), self.data), (("interactive",), use if isinstance(use, Mapping) else {}):
             yield from ((self.at(*within, "evidence", i), one) for i, one in enumerate(data.get("evidence", ())))
 
     def at(self, *path: str | int) -> Path_:
-        """Return the place of a value, or of the claim itself."""
+        """Return the path of a value, or of the claim itself."""
         return (*self.moved.get(path[0], (*self.entry, path[0])), *path[1:]) if path else self.path
 
 
 def stretches(entry: Mapping[str, Any], path: Path_ = ()) -> list[Claim]:
     """Return the whole claim for each stretch of releases over which an entry stays the same, the oldest first.
 
-    A change replaces the keys under its `set`, and removes those that are null there. Its evidence and note replace
-    those before it.
+    A change replaces the keys under its `set`, and removes those that are null there. Its evidence and note replace the
+    previous ones.
     """
     data, moved = {key: value for key, value in entry.items() if key != "changes"}, dict[str | int, Path_]()
     claims = [Claim(path, data, path)]
@@ -127,5 +127,5 @@ def stretches(entry: Mapping[str, Any], path: Path_ = ()) -> list[Claim]:
 
 
 def bare(claim: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a claim says, without its range, evidence and note."""
+    """Return the content of a claim, without its range, evidence and note."""
     return {key: value for key, value in claim.items() if key not in Basis.__struct_fields__}

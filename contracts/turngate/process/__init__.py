@@ -1,4 +1,4 @@
-"""The impure corner: run an engine process, stream what it writes, end its whole tree."""
+"""Runs an engine process, streams its output, and ends its whole process tree."""
 
 from turngate.model import Ended
 from turngate.process.execution import EXIT_LIMIT, OnOutput, ProcessOutcome, ProcessRequest, Stdin, Stop, run

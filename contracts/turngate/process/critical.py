@@ -1,4 +1,4 @@
-"""Sections that others wait for, such as an open transaction: nothing slow may be done in one."""
+"""Critical sections that others wait for, such as an open transaction: slow work in one is a bug."""
 
 import threading
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ _here = threading.local()
 
 @contextmanager
 def critical(section: str) -> Iterator[None]:
-    """Refuse slow work on this thread while the block runs; `section` names it in the error."""
+    """Reject slow work on this thread while the block runs; `section` names it in the error."""
     outer = getattr(_here, "section", None)
     _here.section = section
     try:
@@ -19,6 +19,6 @@ def critical(section: str) -> Iterator[None]:
 
 
 def refuse_in_critical(work: str) -> None:
-    """RuntimeError if this thread is in a critical section: whatever wants to do slow work there has a bug."""
+    """RuntimeError if this thread is in a critical section, where slow work is a bug."""
     if (section := getattr(_here, "section", None)) is not None:
         raise RuntimeError(f"{work} in {section}: do it before or after")

@@ -16,7 +16,7 @@ from turngate.process.execution import ProcessRequest, Stop, run
 
 
 def identity(executable: Path) -> str:
-    """Return a value that changes when the file behind a path is replaced or written to; OSError if it is missing."""
+    """Return a value that changes when the file at a path is replaced or modified; OSError if it is missing."""
     stat = executable.stat()
     return f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
 
@@ -33,7 +33,7 @@ def printed(
 ) -> tuple[int | None, str]:
     """Run a command that only prints, in `cwd` or an empty directory; EnvironmentFailed if it can't be started.
 
-    Return its exit code (None: it was ended) and its output.
+    Return its exit code (None: it was terminated) and its output.
     """
     import tempfile  # noqa: PLC0415 - seldom needed
 
@@ -65,11 +65,10 @@ def engine_version(
     stop: Stop | None = None,
     cwd: Path | None = None,
 ) -> str | None:
-    """Ask an executable for its version, as the contract of any of its releases says; None if it prints none.
+    """Return the version that an executable reports; None if it prints none. Any release's contract will do.
 
-    It runs with the variables `env` (None: as `engine_environment` makes them from this process's), in `cwd` (None: an
-    empty directory), until it exits, for at most 60 seconds, or until `stop` is set. EnvironmentFailed: it can't be
-    started.
+    It runs with the variables `env` (None: `engine_environment` of this process's), in `cwd` (None: an empty
+    directory), until it exits or `stop` is set, for at most 60 seconds. EnvironmentFailed: it can't be started.
 
     >>> codex = turngate.load_contract("codex")
     >>> turngate.engine_version(codex, turngate.find_executable(codex))
@@ -87,9 +86,9 @@ _LONGEST_START = 4096
 
 
 def is_simulated(executable: Path) -> bool:
-    """Whether an executable is a simulated engine, or a link to one or a copy of one; False if it can't be read.
+    """Whether an executable is a simulated engine, or a link to or a copy of one; False if it can't be read.
 
-    Reads only the start of the file, and starts nothing.
+    Reads only the start of the file, and runs nothing.
     """
     try:
         # opening a named pipe would block
@@ -103,7 +102,7 @@ def is_simulated(executable: Path) -> bool:
 
 
 def fingerprint(executable: Path) -> dict[str, str]:
-    """Describe the executable by its content, its npm installation by names, sizes and times of files."""
+    """Fingerprint the executable by its content, and its npm installation by names, sizes and times of files."""
     real = executable.resolve()
     with real.open("rb") as file:
         digests = {str(real): hashlib.file_digest(file, "sha256").hexdigest()}
@@ -121,6 +120,6 @@ def difference(before: dict[str, str], executable: Path) -> str:
     try:
         after = fingerprint(executable)
     except OSError as gone:
-        return f"the executable can't be read any more: {gone.strerror}"
+        return f"the executable can no longer be read: {gone.strerror}"
     changed = [path for path in before.keys() | after.keys() if before.get(path) != after.get(path)]
-    return f"{len(changed)} files changed, {min(changed)} first" if changed else ""
+    return f"{len(changed)} files changed, including {min(changed)}" if changed else ""

@@ -1,4 +1,4 @@
-"""Run one process to its end, within limits of time and memory, and leave nothing of it behind."""
+"""Runs one process to its end, within time and memory limits, and ends all processes that it started."""
 
 import queue
 import threading
@@ -21,18 +21,18 @@ _DRAIN_GRACE = 5.0  # seconds for the readers once the tree has ended
 
 
 class Stdin(Enum):
-    """Standard input without content: closed, or open to the end though nobody writes to it."""
+    """Standard input without content: closed, or open until the end without any data."""
 
     CLOSED = auto()
     OPEN = auto()
 
 
 class ProcessRequest(Struct, frozen=True):
-    """A process to run. `env` is complete, nothing is inherited; bytes as `stdin` are written, then closed.
+    """A process to run. `env` is complete: nothing is inherited. `stdin` as bytes is written, then closed.
 
-    `timeout` is in seconds of wall time; `EXIT_LIMIT` replaces it once `on_output` has said that the work is done. Of
-    each stream `max_output` bytes are kept. `tag` (empty: a new one) marks every process of the tree, for `end_orphans`
-    if this program dies.
+    `timeout` is in seconds of wall time. `EXIT_LIMIT` replaces it once `on_output` has reported that the work is done.
+    Of each stream, `max_output` bytes are kept. `tag` (empty: a new one) marks every process of the tree, so that
+    `end_orphans` can find them if this program dies.
 
     >>> from pathlib import Path
     >>> turngate.ProcessRequest(("codex", "--version"), Path("/work"), {"PATH": "/bin"}).timeout
@@ -51,11 +51,11 @@ class ProcessRequest(Struct, frozen=True):
 class ProcessOutcome(Struct, frozen=True):
     """How a process ended.
 
-    `exit_code` is negative for a signal, and None if the process was never started (it was stopped before) or
-    could not be reaped. `dropped` counts bytes of both streams, `seconds` is the wall time until its end, `cpu_seconds`
-    the user and system time of the whole tree, as far as the kernel accounts for it, `exit_seconds` the time from the
-    end of its work until it exited or was ended (None: it did not say that its work was done). `leftovers` are the
-    processes that outlived the main one, and were ended.
+    `exit_code` is negative for a signal, and None if the process was never started (a stop came first) or could not be
+    reaped. `dropped` counts bytes of both streams. `seconds` is the wall time until its end. `cpu_seconds` is the user
+    and system time of the whole tree, as far as the kernel accounts for it. `exit_seconds` is the time from the end of
+    its work until it exited or was terminated (None: it did not report that its work was done). `leftovers` are the
+    processes that outlived the main one and were terminated.
 
     >>> import sys
     >>> from pathlib import Path
@@ -75,13 +75,13 @@ class ProcessOutcome(Struct, frozen=True):
     exit_seconds: float | None = None
 
 
-# what the run waits for: the time of the exit, a stop, an error in `on_output`, or whether the work is done
+# the events that a run waits for: the time of the exit, a stop, an error in `on_output`, or whether the work is done
 _Events = queue.SimpleQueue[float | Ended | Exception | bool]
 OnOutput = Callable[[str, bytes], bool | None]
 
 
 class Stop:
-    """Ends the process tree of every run that holds it. Once set it stays set.
+    """Ends the process tree of every run that uses it. Once set, it stays set.
 
     >>> stop = turngate.Stop()
     >>> stop.set()
@@ -95,7 +95,7 @@ class Stop:
         self._lock = threading.Lock()
 
     def set(self) -> None:
-        """End what runs and start nothing more; safe in any thread and in signal handlers."""
+        """End running processes and start no more; safe in any thread and in signal handlers."""
         # takes no lock, since a handler may have interrupted its holder
         self._set = True
         for events in self._runs:
@@ -112,7 +112,7 @@ class Stop:
 
     @contextmanager
     def telling(self, events: _Events) -> Iterator[bool]:
-        """Put the stop into `events` while the block runs; yields whether it was set before."""
+        """Put the stop into `events` while the block runs; yield whether it was already set."""
         with self._lock:
             self._runs += (events,)
         try:
@@ -129,13 +129,13 @@ def run(
     on_output: OnOutput | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> ProcessOutcome:
-    """Run `request` and return when the process and all that it started have ended.
+    """Run `request` and return when the process and all its descendants have ended.
 
-    `on_output` gets "stdout" or "stderr" and each chunk as it arrives, dropped ones included: from other
-    threads, one call at a time. It returns True when the process has done its work: it must then exit within
-    `EXIT_LIMIT`, unless a later call returns something else. It should be quick, since the process waits for it;
-    what it raises ends the process and is raised here. `on_start` gets the process id, once, before any output is
-    read; what it raises ends the process too. EnvironmentFailed says why the process could not be started.
+    `on_output` gets "stdout" or "stderr" and each chunk as it arrives, including dropped ones: from other threads, one
+    call at a time. It returns True when the process has done its work. The process must then exit within `EXIT_LIMIT`,
+    unless a later call returns something else. It should be quick, since the process waits for it. An exception in it
+    ends the process and is raised here. `on_start` gets the process id, once, before any output is read. An exception
+    in it also ends the process. EnvironmentFailed explains why the process could not be started.
     """
     events: _Events = queue.SimpleQueue()
     stop = stop or Stop()
@@ -168,7 +168,7 @@ def run(
 
 
 def _telling(on_output: OnOutput | None, events: _Events) -> OnOutput:
-    """Put into `events` when what `on_output` says of the work changes."""
+    """Put an event into `events` when `on_output` changes its answer on whether the work is done."""
     done = False
 
     def heard(stream: str, chunk: bytes) -> None:
@@ -183,7 +183,7 @@ def _telling(on_output: OnOutput | None, events: _Events) -> OnOutput:
 def _watch(
     tree: ProcessTree, events: _Events, deadline: float
 ) -> tuple[Ended, float, float | None, tuple[Leftover, ...]]:
-    """Wait and end the tree; return what ended it, when, the seconds since its work was done, and the leftovers."""
+    """Wait, then end the tree; return what ended it, when, the seconds since its work was done, and the leftovers."""
 
     def wait() -> None:
         tree.wait()

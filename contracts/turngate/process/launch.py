@@ -12,17 +12,17 @@ from turngate.errors import EnvironmentFailed
 from turngate.process.critical import refuse_in_critical
 
 _TEXT_BY_STDIN = "pass long text on standard input"
-# a file that was just written is busy until every process that was started meanwhile has closed its copy of it
+# a new file is busy until every process started since it was written has closed its copy of the descriptor
 _BUSY_PAUSES = (0.01, 0.05, 0.1, 0.5, 1.0)
 
 
 def launch(
     argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool, own_session: bool = True
 ) -> subprocess.Popen[bytes]:
-    """Start `argv` with unbuffered pipes for its output; it leads a new session, or else a new process group.
+    """Start `argv` with unbuffered pipes for its output; it leads a new session or else a new process group.
 
-    `argv[0]` is looked up on the `PATH` of `env`; `stdin` asks for a pipe for input instead of none at all.
-    EnvironmentFailed says why the process could not be started.
+    `argv[0]` is looked up on the `PATH` of `env`. `stdin`: open a pipe for input; otherwise there is no input.
+    EnvironmentFailed explains why the process could not be started.
     """
     refuse_in_critical("a process is started")
     if signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN:
@@ -42,35 +42,35 @@ def launch(
                 raise _explained(error, argv, cwd, env) from error
             sleep(pause)
         except ValueError as error:
-            what = f"{argv[0]!r} was not started: {error}"
-            raise EnvironmentFailed(what, f"arguments take no NUL; {_TEXT_BY_STDIN}") from error
+            what = f"{argv[0]!r} could not be started: {error}"
+            raise EnvironmentFailed(what, f"arguments can't contain NUL characters; {_TEXT_BY_STDIN}") from error
 
 
 def _explained(error: OSError, argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> EnvironmentFailed:
-    """Return what failed and what to do about it."""
+    """Return the error with its cause and a hint on how to fix it."""
     if error.errno == errno.E2BIG:
         return _too_long(argv, env)
     if error.filename is not None and os.fspath(error.filename) == os.fspath(cwd):
         return EnvironmentFailed(f"working directory {str(cwd)!r}: {error.strerror}", "create it")
-    what = f"{argv[0]!r} was not started: {error.strerror}"
+    what = f"{argv[0]!r} could not be started: {error.strerror}"
     hints = {
-        errno.ENOENT: "install it, put it on PATH, or look at the interpreter named in its first line",
+        errno.ENOENT: "install it, put it on PATH, or check the interpreter named in its first line",
         errno.EACCES: "make it an executable file",
-        errno.ETXTBSY: "wait until the program that writes to it has ended",
-        errno.ENOEXEC: "it is no program for this machine, or a script without a first line #!",
+        errno.ETXTBSY: "wait until the program that writes to it has exited",
+        errno.ENOEXEC: "check that it is a program for this machine, or a script with a `#!` line",
     }
-    return EnvironmentFailed(what, hints.get(error.errno or 0, "see the limits of this account (ulimit -a)"))
+    return EnvironmentFailed(what, hints.get(error.errno or 0, "check this account's limits (ulimit -a)"))
 
 
 def _too_long(argv: Sequence[str], env: Mapping[str, str]) -> EnvironmentFailed:
-    """Return the limit that was exceeded: Linux has one for an argument (32 pages), and one for all together."""
+    """Return an error with the exceeded limit: Linux limits one argument (32 pages), and all of them together."""
     single = 32 * os.sysconf("SC_PAGE_SIZE")
     entries = [*argv, *(f"{name}={value}" for name, value in env.items())]
     sizes = [len(os.fsencode(entry)) + 1 for entry in entries]
     if max(sizes) > single:
         kind = "argument" if max(sizes[: len(argv)]) > single else "environment variable"
-        limit = f"one {kind} is {max(sizes)} bytes long; the system takes {single} at most"
+        limit = f"one {kind} is {max(sizes)} bytes long; the system allows {single} at most"
     else:
         total = os.sysconf("SC_ARG_MAX")
-        limit = f"arguments and environment are {sum(sizes)} bytes long; the system takes about {total}"
-    return EnvironmentFailed(f"{argv[0]!r} was not started: {limit}", _TEXT_BY_STDIN)
+        limit = f"arguments and environment are {sum(sizes)} bytes long; the system allows about {total}"
+    return EnvironmentFailed(f"{argv[0]!r} could not be started: {limit}", _TEXT_BY_STDIN)

@@ -1,4 +1,4 @@
-"""Adopts processes that leave the tree of an engine by forking twice, where the kernel offers that: on Linux."""
+"""Adopts processes that leave the tree of an engine by forking twice (only Linux can do that)."""
 
 import ctypes
 import os
@@ -16,8 +16,7 @@ _adopting: list[bool] = []
 def adopting_orphans() -> Iterator[None]:
     """Make this process the parent of descendants whose parent ends, while the block runs; only Linux can do that.
 
-    It is for programs that start no process in a session of its own but by `ProcessTree`; any other is taken for an
-    orphan.
+    Only for programs that start processes in new sessions through `ProcessTree`. Others would be treated as orphans.
     """
     able = sys.platform == "linux" and _set_subreaper(1)
     if able:

@@ -1,4 +1,4 @@
-"""The threads at a process's pipes: they read its output within limits, and write its input."""
+"""Threads that read a process's output within limits and write its input."""
 
 import subprocess
 import threading
@@ -7,16 +7,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, cast
 
-_CHUNK = 65536  # bytes, what a pipe holds on Linux
-_LOOK = 0.1  # seconds between two looks at what is still being read
+_CHUNK = 65536  # bytes, the capacity of a pipe on Linux
+_LOOK = 0.1  # seconds between two checks of the reading threads
 
 
 class Pipes:
-    """The pipes of a started process, with a thread at each that needs one.
+    """The pipes of a started process, with a thread for each that needs one.
 
-    `data` is written to its input, which is then closed; if `data` is None an input stays open until `close`.
-    The first `limit` bytes of each output are kept, and those `dropped` are counted. `on_output` gets the name of a
-    stream and a chunk, never twice at once; what it raises ends the reading of that stream and goes to `on_failure`.
+    `data` is written to its input, which is then closed. If `data` is None, an input stays open until `close`. The
+    first `limit` bytes of each output are kept; `dropped` counts the rest. `on_output` gets the name of a stream and a
+    chunk, one call at a time. An exception in it ends the reading of that stream and is passed to `on_failure`.
     """
 
     def __init__(
@@ -45,24 +45,24 @@ class Pipes:
             self._threads.append((process.stdin, _thread("stdin", _write_all, process.stdin, data)))
 
     def kept(self, name: str) -> bytes:
-        """Return what was kept of a stream."""
+        """Return the bytes kept of a stream."""
         return bytes(self._kept[name])
 
     def start(self) -> None:
-        """Start to read, and to write if there is something to write."""
+        """Start reading, and writing if there is data."""
         for _, thread in self._threads:
             thread.start()
 
     def close(self, grace: float, hurries: Callable[[], bool] = lambda: False) -> None:
         """Close the input and wait until both outputs have ended, `grace` seconds at most.
 
-        The time that `on_output` takes does not count, unless `hurries`: what has been read is not given up.
+        Time spent in `on_output` does not count unless `hurries`, so that no data that was read is lost.
         """
         if self._idle:
             self._idle.close()
         self._deadline = time.monotonic() + grace
         for stream, thread in self._threads:
-            if thread.ident is None:  # an interrupt came before its start
+            if thread.ident is None:  # interrupted before its start
                 stream.close()
             while thread.is_alive() and (left := self._seconds_left(hurries=hurries())) > 0:
                 thread.join(min(left, _LOOK))
@@ -94,7 +94,7 @@ class Pipes:
 
 
 def _thread(name: str, work: Callable[..., None], *args: object) -> threading.Thread:
-    # a daemon: a leftover that can't be ended may hold the pipe for ever
+    # a daemon, since a leftover that can't be ended may keep the pipe open forever
     return threading.Thread(target=work, args=args, name=f"turngate-{name}", daemon=True)
 
 

@@ -1,7 +1,6 @@
 """The last probe and the last verification of each executable: small files in the user's cache.
 
-Readers trust nothing in them: a file that differs from what is written here, or is about another executable, is no
-result.
+Readers trust nothing in them: a file with another format, or about another executable, is not a result.
 """
 
 import hashlib
@@ -30,7 +29,7 @@ _Text = Annotated[str, msgspec.Meta(max_length=2 * _MAX_DETAIL)]
 
 
 class _ExecutableResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What is known about an executable, which `identity` distinguishes from later ones; `at` has a time zone."""
+    """A result for one executable; `identity` distinguishes it from later ones, and `at` has a time zone."""
 
     engine: _Word
     executable: Annotated[str, msgspec.Meta(max_length=4096)]
@@ -49,7 +48,7 @@ class ProbeResult(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw
 
 
 class Verification(_ExecutableResult, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What two turns showed about resume, and about nothing else, by the contract of that version."""
+    """What two turns showed about resume only, by the contract of that version."""
 
     contract_version: _Word
     status: Literal["proven", "refuted"]
@@ -57,13 +56,13 @@ class Verification(_ExecutableResult, frozen=True, forbid_unknown_fields=True, k
 
 
 _Result = TypeVar("_Result", ProbeResult, Verification)
-# created on import, since msgspec 0.22 crashes if two threads are the first to decode to a class
+# created on import, since msgspec 0.22 crashes if two threads decode to a class for the first time at once
 _DECODERS: dict[type, Any] = {kind: msgspec.json.Decoder(kind) for kind in (ProbeResult, Verification)}
 _FOLDERS = {ProbeResult: "verdicts", Verification: "verifications"}
 
 
 def save_result(result: ProbeResult | Verification, cache: Path) -> None:
-    """Replace the previous result, and drop the oldest ones of all; a cache may always be lost."""
+    """Replace the previous result and delete the oldest ones of all executables; losing cached results is harmless."""
     if isinstance(result, ProbeResult):
         able = replace(result.capability, detail=bounded(result.capability.detail, _MAX_DETAIL))
         result = replace(result, capability=able)
@@ -76,7 +75,7 @@ def save_result(result: ProbeResult | Verification, cache: Path) -> None:
 
 
 def last_result(kind: type[_Result], engine: str, executable: Path, cache: Path) -> _Result | None:
-    """Return the last result of an executable as it is now; None if there is none that can be trusted."""
+    """Return the last result of an executable in its current state; None if there is no trustworthy one."""
     with suppress(OSError, ValueError, RecursionError):
         result: _Result = _DECODERS[kind].decode(_read(_place(kind, engine, executable, cache)))
         about = (result.engine, result.executable, result.identity)
@@ -92,7 +91,7 @@ def _place(kind: type[ProbeResult | Verification], engine: str, executable: Path
 
 
 def _read(path: Path) -> bytes:
-    """Read a small file of ours; ValueError if it is anything else."""
+    """Read a small file written by `save_result`; ValueError if it is anything else."""
     # a pipe in its place must not block the reader
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
         stat = os.fstat(file.fileno())

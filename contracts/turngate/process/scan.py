@@ -1,4 +1,4 @@
-"""Finds living processes, also by the tag of a run, and ends them and what a dead program left behind."""
+"""Finds living processes, also by the tag of a run, and ends them, including those left by a dead program."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from turngate.process.critical import refuse_in_critical
 
-TAG = "TURNGATE_RUN"  # environment variable that holds the ids of the run and of those around it
+TAG = "TURNGATE_RUN"  # environment variable with the ids of the run and of enclosing runs
 TERM_GRACE = 2.0  # seconds between SIGTERM and SIGKILL
 KILL_GRACE = 3.0  # seconds after SIGKILL until a process counts as a survivor
 POLL = 0.005
@@ -19,10 +19,10 @@ _CLOCK_SLACK = 1.0  # seconds between two readings of one process's start time
 
 
 class Leftover(Struct, frozen=True):
-    """A process of the tree that was still alive after the main process had exited by itself.
+    """A process of the tree that was still alive after the main process exited on its own.
 
-    `survived` says that it could not be ended; after a timeout or a stop only such ones are reported. `argv` is
-    empty if it could not be read.
+    `survived`: it could not be ended. After a timeout or a stop, only such processes are reported. `argv` is empty if
+    it could not be read.
     """
 
     pid: int
@@ -39,7 +39,7 @@ class Leftover(Struct, frozen=True):
 
 
 def is_alive(process: psutil.Process | int) -> bool:
-    """Return whether a process runs, by its object or its id; a zombie does not."""
+    """Return whether a process (object or id) is running; a zombie is not."""
     with suppress(psutil.NoSuchProcess):
         process = psutil.Process(process) if isinstance(process, int) else process
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
@@ -52,12 +52,12 @@ def start_time(pid: int) -> float:
 
 
 def tags_of(process: psutil.Process) -> set[str]:
-    """Return the tags that a process carries, none if they can't be read; psutil.NoSuchProcess if it is gone."""
+    """Return the tags of a process, none if they can't be read; psutil.NoSuchProcess if it is gone."""
     environment: dict[str, str] = {}
     with suppress(psutil.AccessDenied, psutil.ZombieProcess):
         for _ in range(5):
             environment = process.environ()
-            # for a moment within exec there is none; a kernel thread has no executable either
+            # during exec there is briefly none; kernel threads never have an executable
             if environment or not process.exe():
                 break
             time.sleep(POLL / 2)
@@ -65,7 +65,7 @@ def tags_of(process: psutil.Process) -> set[str]:
 
 
 def tagged(tags: set[str]) -> Iterator[psutil.Process]:
-    """Return the living processes that carry one of the tags, except this one."""
+    """Return the living processes with one of the tags, except this one."""
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.pid != os.getpid() and not tags.isdisjoint(tags_of(process)) and is_alive(process):
@@ -74,7 +74,7 @@ def tagged(tags: set[str]) -> Iterator[psutil.Process]:
 
 def wait_gone(processes: Iterable[psutil.Process], deadline: float) -> None:
     """Wait until none of `processes` is alive or `deadline` (monotonic) has passed."""
-    # psutil's own wait would reap the main process
+    # psutil's `wait` would reap the main process
     while any(map(is_alive, processes)) and time.monotonic() < deadline:
         time.sleep(POLL)
 
@@ -82,7 +82,7 @@ def wait_gone(processes: Iterable[psutil.Process], deadline: float) -> None:
 def end_all(
     living: Callable[[], list[psutil.Process]], send: Callable[[list[psutil.Process], signal.Signals], None]
 ) -> list[psutil.Process]:
-    """Send SIGTERM, then SIGKILL, to what `living` returns until that is nothing; return the survivors."""
+    """Send SIGTERM, then SIGKILL, to the processes that `living` returns until none is left; return the survivors."""
     alive: list[psutil.Process] = []
     for number, grace in ((signal.SIGTERM, TERM_GRACE), (signal.SIGKILL, KILL_GRACE)):
         deadline = time.monotonic() + grace
@@ -98,9 +98,9 @@ def end_all(
 
 
 class Noted(Struct, frozen=True):
-    """A note of a process tree: the tag in its environment, its main process and that one's start time.
+    """A saved note on a process tree: its tag, and the id and start time of its main process.
 
-    `pid` None means that it was never noted; `started_at` is in seconds since the epoch.
+    `pid` is None if it was never saved; `started_at` is in seconds since the epoch.
     """
 
     tag: str
@@ -109,10 +109,10 @@ class Noted(Struct, frozen=True):
 
 
 def end_orphans(noted: Iterable[Noted]) -> tuple[int, ...]:
-    """End every process that carries one of the tags, or is a main process that was noted, with all its children.
+    """End every process that has one of the tags or is a noted main process, with all its children.
 
-    SIGTERM, a grace, then SIGKILL; returns the ids of the survivors. A process id alone is never trusted: another
-    process may have it by now.
+    Sends SIGTERM and, after a grace period, SIGKILL; returns the ids of the survivors. The start time is compared too,
+    since another process may have reused the process id.
     """
     refuse_in_critical("processes are ended")
     wanted = list(noted)

@@ -1,4 +1,4 @@
-"""Asks an engine's own session store whether it holds a session."""
+"""Checks whether an engine's session store contains a session."""
 
 import re
 from collections.abc import Mapping
@@ -16,9 +16,10 @@ _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 def session_exists(
     store: SessionStore | None, handle: str, locations: Mapping[str, str | None], cwd: Path | str
 ) -> bool | None:
-    """Return whether the session is there; None: there is no store, or it can't be read.
+    """Return whether the session exists; None: there is no store, or it can't be read.
 
-    `locations` are the variables that decide where sessions lie, HOME among them; `cwd` is the session's directory.
+    `locations` are the variables that decide where sessions are stored, including HOME; `cwd` is the session's
+    directory.
     """
     if store is None:
         return None
@@ -26,7 +27,7 @@ def session_exists(
         values = slots(store.locations, locations) | {"handle": handle, "cwd": folder_word(str(cwd))}
         if store.check.kind == "sqlite":
             return _in_database(Path(filled(store.check.file, values)), store.check.query, handle)
-        if "/" in handle:  # no file name contains a slash, and the pattern would match files elsewhere
+        if "/" in handle:  # file names can't contain slashes, and the pattern would match files elsewhere
             return False
         first, *names = store.check.pattern.split("/")
         start = Path(filled(first, values) or "/")
@@ -36,7 +37,7 @@ def session_exists(
 
 
 def _below(path: Path, names: list[str], values: Mapping[str, str]) -> bool | None:
-    """Look below a path for names in which `*` stands for any text; None if a folder can't be read."""
+    """Return whether `names`, with `*` for any text, lead to a file below a path; None if a folder can't be read."""
     try:
         if not names:
             path.lstat()

@@ -1,4 +1,4 @@
-"""Handles signals at once, whichever thread the kernel delivered them to."""
+"""Handles signals immediately, regardless of which thread receives them."""
 
 import os
 import signal
@@ -17,10 +17,10 @@ def ending() -> tuple[signal.Signals, ...]:
 def heard(numbers: Sequence[signal.Signals], tell: Callable[[signal.Signals], None]) -> Iterator[None]:
     """Call `tell` with each of these signals that arrives during the block, in a separate thread, one at a time.
 
-    It is entered on the main thread, and replaces the handlers of these signals and the wakeup descriptor.
+    Call it on the main thread. It replaces the handlers of these signals and the wakeup descriptor.
     """
-    # A handler in Python waits for the main thread. While that waits for a lock, only a signal of its own wakes it,
-    # and a thread that starts a process may take the signal instead. What C writes here comes from any thread.
+    # A Python handler runs only on the main thread. While that waits for a lock, only a signal sent to it wakes it, and
+    # a thread that starts a process may receive the signal instead. The C handler writes here from any thread.
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
     thread = threading.Thread(target=_tell_of, args=(reader, numbers, tell), name="turngate-signals", daemon=True)
@@ -41,7 +41,7 @@ def heard(numbers: Sequence[signal.Signals], tell: Callable[[signal.Signals], No
 
 
 def _noted(_number: int, _frame: object) -> None:
-    """Do nothing more: a signal without a handler in Python is not written to the wakeup descriptor."""
+    """Do nothing: only signals with a Python handler are written to the wakeup descriptor."""
 
 
 def _tell_of(reader: int, numbers: Sequence[signal.Signals], tell: Callable[[signal.Signals], None]) -> None:

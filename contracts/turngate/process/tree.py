@@ -1,8 +1,8 @@
-"""The tree of a process: find it, wait for it, end it, account for it.
+"""The process tree of a run: find it, wait for it, end it, measure its CPU time.
 
 A process belongs to the tree if it is in the session of the main process, carries the tag of the run in its
-environment, or descends from one that does. What leaves the session, drops the environment *and* loses its
-parent, all before the tree is looked at, is found only inside `adopting_orphans`.
+environment, or descends from such a process. A process that leaves the session, drops the environment *and* loses its
+parent before the tree is scanned is found only inside `adopting_orphans`.
 """
 
 import os
@@ -23,16 +23,16 @@ from turngate.process.orphans import is_adopted, reap_adopted
 from turngate.process.scan import POLL, TAG, Leftover, end_all, is_alive, start_time, tags_of, wait_gone
 
 SETTLE_GRACE = 0.3  # seconds in which what outlives the main process may end by itself
-# the main processes that are not reaped; each leads a session that nothing else can join
+# the main processes that are not reaped; each leads a session that no other process can join
 _leaders: set[int] = set()
-_starting = threading.Lock()  # without it a main process is no leader yet, and could be taken for an orphan
+_starting = threading.Lock()  # prevents treating a main process that is not yet a session leader as an orphan
 
 
 class ProcessTree:
-    """The tree of a real process; created before its start with the tag that it will carry.
+    """The tree of a real process, created before its start with its future tag.
 
-    The main process stays a zombie until `reap`, so that its process id and group cannot pass to another
-    process while they are signalled.
+    The main process stays a zombie until `reap`, so that no other process can reuse its process id and group while they
+    are signalled.
     """
 
     def __init__(self, tag: str) -> None:
@@ -42,21 +42,21 @@ class ProcessTree:
         self._cpu_of_rest = 0.0
 
     def start(self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], *, stdin: bool) -> subprocess.Popen[bytes]:
-        """Start the main process, as `launch` does, with the tag after those of the runs around this one."""
-        # those tags stay, so that the outer runs can find this one's processes
+        """Start the main process, as `launch` does, with its tag after those of enclosing runs."""
+        # the outer tags stay, so that enclosing runs can find this run's processes
         with _starting:
             process = launch(argv, cwd, {**env, TAG: f"{os.environ.get(TAG, '')}/{self._tag}"}, stdin=stdin)
             self.adopt(process)
         return process
 
     def adopt(self, process: subprocess.Popen[bytes]) -> None:
-        """Take a process that was just started; RuntimeError unless it is our child and leads its session."""
+        """Use a process that was just started; RuntimeError unless it is our child and leads its session."""
         self._process, self._pid = process, process.pid
         with suppress(psutil.NoSuchProcess, ProcessLookupError):
             if psutil.Process(self._pid).ppid() == os.getpid() and os.getsid(self._pid) == self._pid:
                 _leaders.add(self._pid)
                 return
-        raise RuntimeError(f"process {self._pid} is no child of this process that leads its own session")
+        raise RuntimeError(f"process {self._pid} isn't a child of this process, or doesn't lead its own session")
 
     def wait(self) -> None:
         """Block until the main process has exited, without reaping it."""
@@ -68,7 +68,7 @@ class ProcessTree:
                 time.sleep(POLL)
 
     def settle(self) -> tuple[Leftover, ...]:
-        """End what outlived the exited main process, after a short grace, and return it."""
+        """End and return the processes that outlived the exited main process, after a short grace period."""
         if not (rest := self._alive()):
             return ()
         wait_gone(rest, time.monotonic() + SETTLE_GRACE)
@@ -78,7 +78,7 @@ class ProcessTree:
         return tuple((leftovers | {survivor.pid: survivor for survivor in self._end()}).values())
 
     def end(self) -> tuple[Leftover, ...]:
-        """End the whole tree with SIGTERM, a grace, then SIGKILL, and return the survivors."""
+        """End the whole tree with SIGTERM and, after a grace period, SIGKILL; return the survivors."""
         self._cpu_before_end = _cpu(self._alive())
         return self._end()
 
@@ -88,8 +88,8 @@ class ProcessTree:
     def reap(self) -> tuple[int | None, float]:
         """Reap the main process and return its exit code and the CPU seconds of the tree.
 
-        The kernel adds a child's time to its parent when the parent reaps it. Times of processes that were
-        ended before that are those seen just before, so the sum is a lower bound.
+        The kernel adds a child's time to its parent when the parent reaps it. For processes terminated before that, the
+        last measured times count, so the sum is a lower bound.
         """
         reaped = self._wait4(scan.TERM_GRACE)
         if reaped is None:
@@ -109,7 +109,7 @@ class ProcessTree:
     def _wait4(self, grace: float) -> tuple[int, resource.struct_rusage] | None:
         """Reap the main process; None if there is nothing to reap.
 
-        What looks like a zombie may not be reapable yet: its first thread has ended, others are still ending.
+        An apparent zombie may not be reapable yet: its first thread has ended while others are still ending.
         """
         deadline = time.monotonic() + grace
         with suppress(ChildProcessError):  # another part of this program reaps every child
@@ -137,13 +137,13 @@ class ProcessTree:
         return [process for process in members if is_alive(process)]
 
     def _scan(self) -> tuple[list[psutil.Process], bool]:
-        """Look once at every process younger than the run; the flag: one is gone, and may have left an unseen child."""
+        """Scan every process younger than the run; the flag: one is gone and may have left an unseen child."""
         members: list[psutil.Process] = []
         others: list[psutil.Process] = []
         missed = False
         for pid, session in _sessions() - self._before:
             if session != self._pid and session in _leaders:
-                continue  # of another tree; reading each environment would cost most of many parallel runs
+                continue  # of another tree; reading every environment would dominate the cost of many parallel runs
             try:
                 process = psutil.Process(pid)
                 tags = {self._tag} if session == self._pid else tags_of(process)
@@ -154,7 +154,7 @@ class ProcessTree:
         return members + _descendants(members, others), missed
 
     def _inherits(self, process: psutil.Process, session: int) -> bool:
-        """Return whether this tree alone can have left an adopted process: no other that is older still runs."""
+        """Return whether only this tree can have left an adopted process: no older tree is still running."""
         if not is_adopted(process, session):
             return False
         with _starting:
@@ -168,8 +168,8 @@ class ProcessTree:
 def _sessions() -> set[tuple[int, int]]:
     """Return every process as (pid, session id).
 
-    What is in a later set but not in an earlier one has started since (or has changed its session, or has a
-    number that was used before): two system calls a process, where its start time would cost reading a file.
+    A member of a later set that an earlier one lacks has started since (or has changed its session, or reuses a process
+    id). This takes two system calls per process; reading start times would take a file access each.
     """
     sessions = set()
     for pid in psutil.pids():
@@ -185,7 +185,7 @@ def _descendants(members: list[psutil.Process], others: list[psutil.Process]) ->
         with suppress(psutil.NoSuchProcess):
             children.setdefault(process.ppid(), []).append(process)
     family = list(members)
-    for process in family:  # the list grows meanwhile
+    for process in family:  # the list grows during the loop
         family += children.pop(process.pid, [])
     return family[len(members) :]
 

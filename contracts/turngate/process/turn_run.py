@@ -1,4 +1,4 @@
-"""Runs a turn: an engine's process from its start to its end, read while it runs."""
+"""Runs a turn: starts an engine's process and reads its output until it ends."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ TIMEOUT = 1200.0
 
 
 class TurnRun(Struct, frozen=True):
-    """The result of a turn that was run: what its streams say, and how its process ended.
+    """The result of a turn: what its streams say, and how its process ended.
 
     >>> turngate.TurnRun.__struct_fields__
     ('reading', 'process')
@@ -37,7 +37,7 @@ def process_request(
     """Return the process that runs a turn: argv, working directory, whole environment, standard input, deadline.
 
     Every turn of a session must run in the same `workspace`, an existing directory. `env` is the environment except
-    PWD (None: as `engine_environment` makes it from this process's), to which the turn's own variables are added.
+    PWD (None: `engine_environment` of this process's), to which the turn's variables are added.
     `timeout` is in seconds of wall time.
 
     >>> from pathlib import Path
@@ -62,13 +62,14 @@ def run_turn(
     on_output: Callable[[Stream, bytes], None] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> TurnRun:
-    """Run a turn, and return when its process and everything that it started have ended.
+    """Run a turn, and return when its process and all its descendants have ended.
 
-    It ends at the deadline of the request, when `stop` is set, or 10 seconds after its turn is over if it has not
-    exited by then. `on_output` gets each chunk after the reader has: from other threads, one call at a time, as does
-    `on_text` of the reader. `on_start` gets the process id. What they raise ends the process and is raised here.
+    The process is terminated at the deadline of the request, when `stop` is set, or if it has not exited 10 seconds
+    after the end of its turn. `on_output` gets each chunk after the reader: from other threads, one call at a time,
+    like `on_text` of the reader. `on_start` gets the process id. An exception in any of them ends the process and is
+    raised here.
 
-    EnvironmentFailed: the process could not be started. What the engine does wrong is in the result.
+    EnvironmentFailed: the process could not be started. Mistakes of the engine are in the result.
 
     >>> from pathlib import Path
     >>> codex = turngate.load_contract("codex", "0.169.0")
@@ -99,10 +100,11 @@ async def run_turn_async(
     on_output: Callable[[Stream, bytes], None] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> TurnRun:
-    """Run a turn as `run_turn` does, in a thread of its own, without blocking the event loop.
+    """Run a turn as `run_turn` does, in a separate thread, without blocking the event loop.
 
-    If the awaiting task is canceled, the process and everything that it started are ended first. `on_output` and
-    `on_start` run in other threads: reach the event loop by its `call_soon_threadsafe`. EnvironmentFailed as there.
+    If the awaiting task is canceled, the process and all its descendants are terminated first. `on_output` and
+    `on_start` run in other threads; use `call_soon_threadsafe` to reach the event loop. EnvironmentFailed: as for
+    `run_turn`.
 
     >>> import asyncio
     >>> from pathlib import Path
@@ -125,5 +127,5 @@ async def run_turn_async(
     except asyncio.CancelledError:
         stop.set()
         await asyncio.wait([ended])
-        ended.exception()  # one that nobody looks at would be logged
+        ended.exception()  # an exception that is never retrieved would be logged
         raise

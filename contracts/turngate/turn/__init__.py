@@ -1,1 +1,1 @@
-"""From the bytes of an engine's streams to a turn."""
+"""Reads turns from the bytes of an engine's streams."""

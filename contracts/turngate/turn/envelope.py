@@ -1,4 +1,4 @@
-"""Finds and validates the envelope with which an agent ends its turn (the turn protocol of the design)."""
+"""Finds and validates the envelope with which an agent ends its turn (docs/protocol.md)."""
 
 import json
 import re
@@ -19,13 +19,13 @@ KINDS: tuple[str, ...] = get_args(InteractionKind)
 _FIELDS = set(Interaction.__struct_fields__)
 ATTEMPT = 256
 STRIDE = 2**14
-msgspec.json.Decoder(Interaction)  # msgspec crashes where two threads are the first to convert to a class
+msgspec.json.Decoder(Interaction)  # msgspec crashes if two threads convert to a class for the first time at once
 _FENCE = re.compile(r"```[A-Za-z0-9]*[ \t]*\n")
 _OPENING = re.compile(r'\{\s*"')
 
 
 class Envelope(Struct, frozen=True):
-    """A valid envelope: a question, or final data; `repair` says what was needed to read it."""
+    """A valid envelope: a question, or final data; `repair` is the repair needed to read it."""
 
     interaction: Interaction | None
     final_data: Any
@@ -43,24 +43,24 @@ def read_envelope(text: str) -> Envelope | BadEnvelope | None:
     if '"outcome"' not in text and "\\u" not in text:
         return None
     if len(text) > MAX_TEXT:
-        return BadEnvelope(f"an answer of {len(text)} characters is too long to hold an envelope")
+        return BadEnvelope(f"an answer of {len(text)} characters is too long to contain an envelope")
     try:
         envelopes, repair = _candidates(text)
     except _TooMuchWorkError:
-        return BadEnvelope("the answer opens too many objects that are no JSON")
+        return BadEnvelope("the answer contains too many objects that aren't valid JSON")
     if not envelopes:
         return None
     if wrong := next(filter(None, map(flaw, envelopes)), None):
         return BadEnvelope(wrong)
-    # as text, since 1 equals True in Python
+    # compared as text, since 1 equals True in Python
     if len({json.dumps(candidate, sort_keys=True) for candidate in envelopes}) > 1:
-        return BadEnvelope(f"{len(envelopes)} envelopes that differ")
-    # only an invalid one needs the schema's error messages, which take longer to get than all else here
+        return BadEnvelope(f"{len(envelopes)} different envelopes")
+    # only an invalid envelope needs the schema's error messages, which are slow to produce
     return validated(envelopes[0], repair) or BadEnvelope(load.first_error("envelope", envelopes[0]) or "it is invalid")
 
 
 def validated(data: dict[str, Any], repair: Repair) -> Envelope | None:
-    """Return the envelope that data is by `schema/envelope.json`, without its validator; None if it is invalid."""
+    """Return data as an envelope, checked by the rules of `schema/envelope.json`; None if it is invalid."""
     match data:
         case {"outcome": "final", "final_data": dict(final), **rest} if not rest:
             return Envelope(None, final, repair)
@@ -73,7 +73,7 @@ def validated(data: dict[str, Any], repair: Repair) -> Envelope | None:
 
 
 def json_object(text: str) -> dict[str, Any] | None:
-    """Return the JSON object that an answer is, with or without a fence round it; None if it is none."""
+    """Return an answer that is one JSON object, with or without a code fence; None for any other answer."""
     fenced = _fenced(text)
     value = _whole(text if fenced is None else fenced)
     return value if isinstance(value, dict) and not flaw(value) else None
@@ -91,7 +91,7 @@ def _candidates(text: str) -> tuple[list[dict[str, Any]], Repair]:
 
 
 def _fenced(text: str) -> str | None:
-    """Return the content of the fence that is the whole text; None if there is none."""
+    """Return the content of a code fence that spans the whole text; None if there is none."""
     stripped = text.strip()
     opening = _FENCE.match(stripped)
     return stripped[opening.end() : -3] if opening and stripped.endswith("```", opening.end()) else None

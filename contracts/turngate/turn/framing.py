@@ -1,4 +1,4 @@
-"""Cuts an engine's stream into records as bytes arrive, however it is chunked, in bounded memory."""
+"""Splits an engine's stream into records as bytes arrive in chunks of any size, in bounded memory."""
 
 import re
 from typing import Any
@@ -24,13 +24,13 @@ _BROKEN = object()
 
 
 class Problems(Struct):
-    """Violations of the framing: the first few in words, and their number."""
+    """Violations of the framing: descriptions of the first few, and the number of all."""
 
     first: list[str] = field(default_factory=list)
     count: int = 0
 
     def add(self, what: str, at: bytes = b"") -> None:
-        """Note one problem with an excerpt of the bytes that it is about."""
+        """Note one problem with an excerpt of the bytes concerned."""
         self.count += 1
         if len(self.first) < MAX_PROBLEMS:
             shown = at[:EXCERPT].decode("utf-8", "backslashreplace")
@@ -45,15 +45,15 @@ class Framer:
         self._noise = tuple(re.compile(pattern) for pattern in framed.noise)
 
     def feed(self, chunk: bytes) -> list[Record]:
-        """Take bytes, return the records that they complete."""
+        """Take bytes and return the records that they complete."""
         raise NotImplementedError
 
     def finish(self) -> list[Record]:
-        """Return what the end of the stream completes."""
+        """Return the records that the end of the stream completes."""
         return []
 
     def whole(self) -> Record | None:
-        """Return what `finish` would return if the stream ended now, if that is one complete record."""
+        """Return what `finish` would return if the stream ended now, if that is exactly one record."""
         return None
 
     @property
@@ -67,12 +67,12 @@ class Framer:
 
 
 def framer(framed: Framed) -> Framer:
-    """Make the framer that a contract asks for."""
+    """Return the framer for a contract's framing."""
     return _FRAMERS[framed.framing](framed)
 
 
 class Lines:
-    """Cuts bytes into lines without their newline; a line over the limit is dropped and noted."""
+    """Splits bytes into lines without their newlines; lines over the limit are dropped and noted."""
 
     def __init__(self, problems: Problems, limit: int = MAX_LINE) -> None:
         self._problems, self._limit = problems, limit
@@ -125,7 +125,7 @@ class _Ndjson(Framer):
         records: list[Record] = []
         for line in lines:
             record = _json(line)
-            # the braces are compared as bytes, since this runs for every line of long transcripts
+            # compares braces as bytes, since this runs for every line of long transcripts
             if record.__class__ is dict and line[0] == _OPEN and line[-1] == _CLOSE:
                 records.append(record)
             else:
@@ -133,12 +133,12 @@ class _Ndjson(Framer):
         return records
 
     def _odd(self, line: bytes, record: object) -> list[Record]:
-        """Judge a line that is not exactly one object; what holds an object and more still counts as a record."""
+        """Note the problem of a line that is not exactly one object; an object followed by more still counts."""
         if isinstance(record, dict):
-            self.problems.add("a line holds more than its JSON object", line)
+            self.problems.add("a line contains more than its JSON object", line)
             return [record]
         if line.strip() and not self._is_noise(line):
-            self.problems.add("a line is no JSON object", line)
+            self.problems.add("a line isn't a JSON object", line)
         return []
 
 
@@ -163,7 +163,7 @@ class _JsonDocument(_Buffered):
         self._whole: Record | None = None
 
     def whole(self) -> Record | None:
-        """Check whether everything so far is a document; only now and then, since each check reads all of it."""
+        """Check whether everything so far is a document; only occasionally, since each check reads all of it."""
         if len(self._kept) == self._size_seen:
             return self._whole
         self._size_seen, self._whole = len(self._kept), None
@@ -175,7 +175,7 @@ class _JsonDocument(_Buffered):
         return self._whole
 
     def finish(self) -> list[Record]:
-        """Parse what is left without noise; text around the document is a problem but hides nothing."""
+        """Parse the stream without noise; text around the document is a problem, but the document still counts."""
         lines = [line for line in bytes(self._kept).split(b"\n") if not self._is_noise(line)]
         text = b"\n".join(lines).strip(b" \n")
         if not text:
@@ -184,7 +184,7 @@ class _JsonDocument(_Buffered):
         if document is _BROKEN:
             return self._surrounded(text)
         if not isinstance(document, dict):
-            self.problems.add("the document is no JSON object", text)
+            self.problems.add("the document isn't a JSON object", text)
             return []
         if b"\r\n" in text:
             self.problems.add("lines end in CRLF", text)
@@ -228,7 +228,7 @@ class _TaggedBlock(Framer):
             self.problems.add(f"{self._count} blocks of {self._open.decode()}")
         if isinstance(self._value, dict):
             return [self._value]
-        self.problems.add(f"the block is {'not JSON' if self._value is _BROKEN else 'no JSON object'}", self._block)
+        self.problems.add(f"the block is {'not JSON' if self._value is _BROKEN else 'not a JSON object'}", self._block)
         return []
 
     def whole(self) -> Record | None:
@@ -242,7 +242,7 @@ class _TaggedBlock(Framer):
             self._value = _json(self._block)
         elif self._inside is not None and self._size < MAX_TAIL:
             self._inside.append(line)
-            self._size += len(line) + 1  # its newline, since blank lines take space too
+            self._size += len(line) + 1  # including its newline, since blank lines take space too
         elif line.strip():
             self._block = None
 
@@ -266,7 +266,7 @@ _FRAMERS: dict[str, type[Framer]] = {
 
 
 def _json(text: bytes) -> Any:
-    """Parse JSON, or return `_BROKEN`; a lone surrogate, which JavaScript prints for a cut character, is replaced."""
+    """Parse JSON, or return `_BROKEN`; replace lone surrogates, which JavaScript prints for truncated characters."""
     try:
         return orjson.loads(text)
     except orjson.JSONDecodeError:

@@ -1,4 +1,4 @@
-"""Tells an agent how to end its turn, and whether it may ask."""
+"""The part of a prompt that tells an agent how to end its turn, and whether it may ask."""
 
 import json
 from collections.abc import Mapping
@@ -18,8 +18,8 @@ _END = "End your turn with exactly one JSON object and nothing after it."
 def mode_patch(mode: Mode | ModeName, output_schema: Mapping[str, Any] | None = None) -> str:
     """Return the end of a prompt: how the agent must end its turn, and whether it may ask its user.
 
-    Without it an agent doesn't know of the envelope, and an interactive turn is an error. `output_schema` is a JSON
-    Schema for the final data. The rule on asking comes last, so that it overrides all text before it.
+    Without it, an agent doesn't know about the envelope, and an interactive turn ends as an error. `output_schema` is a
+    JSON Schema for the final data. The rule on asking comes last, so that it overrides all text before it.
 
     >>> prompt = f"Paint the door\\n\\n{turngate.mode_patch('interactive')}"
     >>> "You may ask the user" in prompt

@@ -1,6 +1,6 @@
 """Reads a turn: from the bytes of both streams and the exit code to an `AdapterTurnResult`.
 
-The same reader serves a live process, whose bytes it takes as they arrive, and a recording.
+The same reader handles a live process, from bytes as they arrive, and a recording.
 """
 
 from collections.abc import Callable
@@ -27,11 +27,11 @@ STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 class TurnReading(Struct, frozen=True):
     """Everything that the streams of one turn say.
 
-    `result` is what the agent wants; `session` is what a resume needs (None: the turn shows no valid session id);
-    `final_text` is the agent's last text (None: it gave none); `failures` is what the engine said went wrong; `ended`
-    says whether the record that proves a good end was there. The rest helps to diagnose: `handle` says where session
-    ids were seen, `framing` are the lines that left the framing, `census` counts the kinds of records, and `unknown`
-    are those that the contract does not know.
+    `result` is what the agent wants. `session` is what a resume needs (None: the turn shows no valid session id).
+    `final_text` is the agent's last text (None: there is none). `failures` lists the failures that the engine reported.
+    `ended` says whether the record that proves a successful end was present. The rest is for diagnosis: `handle` says
+    where session ids were seen, `framing` lists violations of the framing, `census` counts the kinds of records, and
+    `unknown` lists those that the contract does not know.
 
     >>> reading = turngate.read_turn(turngate.load_contract("codex", "0.169.0"), "auto", b"", b"no network", 1)
     >>> reading.result.failure_reason, reading.result.stderr
@@ -50,7 +50,7 @@ class TurnReading(Struct, frozen=True):
 
 
 class TurnReader:
-    """Takes the bytes of a turn as they arrive; `finish` gives the reading, once.
+    """Takes the bytes of a turn as they arrive; `finish` returns the reading, once.
 
     >>> codex = turngate.load_contract("codex", "0.169.0")
     >>> reader = turngate.TurnReader(codex, "auto", on_text=print)
@@ -67,7 +67,7 @@ class TurnReader:
         self, contract: EngineContract, mode: Mode | ModeName, *, turn_index: int = 1, resumed: str | None = None,
         needs_handle: bool | None = None, on_text: Callable[[str], None] | None = None,
     ) -> None:  # fmt: skip
-        """Read by `contract`; `resumed` is the expected session id; `on_text` gets the agent's texts as they arrive.
+        """Read with `contract`; `resumed` is the expected session id; `on_text` gets the agent's texts as they arrive.
 
         `turn_index` counts from 1 and becomes `created_at_turn` of the session. `needs_handle` says whether a turn
         without the right session id is an error (None: in mode interactive).
@@ -91,14 +91,14 @@ class TurnReader:
         cls, turn: Invocation, *,
         turn_index: int = 1, needs_handle: bool | None = None, on_text: Callable[[str], None] | None = None,
     ) -> Self:  # fmt: skip
-        """Return the reader of a turn that was built, by its contract, its mode and the session that it resumes."""
+        """Return a reader for a turn, with its contract, its mode and the session that it resumes."""
         return cls(
             turn.contract, turn.mode, turn_index=turn_index, resumed=turn.resumed, needs_handle=needs_handle,
             on_text=on_text,
         )  # fmt: skip
 
     def feed(self, stream: Stream, chunk: bytes) -> None:
-        """Take the next bytes of one stream (`stdout`, `stderr`), cut anywhere."""
+        """Take the next bytes of one stream (`stdout`, `stderr`), in chunks of any size."""
         if stream == "stderr" or stream != self._contract.handle.stream:
             tail = self._tails[stream]
             tail += chunk[-MAX_STDERR:]
@@ -107,7 +107,7 @@ class TurnReader:
 
     @property
     def over(self) -> bool:
-        """Whether the last record so far ends the turn, well or with a failure: the engine has nothing left to do."""
+        """Whether the last record so far ends the turn, successfully or not, so the engine has nothing left to do."""
         if self._last_word is not None:
             stream, index = self._last_word
             return self._watches[stream].seen == index + 1
@@ -116,7 +116,7 @@ class TurnReader:
     def finish(self, exit_code: int | None, *, ended: Ended = Ended.EXIT) -> TurnReading:
         """Judge the turn once the process has ended; `exit_code` None means that it was not reaped.
 
-        A process that lingered was ended after its turn, so that its exit code says nothing of the turn.
+        A process that lingered was terminated after its turn, so its exit code says nothing about the turn.
         """
         for stream in STREAMS:
             self._watches[stream].see(self._framers[stream].finish())
@@ -142,7 +142,7 @@ class TurnReader:
         )
 
     def _watch(self, stream: Stream) -> RecordDispatch:
-        """Register who looks at which records of a stream."""
+        """Register the observers of a stream's records."""
         contract = self._contract
         place, final = contract.handle, contract.final
         # an id that every record must hold is also expected in records that don't match
@@ -157,7 +157,7 @@ class TurnReader:
         return RecordDispatch(looks, contract.events.field, counted=contract.events.stream == stream)
 
     def _is_last_word(self, stream: Stream, record: Record) -> bool:
-        """Return whether the one record of a stream ends the turn, well or with a failure."""
+        """Return whether the one record of a stream ends the turn, successfully or not."""
         contract = self._contract
         well = contract.end.stream == stream and matches(record, contract.end.match)
         return well or any(
@@ -186,7 +186,7 @@ class TurnReader:
         self._answer.take(text, group if isinstance(group, str | int) else None)
 
     def _final_text(self) -> str | None:
-        """Return the agent's last text; where that is the whole stream, it is passed on only now."""
+        """Return the agent's last text; if that is the whole stream, pass it to `on_text` now."""
         final = self._contract.final
         if self._contract.stream(final.stream).framing != "text":
             return self._answer.text
@@ -196,7 +196,7 @@ class TurnReader:
         return text
 
     def _handle_reading(self) -> HandleReading:
-        """Look at the other stream too if the right one has no id: moved is not missing."""
+        """Check the other stream too if the expected one has no id, to tell a moved id from a missing one."""
         place = self._contract.handle
         reading = self._handle.reading(self._watches[place.stream].seen)
         other: Stream = "stderr" if place.stream == "stdout" else "stdout"
@@ -226,7 +226,7 @@ class TurnReader:
 
 
 def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
-    """Read the agent's last text of a turn that ended well."""
+    """Read the agent's last text of a successful turn."""
     envelope = read_envelope(text)
     if isinstance(envelope, Envelope):
         outcome = Outcome.ASK_USER if envelope.interaction else Outcome.FINAL
@@ -234,7 +234,7 @@ def read_answer(text: str, mode: Mode, stderr: str = "") -> AdapterTurnResult:
     if envelope is None and mode is Mode.AUTO:
         data = json_object(text)
         return AdapterTurnResult(Outcome.FINAL, {"text": text} if data is None else data, stderr=stderr)
-    detail = envelope.detail if envelope else "the answer holds no envelope"
+    detail = envelope.detail if envelope else "the answer contains no envelope"
     return AdapterTurnResult(Outcome.ERROR, stderr=stderr, failure_reason=f"{Failure.ENVELOPE_INVALID}: {detail}")
 
 
@@ -245,7 +245,7 @@ def read_turn(
     """Read a turn from its complete streams, as in a recording.
 
     `exit_code` is negative for a signal, and None if the process was not reaped. The other parameters are those of
-    `TurnReader`, and of its `finish`.
+    `TurnReader` and its `finish`.
 
     >>> import json
     >>> codex = turngate.load_contract("codex", "0.169.0")
@@ -278,11 +278,11 @@ class FinalText:
 
     def __init__(self) -> None:
         self._group: str | int | None = None
-        # bytes grow in place, while joining texts would copy all of them each time
+        # bytes grow in place; joining texts would copy all of them each time
         self._joined: bytearray | None = None
 
     def take(self, text: str, group: str | int | None) -> None:
-        """Take the next text; one without a group (None) stands alone."""
+        """Take the next text; one without a group (None) is an answer by itself."""
         if self._joined is None or group is None or group != self._group:
             self._joined, self._group = bytearray(), group
         if len(self._joined) < MAX_FINAL:
@@ -290,6 +290,6 @@ class FinalText:
 
     @property
     def text(self) -> str | None:
-        """The answer so far; None as long as there is none."""
-        # the limit may fall within a character
+        """The answer so far; None if there is none yet."""
+        # the limit may split a character
         return None if self._joined is None else self._joined.decode("utf-8", "ignore")

@@ -22,7 +22,7 @@ def value_at(record: Any, path: str) -> Any:
 
 
 def matches(record: Record, match: Match | None) -> bool:
-    """Return whether the record has every value that `match` asks for (None asks for nothing)."""
+    """Return whether the record has every value that `match` asks for (None matches every record)."""
     if match is not None:
         for path, wanted in match.items():
             if value_at(record, path) != wanted:
@@ -31,7 +31,7 @@ def matches(record: Record, match: Match | None) -> bool:
 
 
 def shown(value: object) -> str:
-    """Render a value as text; one that is nested deeper than Python can render is an ellipsis."""
+    """Render a value as text; a value nested too deeply to render becomes an ellipsis."""
     try:
         return str(value)
     except RecursionError:
@@ -49,7 +49,7 @@ Call = Callable[[Record, int], None]
 
 
 class RecordHandler(Struct, frozen=True):
-    """Something to call with each record that matches, and with its index in the stream."""
+    """A function to call with each matching record and its index in the stream."""
 
     match: Match | None
     call: Call
@@ -84,14 +84,14 @@ class RecordDispatch:
         self.seen += len(records)
 
     def _meet(self, kind: str) -> list[Call]:
-        """Return the observers of a kind that is seen for the first time; too many or long ones are not remembered."""
+        """Return the observers of a new kind of record; excess or overlong kinds are not cached."""
         calls = [call for look in self._looks if (call := self._for_kind(look, kind))]
         if self._count(kind) == kind:
             self._by_kind[kind] = calls
         return calls
 
     def _count(self, name: str) -> str:
-        """Count a kind or a key and return its name in the census: shortened, and beyond the limit one for all."""
+        """Count a kind or a key and return its name in the census, shortened; kinds beyond the limit share one name."""
         counted = name if len(name) <= MAX_KIND else name[:MAX_KIND] + "…"
         if counted not in self.census and len(self.census) >= MAX_KINDS:
             counted = "…"

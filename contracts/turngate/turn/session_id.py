@@ -1,4 +1,4 @@
-"""Finds the session id: by stream, position and shape, never by searching text."""
+"""Finds the session id by stream, position and shape, never by searching text."""
 
 import re
 from enum import StrEnum
@@ -15,7 +15,7 @@ _WHICH = {"first": "record 1", "every": "each record", "only": "the only record"
 
 
 class HandleProblem(StrEnum):
-    """What is wrong with an id, by the first clause that notices."""
+    """What is wrong with an id, named after the first clause that detects it."""
 
     MISSING = "missing"
     PLACE = "place"
@@ -31,7 +31,7 @@ class Sighting(Struct, frozen=True):
 
 
 class HandleReading(Struct, frozen=True):
-    """The id (None unless all is well), what is wrong with it, and where the field was seen."""
+    """The id (None if anything is wrong), its problem, and where the field was seen."""
 
     value: str | None
     problem: HandleProblem | None
@@ -40,17 +40,17 @@ class HandleReading(Struct, frozen=True):
 
 
 class HandleFinder:
-    """Watches the records of both streams for the field that holds the id."""
+    """Watches the records of both streams for the field with the id."""
 
     def __init__(self, place: HandlePlace) -> None:
-        """Look where the contract says, and note the field wherever else it occurs."""
+        """Look where the contract says, and note the field anywhere else."""
         self._place = place
         self._sightings: list[Sighting] = []
         self._lacking = 0
         self._last: tuple[Stream, object] | None = None
 
     def see(self, stream: Stream, record: Record, index: int) -> None:
-        """Take a record that the place's `match` admits (any record, if every one must hold the id), by its index."""
+        """Take a record that the place's `match` accepts (any record if all must contain the id), with its index."""
         place = self._place
         value = value_at(record, place.field)
         if (stream, value) == self._last:
@@ -64,8 +64,8 @@ class HandleFinder:
                 self._sightings.append(Sighting(stream, index, kept))
 
     def reading(self, records: int) -> HandleReading:
-        """Judge what was seen once the streams have ended; `records` is how many the right stream had."""
-        # how the bytes of the two streams interleave means nothing
+        """Return the reading after the streams have ended; `records` counts those of the expected stream."""
+        # the interleaving of the two streams carries no information
         seen = tuple(sorted(self._sightings, key=lambda sighting: sighting.stream != self._place.stream))
         problem, detail = self._judge(seen, records)
         value = seen[0].value if seen and problem is None else None
@@ -77,16 +77,16 @@ class HandleFinder:
             return HandleProblem.MISSING, f"no record of {place.stream} has {self._wanted()}"
         first = seen[0]
         if first.stream != place.stream:
-            return HandleProblem.PLACE, f"{place.field} stands on {first.stream}, not on {place.stream}"
+            return HandleProblem.PLACE, f"{place.field} is on {first.stream}, not on {place.stream}"
         if place.record in ("first", "only") and first.index:
-            return HandleProblem.PLACE, f"{place.field} stands in record {first.index + 1}, not in the first"
+            return HandleProblem.PLACE, f"{place.field} is in record {first.index + 1}, not in the first"
         if place.record == "every" and self._lacking:
             return HandleProblem.PLACE, f"{self._lacking} records lack {place.field}"
         if place.record == "only" and records > 1:
             return HandleProblem.PLACE, f"{place.stream} has {records} records, not one"
         others = [s.value for s in seen if s.value != first.value]
         if others:
-            return HandleProblem.PLACE, f"a second id that differs: {others[0]!r} after {first.value!r}"
+            return HandleProblem.PLACE, f"a second, different id: {others[0]!r} after {first.value!r}"
         if misshapen := self._misshapen(first.value):
             return HandleProblem.SHAPE, misshapen
         return None, f"{place.field} of {_WHICH[place.record]} of {place.stream}"
@@ -104,7 +104,7 @@ class HandleFinder:
 
 
 def _bounded(value: object) -> object:
-    """Return a value, or the start of one that is too long for an id, still too long."""
+    """Return a value, or a prefix of it that is still too long for an id."""
     if isinstance(value, list | dict):
         return [shown(value)[:MAX_VALUE]]
     return value[:MAX_VALUE] + "…" if isinstance(value, str) and len(value) > MAX_VALUE else value

@@ -75,7 +75,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 @output_options(".json")
 @many_releases
 def bisect(engine: str, clause: str, **asked: Any) -> int:
-    """Find the release in which a clause's newest result began.
+    """Find the release that changed a clause's result.
 
     Runs only this clause and its prerequisites. Asks the newest release, then 1, 2, 4, 8, ... releases before it
     until the result differs, then halves the distance. --good and --bad narrow the range: neither has to pass, only

@@ -196,7 +196,7 @@ class ServerRun:
         """The first start of the engine for this run; CaseStoppedError if there is none."""
         starts = self._starts()
         if not starts:
-            raise CaseStoppedError(f"the engine was not started: {self._standing()}", by_engine=True)
+            raise CaseStoppedError(f"the engine could not be started: {self._standing()}", by_engine=True)
         return starts[0]
 
     def kill_process(self) -> None:

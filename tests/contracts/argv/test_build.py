@@ -59,7 +59,7 @@ def test_large_prompt_travels_by_standard_input(contract: EngineContract) -> Non
 def test_prompt_too_long_for_an_argument_is_refused() -> None:
     """Where an argument is the only way its bytes, not its characters, are bounded."""
     assert carried(first_turn(ARGUMENT_ONLY, "é" * 65_000, INTERACTIVE)) == "é" * 65_000
-    with pytest.raises(RefusedError, match="131002 bytes are more than the 131000"):
+    with pytest.raises(RefusedError, match="131002 bytes exceed the limit of 131000"):
         first_turn(ARGUMENT_ONLY, "é" * 65_501, INTERACTIVE)
 
 
@@ -143,7 +143,7 @@ def test_the_handle_of_a_turn_resumes_its_session(contract: EngineContract) -> N
     assert built == resumed_turn(contract, "hello", AUTO, session)
     assert built.resumed == session
     other = replace(handle, engine="acme")
-    with pytest.raises(RefusedError, match=f"a session of acme can't be resumed by {contract.engine}"):
+    with pytest.raises(RefusedError, match=f"{contract.engine} can't resume a session of acme"):
         resumed_turn(contract, "hello", AUTO, other)
 
 
@@ -255,16 +255,14 @@ def test_option_that_widens_is_refused_by_name() -> None:
     with pytest.raises(RefusedError) as refused:
         first_turn(CODEX, "hello", INTERACTIVE, options=["--oss", "-s", "danger-full-access"])
     assert refused.value.subject == "-s danger-full-access"
-    assert str(refused.value) == (
-        "-s danger-full-access lets codex act without asking (leave it out, or run in mode auto)"
-    )
+    assert str(refused.value) == ("-s danger-full-access lets codex act without asking (remove it, or use mode auto)")
 
 
 def test_refused_handle_is_reported_in_part_with_the_shape_that_is_meant() -> None:
     """A handle of any length is shown by its first eighty characters, and the hint says what one looks like."""
     with pytest.raises(RefusedError) as refused:
         resumed_turn(CODEX, "hello", INTERACTIVE, "x" * 100)
-    assert refused.value.what == f"'{'x' * 80}' is no session id of codex"
+    assert refused.value.what == f"'{'x' * 80}' isn't a session id of codex"
     assert refused.value.hint == f"a session id of codex matches {CODEX.handle.shape}"
     with pytest.raises(RefusedError) as refused:
         resumed_turn(CODEX, "hello", INTERACTIVE, "-" * 100)
@@ -279,7 +277,7 @@ def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
         first_turn(OPENCODE, " ", INTERACTIVE)
     empty = "opencode takes no empty prompt"
     quoted = "opencode puts quotes round an argument that holds a space"
-    assert refused.value.what == f"opencode can't take this prompt as it is: {empty}; {empty}; {quoted}"
+    assert refused.value.what == f"opencode can't receive this prompt unaltered: {empty}; {empty}; {quoted}"
     assert refused.value.hint == "change the prompt"
     with pytest.raises(RefusedError) as refused:
         first_turn(OPENCODE, "\ud800", INTERACTIVE)

@@ -76,11 +76,11 @@ def test_what_is_listed_is_allowed(tokens: tuple[str, ...]) -> None:
         (("--level", "One"), "has a value that is not allowed"),
         (("--level=",), "has a value that is not allowed"),
         (("--name=",), "has a value that is not allowed"),
-        (("--name", "a\nb"), "holds a character that can't be printed"),
-        (("--name", "a\x1bb"), "holds a character that can't be printed"),
-        (("--name", "a\u2028b"), "holds a character that can't be printed"),
-        (("--name", "a\udcffb"), "holds a character that can't be printed"),
-        (("-s", "a.b=low\n"), "holds a character that can't be printed"),
+        (("--name", "a\nb"), "contains a character that can't be printed"),
+        (("--name", "a\x1bb"), "contains a character that can't be printed"),
+        (("--name", "a\u2028b"), "contains a character that can't be printed"),
+        (("--name", "a\udcffb"), "contains a character that can't be printed"),
+        (("-s", "a.b=low\n"), "contains a character that can't be printed"),
         (("-s", "a.b"), "gives a.b a value that is not allowed"),
         (("-s", "a.b="), "gives a.b a value that is not allowed"),
         (("-s", "a.b=mid"), "gives a.b a value that is not allowed"),
@@ -148,7 +148,7 @@ def test_a_path_that_may_lead_out_is_refused(path: str, why: str, workspace: Pat
 def test_a_path_counts_from_every_other_path_too(order: tuple[str, str], workspace: Path) -> None:
     """`away` is a new file of the workspace, and a link out of it for an engine that has changed to `sub`."""
     check("--file=away", workspace=workspace)
-    with pytest.raises(RefusedError, match="'--file=away' leads out of the workspace"):
+    with pytest.raises(RefusedError, match="'--file=away' points outside the workspace"):
         check(*order, workspace=workspace)
 
 

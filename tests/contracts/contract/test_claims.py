@@ -33,10 +33,10 @@ def test_the_packaged_contracts_are_clean(engine: str) -> None:
     ({}, "has no evidence"),
     ({"releases": ["1.0.0"]}, "has no evidence"),
     ({"observed": "a", "clause": "handle.present"}, "has clause and observed"),
-    ({"clause": "handle.present", "releases": ["1.0.0"]}, "a clause takes no releases"),
-    ({"clause": "handle.presence"}, "there is no clause 'handle.presence'"),
-    ({"recording": "gemini/0.61.0/main-first"}, "'gemini/0.61.0/main-first' names no recording of codex"),
-    ({"recording": "codex/main-first"}, "'codex/main-first' names no recording of codex"),
+    ({"clause": "handle.present", "releases": ["1.0.0"]}, "`clause` evidence takes no `releases`"),
+    ({"clause": "handle.presence"}, "unknown clause 'handle.presence'"),
+    ({"recording": "gemini/0.61.0/main-first"}, "'gemini/0.61.0/main-first' isn't a recording of codex"),
+    ({"recording": "codex/main-first"}, "'codex/main-first' isn't a recording of codex"),
 ])  # fmt: skip
 def test_evidence_that_shows_nothing_is_found(evidence: dict[str, Any], message: str) -> None:
     """At its own place, next to evidence that does."""

@@ -34,8 +34,8 @@ def test_a_resume_without_the_session_id_is_reported_and_never_built(engine: str
     """A resume of whatever was last is an error of the contract, by whichever way it is met."""
     wrong = launched(engine, "resume", template)
     reported = {(error.path.rpartition(".")[2], error.message) for error in lint.problems(wrong.document)}
-    assert reported == {("resume", "has no place for the session id")}
-    with pytest.raises(ContractError, match=r"the resume of \w+ has no place for the session id"):
+    assert reported == {("resume", "has no slot for the session id")}
+    with pytest.raises(ContractError, match=r"the resume template of \w+ has no slot for the session id"):
         resumed_turn(wrong.at(), "hello", Mode.AUTO, IDS[engine])
 
 
@@ -48,19 +48,19 @@ AGAIN = 'resume: [old, "{options}", resume, "{handle}", "{prompt}"]'
 @pytest.mark.parametrize(
     "old, new, path, message",
     [
-        (AGAIN, AGAIN.replace('"{handle}", ', ""), "resume", "has no place for the session id"),
-        (AGAIN, AGAIN.replace("old", '"--id={handle}"'), "resume[3]", "has more than one place for the session id"),
-        (AGAIN, AGAIN.replace(', "{prompt}"', ""), "resume", "has no place for the prompt"),
-        (AGAIN, AGAIN.replace('"{options}", ', ""), "resume", "has no place for the options"),
-        (AGAIN, AGAIN.replace("old", '"{options}"'), "resume[1]", "has more than one place for the options"),
-        (AGAIN, AGAIN.replace("old", '"{prompt}"'), "resume[4]", "has more than one place for the prompt"),
+        (AGAIN, AGAIN.replace('"{handle}", ', ""), "resume", "has no slot for the session id"),
+        (AGAIN, AGAIN.replace("old", '"--id={handle}"'), "resume[3]", "has more than one slot for the session id"),
+        (AGAIN, AGAIN.replace(', "{prompt}"', ""), "resume", "has no slot for the prompt"),
+        (AGAIN, AGAIN.replace('"{options}", ', ""), "resume", "has no slot for the options"),
+        (AGAIN, AGAIN.replace("old", '"{options}"'), "resume[1]", "has more than one slot for the options"),
+        (AGAIN, AGAIN.replace("old", '"{prompt}"'), "resume[4]", "has more than one slot for the prompt"),
         (AGAIN, AGAIN.replace("old", "--auto"), "resume", "--auto lets the engine act without asking"),
         (OLD, OLD.replace("old", '"{handle}"'), "start[0]", "can't hold the session id"),
-        (OLD, OLD.replace(', "{prompt}"', ""), "start", "has no place for the prompt"),
-        (OLD, OLD.replace('"{options}", ', ""), "start", "has no place for the options"),
+        (OLD, OLD.replace(', "{prompt}"', ""), "start", "has no slot for the prompt"),
+        (OLD, OLD.replace('"{options}", ', ""), "start", "has no slot for the options"),
         (OLD, OLD.replace("old", "--Auto"), "start", "--Auto lets the engine act without asking"),
-        ('["--", "{text}"]', '["--"]', "prompt[0].tokens", "has no place for the prompt"),
-        ('["--", "{text}"]', '["{text}", "{text}"]', "prompt[0].tokens[1]", "has more than one place for the prompt"),
+        ('["--", "{text}"]', '["--"]', "prompt[0].tokens", "has no slot for the prompt"),
+        ('["--", "{text}"]', '["{text}", "{text}"]', "prompt[0].tokens[1]", "has more than one slot for the prompt"),
         ('["--", "{text}"]', '[--auto, "{text}"]', "prompt[0].tokens", "--auto lets the engine act"),
         ("    unverified: true\n  - since", "    interactive: [--auto]\n    unverified: true\n  - since", "interactive",
          "--auto lets the engine act"),
@@ -97,7 +97,7 @@ def test_a_prompt_that_has_no_place_is_never_left_out(key: str) -> None:
     known = launched("iflow", key, ["{options}", "--resume", "{handle}"]).at()
     by_argument = tuple(channel for channel in known.launch.prompt if channel.via == "argument")
     contract: EngineContract = replace(known, launch=replace(known.launch, prompt=by_argument))
-    with pytest.raises(ContractError, match="the template of iflow has no place for the prompt"):
+    with pytest.raises(ContractError, match="the template of iflow has no slot for the prompt"):
         resumed_turn(contract, "hello", Mode.AUTO, IDS["iflow"]) if key == "resume" else first_turn(
             contract, "hello", Mode.AUTO
         )
@@ -122,8 +122,8 @@ def test_a_kept_engine_that_says_all_is_valid() -> None:
 @pytest.mark.parametrize(
     "old, new, path, message",
     [
-        ("options: [--auto]", "options: [--none]", "$.sticky[0].options[0]", "--none is no declared option"),
-        (', "{options}"]', "]", "$.sticky[0].argv", "no place for options"),
+        ("options: [--auto]", "options: [--none]", "$.sticky[0].options[0]", "--none isn't a declared option"),
+        (', "{options}"]', "]", "$.sticky[0].argv", "no slot for options"),
         ("allow: allow_once", "allow: allow_always", "$.sticky[0].one_time.allow", "lasts for more than one"),
         ("allow: allow_once", "allow: acceptForSession", "$.sticky[0].one_time.allow", "lasts for more than one"),
         ("permission_requests: [x/ask], ", "", "$.sticky[0]", "'permission_requests' is a required property"),
@@ -151,10 +151,10 @@ def test_small_contract_is_valid() -> None:
             "  - since: 0.140.0\n    start",
             "  - since: 0.139.0\n    start",
             "$.launch[1]",
-            "covers releases that entry 0",
+            "overlaps entry 0",
         ),
-        ("  - since: 0.140.0\n    start", "  - start", "$.launch[1]", "covers releases that entry 0"),
-        ("  - since: 0.140.0\n    start", "  - until: 0.1.0\n    start", "$.launch[1]", "covers releases that entry 0"),
+        ("  - since: 0.140.0\n    start", "  - start", "$.launch[1]", "overlaps entry 0"),
+        ("  - since: 0.140.0\n    start", "  - until: 0.1.0\n    start", "$.launch[1]", "overlaps entry 0"),
         (
             "value: none, since: 0.140.0",
             "value: none, since: 0.140.0, until: 0.140.0",
@@ -167,7 +167,7 @@ def test_small_contract_is_valid() -> None:
             "$.options[1].until",
             "is not after",
         ),
-        ("clause: stdin.open", "clause: stdin.shut", "$.deviations[0].clause", "no clause 'stdin.shut'"),
+        ("clause: stdin.open", "clause: stdin.shut", "$.deviations[0].clause", "unknown clause 'stdin.shut'"),
         ("clause: stdin.open", "clause: handle.present", "$.deviations[0].clause", "is a baseline"),
         ("clause: stdin.open", "clause: interactive.no-auto-flags", "$.deviations[0].clause", "is a baseline"),
         (
@@ -182,19 +182,19 @@ def test_small_contract_is_valid() -> None:
             "$.handle[0].nonexistent_id",
             "does not have the shape",
         ),
-        ("(?P<version>.+)", "(.+)", "$.version[0].pattern", "names no group `version`"),
+        ("(?P<version>.+)", "(.+)", "$.version[0].pattern", "has no group named `version`"),
         (
             "locations: [SMALL_HOME]",
             "locations: [SMALL_KEY]",
             "$.environment[0].locations[0]",
-            "SMALL_KEY is passed too",
+            "SMALL_KEY is also listed under `pass`",
         ),
-        ("locations: [SMALL_HOME]", "locations: [A_Token]", "$.environment[0].locations[0]", "may hold a secret"),
+        ("locations: [SMALL_HOME]", "locations: [A_Token]", "$.environment[0].locations[0]", "may contain a secret"),
         (
             "locations: [SMALL_HOME]",
             "locations: [SMALL_HOME, XAPIKEY]",
             "$.environment[0].locations[1]",
-            "may hold a secret",
+            "may contain a secret",
         ),
         (
             '{directory: "{HOME}/small"',
@@ -206,7 +206,7 @@ def test_small_contract_is_valid() -> None:
             'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--auto]',
             'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--all]',
             "$.launch[1].auto[0]",
-            "--all is no declared option",
+            "--all isn't a declared option",
         ),
     ],
 )
@@ -274,7 +274,7 @@ def test_token_of_a_launch_is_an_option_by_name_or_alias(key: str) -> None:
         assert mistakes_in(declared.replace("    model: []", f"    {key}: [{token}]", 1).replace(*_twice(key))) == []
     broken = declared.replace("    model: []", f"    {key}: [--late, --latest=1]", 1).replace(*_twice(key))
     error = only_mistake(broken)
-    assert (error.path, error.message) == (f"$.launch[0].{key}[1]", "--latest=1 is no declared option")
+    assert (error.path, error.message) == (f"$.launch[0].{key}[1]", "--latest=1 isn't a declared option")
 
 
 def _twice(key: str) -> tuple[str, str, int]:
@@ -288,14 +288,14 @@ def test_dead_session_id_must_have_room_for_a_number(dead: str) -> None:
     """An id that recordings can't number is reported where it stands; one with six zeros in a row can hold a number."""
     errors = mistakes_in(SMALL.replace("nonexistent_id: s00000000", f"nonexistent_id: {dead}"))
     said = [(error.path, error.message, bool(error.hint)) for error in errors]
-    assert said == ([] if "000000" in dead else [("$.handle[0].nonexistent_id", "no number can stand in it", True)])
+    assert said == ([] if "000000" in dead else [("$.handle[0].nonexistent_id", "has no room for a number", True)])
 
 
 @pytest.mark.parametrize(
     "shape, message",
     [
-        ("s0{8}", "no number can stand in it"),
-        ("s[0-9]{8}|--[a-z]", "admits a value that looks like a flag"),
+        ("s0{8}", "has no room for a number"),
+        ("s[0-9]{8}|--[a-z]", "matches values that look like flags"),
         ("s[0-9]{8}|--[A-Z]", None),
     ],
 )
@@ -311,18 +311,18 @@ def test_shape_leaves_room_for_numbers_and_none_for_flags(shape: str, message: s
         (
             "value: none, since: 0.140.0",
             "value: none, since: 0.140.0, until: 0.1.0",
-            "`until` is the first release that the claim no longer holds for",
+            "`until` is the first release for which the claim no longer holds",
         ),
-        ("until: 0.140.0\n", "until: 0.141.0\n", "give the entries of this section ranges that do not meet"),
+        ("until: 0.140.0\n", "until: 0.141.0\n", "give the entries of this section ranges that don't overlap"),
         ("(?P<version>.+)", "(.+)", r"such as (?P<version>\S+)"),
         ("clause: stdin.open", "clause: stdin.shut", "see clauses.yaml"),
-        ("clause: stdin.open", "clause: handle.present", "a release that misses it is broken"),
+        ("clause: stdin.open", "clause: handle.present", "a release that violates it is broken"),
         ("    model: []\n    unverified", "    model: [--x]\n    unverified", "declare it under `options`"),
         ("nonexistent_id: s00000000", "nonexistent_id: s0000000", "the shape is s[0-9]{8}"),
         (
             "nonexistent_id: s00000000",
             "nonexistent_id: s12345678",
-            "recordings number session ids in its last run of at least six zeros",
+            "recordings write a number into its last run of at least six zeros",
         ),
     ],
 )

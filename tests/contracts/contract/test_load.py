@@ -127,7 +127,7 @@ def test_any_text_is_a_document_or_a_contract_error(text: str) -> None:
         ("a: !!int x\n", "f:1:4: $.a", "not an integer"),
         ("a: " + "9" * 5000, "f:1:4: $.a", "not an integer"),
         ("a: &a [*a]\n", "f", "alias"),
-        ("[" * 100_000, "f", "nested too deep"),
+        ("[" * 100_000, "f", "nested too deeply"),
         ("a: \0\n", "f", "not allowed"),
         ("a: \udcff\n", "f", ""),
     ],
@@ -176,7 +176,7 @@ def test_claims_that_nobody_saw_hold_are_listed() -> None:
 @pytest.mark.parametrize("version", ["9z", "banana", "1.2", "", "v1.2.3", "1.2.3\n"])
 def test_release_that_is_no_version_is_reported(version: str) -> None:
     """What no release can be called is an error of turngate's own, with what to write instead."""
-    with pytest.raises(NoVersionError, match=r"is no version of small \(write a release"):
+    with pytest.raises(NoVersionError, match=r"isn't a version of small \(write a release"):
         small().at(version)
 
 
@@ -224,7 +224,7 @@ def test_errors_name_what_they_are_about() -> None:
     with pytest.raises(NotCoveredError) as raised:
         Contract(parse(ranged, "small.yaml")).at("0.99.0")
     assert str(raised.value) == (
-        "small.yaml: $.launch: nothing is said of small 0.99.0: "
+        "small.yaml: $.launch: the contract doesn't cover small 0.99.0: "
         "launch is known 0.100.0 up to but without 0.140.0, from 0.140.0"
     )
 

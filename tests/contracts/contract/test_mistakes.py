@@ -24,7 +24,7 @@ from turngate.files import simulation_files
         ("clause: resume.accepted", "heard: it works", ["unknown key 'heard' (known keys: clause, observed, "]),
         ("clause: resume.accepted", "observed: it works, releases: [v1]", ["evidence[0].releases[0]: 'v1' does not"]),
         ("{clause: resume.accepted}", "it works", ["$.launch[1].evidence[0]: 'it works' is not of type 'object'"]),
-        ("clause: resume.accepted", "recording: other/1.0.0/main-first", ["names no recording of small (write small/"]),
+        ("clause: resume.accepted", "recording: other/1.0.0/main-first", ["isn't a recording of small (write small/"]),
     ],
 )  # fmt: skip
 def test_a_mistake_is_reported_with_place_and_fix(old: str, new: str, reported: list[str]) -> None:

@@ -83,7 +83,7 @@ def test_worst_result_decides_whatever_the_order(pairs: list[tuple[Severity, Res
 
 
 def test_nothing_judged_is_no_answer() -> None:
-    """Without a single result nothing is said of a release."""
+    """Without a single result the contract doesn't cover a release."""
     assert verdict([]) is Verdict.UNANSWERED
 
 
@@ -323,7 +323,7 @@ def test_exit_code_is_lenient_unless_asked() -> None:
 @pytest.mark.parametrize(
     "came, said",
     [
-        (Result.PASS, "resumed by handle with the context on the wire"),
+        (Result.PASS, "resumed by session id, and the model received the context"),
         (Result.FAIL, "resume.dead-handle: as seen"),
     ],
 )

@@ -142,10 +142,10 @@ def test_an_entry_may_say_what_changed() -> None:
         ("argv: [acp", "argv: 3, auto: [acp", "changes[1].set.argv", "3 is not of type 'array'"),
         ("argv: [acp", "agrv: [acp", "changes[1].set.agrv", "unknown key 'agrv'"),
         ("argv: [acp", "same_id: null, argv: [acp", "changes[1]", "'same_id' is a required property"),
-        ("argv: [acp", "options: [--x], argv: [acp", "changes[1].set.options[0]", "--x is no declared option"),
-        ("once, deny", "always, deny", "changes[0].set.one_time.allow", "always lasts for more than one action"),
+        ("argv: [acp", "options: [--x], argv: [acp", "changes[1].set.options[0]", "--x isn't a declared option"),
+        ("once, deny", "always, deny", "changes[0].set.one_time.allow", "always covers more than one action"),
         ("evidence: [{clause: resume.accepted}]\n", "note: none\n", "changes[0]", "has no evidence"),
-        ("resume.repeated", "resume.repeats", "changes[1].evidence[0]", "there is no clause"),
+        ("resume.repeated", "resume.repeats", "changes[1].evidence[0]", "unknown clause"),
         ("    - {since: 2.0.0,", "    - {", "changes[1]", "'since' is a required property"),
     ],
 )

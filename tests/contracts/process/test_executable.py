@@ -52,7 +52,7 @@ def test_an_executable_says_its_version(codex: Path) -> None:
     assert engine_version(NEWEST["codex"], codex) == "0.169.0"
     assert engine_version(NEWEST["codex"], codex, {"HOME": "/"}) == "0.169.0"
     assert engine_version(NEWEST["codex"], codex, {"HOME": "/", "SECRET": "s"}) is None
-    with pytest.raises(EnvironmentFailed, match="was not started"):
+    with pytest.raises(EnvironmentFailed, match="could not be started"):
         engine_version(NEWEST["codex"], codex.with_name("none"))
 
 
@@ -99,7 +99,7 @@ def test_the_executable_changed(tmp_path: Path) -> None:
     before, times = fingerprint(executable), executable.stat()
     executable.write_text("ENGINE")
     os.utime(executable, ns=(times.st_atime_ns, times.st_mtime_ns))
-    assert difference(before, executable) == f"1 files changed, {executable} first"
+    assert difference(before, executable) == f"1 files changed, including {executable}"
 
 
 @pytest.mark.parametrize("change", ["touched", "added", "removed"])
@@ -113,14 +113,14 @@ def test_what_is_installed_with_it_changed(installed: Path, change: str) -> None
         helper.touch()
     else:
         helper.unlink()
-    assert difference(before, installed) == f"1 files changed, {helper} first"
+    assert difference(before, installed) == f"1 files changed, including {helper}"
 
 
 def test_the_executable_is_gone(installed: Path) -> None:
     """An executable that vanished is a change, not an exception."""
     before = fingerprint(installed)
     installed.resolve().unlink()
-    assert difference(before, installed) == "the executable can't be read any more: No such file or directory"
+    assert difference(before, installed) == "the executable can no longer be read: No such file or directory"
 
 
 def test_neighbours_outside_an_installation_do_not_count(tmp_path: Path) -> None:

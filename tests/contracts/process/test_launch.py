@@ -22,7 +22,7 @@ def failure(*argv: str, cwd: Path = Path("/"), env: dict[str, str] = ENV) -> Env
 def test_missing_executable() -> None:
     """A program that is not there is named, with where to look."""
     error = failure("no-such-program")
-    assert "'no-such-program' was not started: No such file" in error.what
+    assert "'no-such-program' could not be started: No such file" in error.what
     assert "PATH" in error.hint
 
 

@@ -153,7 +153,7 @@ def test_a_canceled_turn_leaves_no_process(tmp_path: Path) -> None:
 def test_an_engine_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     """Of the environment, in both ways to run a turn."""
     asked = process_request(TURN, tmp_path / "none", tmp_path, env={})
-    with pytest.raises(EnvironmentFailed, match="was not started"):
+    with pytest.raises(EnvironmentFailed, match="could not be started"):
         run_turn(asked, TurnReader.for_turn(TURN))
-    with pytest.raises(EnvironmentFailed, match="was not started"):
+    with pytest.raises(EnvironmentFailed, match="could not be started"):
         asyncio.run(run_turn_async(asked, TurnReader.for_turn(TURN)))

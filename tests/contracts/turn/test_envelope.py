@@ -92,7 +92,7 @@ def test_same_envelope_written_differently_is_one() -> None:
     [ASKED, SAID.replace("blue", "red"), '{"outcome": "final"}', '{"outcome": null}', SAID.replace('"blue"', "1")],
 )
 def test_differing_envelopes_are_an_error(other: str) -> None:
-    """Several envelopes that differ are an error, a valid one next to a broken one too, in any order."""
+    """Several different envelopes are an error, a valid one next to a broken one too, in any order."""
     assert "differ" in detail(f"{SAID} or {other}")
     assert "differ" in detail(f"{other} or {SAID}")
 
@@ -322,7 +322,9 @@ def test_json_object_is_the_whole_answer(text: str, data: dict[str, int] | None)
 def test_answer_may_be_as_long_as_the_limit() -> None:
     """An envelope in a text of exactly the allowed length is found, and a character more is too long."""
     assert isinstance(read_envelope(SAID.ljust(MAX_TEXT)), Envelope)
-    assert detail(SAID.ljust(MAX_TEXT + 1)) == f"an answer of {MAX_TEXT + 1} characters is too long to hold an envelope"
+    assert (
+        detail(SAID.ljust(MAX_TEXT + 1)) == f"an answer of {MAX_TEXT + 1} characters is too long to contain an envelope"
+    )
 
 
 @pytest.mark.parametrize("opening, closing", [("[", "]"), ('{"x":', "}")])

@@ -60,7 +60,7 @@ def test_first_of_several_failures_names_it(contract: EngineContract) -> None:
     assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 1, ended=Ended.TIMEOUT)).startswith("TURN_TIMEOUT")
     assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 1)).startswith("ENGINE_FAILED")
     assert why(read_turn(contract, INTERACTIVE, stdout, stderr, 0)).startswith("SESSION_RESUME_FAILED")
-    assert why(read(contract, "no envelope")) == "ENVELOPE_INVALID: the answer holds no envelope"
+    assert why(read(contract, "no envelope")) == "ENVELOPE_INVALID: the answer contains no envelope"
 
 
 @pytest.mark.parametrize(
@@ -273,7 +273,7 @@ def test_failures_are_bounded_in_number_and_length() -> None:
             0,
             False,
             None,
-            "ENVELOPE_INVALID: a number that JSON does not know",
+            "ENVELOPE_INVALID: a number that isn't valid JSON",
         ),
     ],
 )

@@ -55,8 +55,8 @@ def test_recordings_say_little_of_processes() -> None:
 def test_an_executable_that_changed_fails() -> None:
     """Changed files fail with what changed; the same files pass; where nobody looked nothing is said."""
     assert t.check("executable.unchanged", changed="").ok
-    finding = t.check("executable.unchanged", changed="1 files changed, /opt/codex first")
-    assert (finding.ok, finding.detail) == (False, "1 files changed, /opt/codex first")
+    finding = t.check("executable.unchanged", changed="1 files changed, including /opt/codex")
+    assert (finding.ok, finding.detail) == (False, "1 files changed, including /opt/codex")
     with pytest.raises(NotSeenError):
         t.check("executable.unchanged")
 

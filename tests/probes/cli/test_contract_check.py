@@ -57,7 +57,7 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path, capsys: pytest.Captur
     assert code == 2
     assert len(wrong) == 2
     assert "$.lifecycle.status: 'asleep' is not one of" in wrong[0]
-    assert "$.help.evidence[0]: there is no clause 'no.such' (see clauses.yaml)" in wrong[1]
+    assert "$.help.evidence[0]: unknown clause 'no.such' (see clauses.yaml)" in wrong[1]
 
 
 def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -68,7 +68,7 @@ def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, caps
     line = 1 + file.read_text().partition("clause: no.such")[0].count("\n")
     assert code == 2
     assert wrong[0].startswith(f"{file}:{line}:")
-    assert "there is no clause 'no.such'" in wrong[0]
+    assert "unknown clause 'no.such'" in wrong[0]
     assert any("says of --full-auto what entry 2 says too" in mistake for mistake in wrong)
 
 
@@ -105,7 +105,8 @@ def test_a_release_that_no_range_covers_is_found(
     code, wrong, _ = linted(capsys, file, "--fixtures", recorded)
     assert code == 2
     assert any(
-        "nothing is said of codex 0.42.0" in mistake and "but there are recordings" in mistake for mistake in wrong
+        "the contract doesn't cover codex 0.42.0" in mistake and "but there are recordings" in mistake
+        for mistake in wrong
     )
 
 

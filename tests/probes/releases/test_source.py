@@ -141,7 +141,7 @@ def test_an_executable_that_can_not_start(path: Path, tmp_path: Path) -> None:
     executable = tmp_path / "codex"
     executable.write_text("#!/nonexistent/interpreter\n")
     executable.chmod(0o755)
-    with pytest.raises(EnvironmentFailed, match="was not started"):
+    with pytest.raises(EnvironmentFailed, match="could not be started"):
         obtained(f"codex={executable}")
 
 

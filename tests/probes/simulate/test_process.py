@@ -65,7 +65,7 @@ def test_a_folder_that_can_not_be_made_is_the_environments_fault(tmp_path: Path)
 def test_a_release_that_is_none_is_told(target: str, capsys: pytest.CaptureFixture[str]) -> None:
     """A mistyped version is an error of usage, not a crash."""
     assert cli.run(["simulate", target, "x"]) == cli.UNANSWERED
-    assert "is no version of codex" in capsys.readouterr().err
+    assert "isn't a version of codex" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("number, exit_code", [(signal.SIGTERM, -signal.SIGTERM), (signal.SIGINT, 1)])

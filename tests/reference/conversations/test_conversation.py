@@ -83,7 +83,7 @@ def test_an_engine_that_can_not_be_started_is_recorded(cli_env: CliEnv) -> None:
     identity = f"{stat.st_ino} {stat.st_size} {stat.st_mtime_ns} {stat.st_ctime_ns}"
     known.write_text(json.dumps({str(executable): [identity, "0.169.0"]}))
     said = cli_env.type("resume", handle, "go on")
-    assert (said.code, "was not started" in said.err) == (2, True)
+    assert (said.code, "could not be started" in said.err) == (2, True)
     assert f"the handle is {handle}: turngate handles show {handle}" in said.err
     assert (cli_env.record(handle)["state"], cli_env.record(handle)["session"]["value"]) == ("failed", d.SESSION)
 

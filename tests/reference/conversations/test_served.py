@@ -198,7 +198,7 @@ def test_what_is_known_to_go_wrong_is_refused_before_the_reply_is_taken(server_e
     refused_early(server_env, run_id, "session store does not hold")
     server_env.keep_session()
     executable.write_text("#!/no/such/interpreter\n")
-    refused_early(server_env, run_id, "was not started")
+    refused_early(server_env, run_id, "could not be started")
     executable.unlink()
     refused_early(server_env, run_id, "Codex CLI is not installed")
 

@@ -127,7 +127,7 @@ class Commands:
         if mode is Mode.INTERACTIVE and (widening := auto_flags_in(options, contract)):
             detail = f"{widening[0]} lets {contract.engine} act without asking"
             members = {"flag": widening[0]} | listed
-            raise ApiError("AUTO_FLAG_REFUSED", detail, "leave it out, or run in mode auto", members)
+            raise ApiError("AUTO_FLAG_REFUSED", detail, "remove it, or use mode auto", members)
         # the run's own directory is not made yet
         place = workspace or own_cwd(self.records.data.runs / "new")
         try:

@@ -136,7 +136,7 @@ class Dispatcher:
             self._start(run, tag, stop)
         except Exception as error:
             self._release(tag)
-            why = f"its turn was not started: {type(error).__name__}: {error}"
+            why = f"its turn could not be started: {type(error).__name__}: {error}"
             decision, result = failed(RunErrorCode.ORCHESTRATOR_ERROR, why), TurnResult(0.0)
             outbox, wait = Outbox(self._store), self._closing.wait
             transitions.end_turn_eventually(outbox, self._records, run, decision, result, wait)

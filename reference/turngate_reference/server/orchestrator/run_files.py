@@ -160,7 +160,7 @@ def prepare_workspace(run: Run) -> str | None:
         return why
     try:
         if not run.artifacts.resolve().is_relative_to(run.cwd):
-            return f"{run.artifacts} leads out of the workspace"
+            return f"{run.artifacts} points outside the workspace"
         make_private(run.artifacts)
     except (OSError, RuntimeError) as error:
         return f"{run.artifacts} can't be made: {getattr(error, 'strerror', None) or error}"

@@ -66,7 +66,7 @@ def _body(reference: str) -> dict[str, Any]:
     try:
         value: dict[str, Any] = strict_json.parse(request.get_data(cache=False).decode())
     except (ValueError, RecursionError) as wrong:
-        why = "it is nested too deep" if isinstance(wrong, RecursionError) else str(wrong)[:200]
+        why = "it is nested too deeply" if isinstance(wrong, RecursionError) else str(wrong)[:200]
         raise ApiError("BAD_JSON", f"the body is no JSON that can be used: {why}", "send JSON in UTF-8") from wrong
     check(reference, value)
     return value

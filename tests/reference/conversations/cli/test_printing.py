@@ -68,7 +68,7 @@ def test_a_session_id_on_the_wrong_stream_is_none(cli_env: CliEnv) -> None:
     cli_env.engine("codex", [["stderr", started], *rest])
     said = cli_env.type("start", "codex", "hello")
     assert cli_env.only_record()["session"]["value"] is None
-    assert "no session id was found: thread_id stands on stderr, not on stdout" in said.err
+    assert "no session id was found: thread_id is on stderr, not on stdout" in said.err
 
 
 def test_an_envelope_is_shown_as_a_question(cli_env: CliEnv) -> None:

@@ -160,7 +160,7 @@ def test_an_engine_that_can_not_be_started_is_kept_running(place: Place) -> None
     place.engine().executable.write_text("#!/no/such/interpreter\n")
     path = place.root / "codex"
     engine = InstalledEngine(path, "0.169.0", load.contract("codex").at("0.169.0"), identity(path))
-    assert "was not started" in place.choose(engine)[0].reason
+    assert "could not be started" in place.choose(engine)[0].reason
     good = place.engine()
     assert place.choose(good)[0].kind == "resumable"
     good.executable.unlink()

@@ -88,7 +88,7 @@ def test_artifacts_do_not_leave_the_workspace(busy_house: ServerEnv, root: Path,
     busy_house.cli_env.release()
     error = busy_house.failed(run_id)
     assert error["code"] == "ENGINE_UNAVAILABLE"
-    assert "leads out of the workspace" in error["detail"]
+    assert "points outside the workspace" in error["detail"]
     assert not list(outside.iterdir())
     assert len(busy_house.cli_env.calls()) == 1
 

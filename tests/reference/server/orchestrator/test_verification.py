@@ -133,7 +133,7 @@ def test_a_command_that_hangs_is_ended(stand: Stand, tmp_path: Path, monkeypatch
 def test_without_a_command_nothing_is_proven(tmp_path: Path, stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that is not there is a reason as any other."""
     monkeypatch.setattr(verification, "_COMMAND", ("/missing/turngate",))
-    assert "was not started" in ruled(tmp_path).detail
+    assert "could not be started" in ruled(tmp_path).detail
 
 
 def test_the_command_knows_the_engine_and_the_contracts(
