@@ -83,7 +83,7 @@ def _overlaps(document: Document, section: str) -> Iterator[ContractError]:
             message = f"covers releases that entry {first.entry[1]} also covers ({first.range}; {second.range})"
             yield document.error(second.path, message, hint)
         elif both := _subjects(first.data) & _subjects(second.data):
-            message = f"makes a claim about {' '.join(min(both))}, as entry {first.entry[1]} does ({first.range})"
+            message = f"makes a claim about {' '.join(min(both))} as entry {first.entry[1]} does ({first.range})"
             yield document.error(second.path, message, f"{hint}, or merge them")
 
 

@@ -69,13 +69,13 @@ def test_prompt_too_long_for_an_argument_is_refused() -> None:
         (CODEX, "", None),
         (CODEX, "-", None),
         (CODEX, "\0", None),
-        (GEMINI, "", "takes no empty prompt"),
-        (GEMINI, " \n", "takes no empty prompt"),
+        (GEMINI, "", "rejects empty prompts"),
+        (GEMINI, " \n", "rejects empty prompts"),
         (GEMINI, "/help", "leading slash"),
         (GEMINI, " @file", "leading @"),
         (GEMINI, "-y", None),
-        (OPENCODE, "\t", "takes no empty prompt"),
-        (IFLOW, "", "refuses an empty prompt"),
+        (OPENCODE, "\t", "rejects empty prompts"),
+        (IFLOW, "", "rejects an empty prompt"),
         (IFLOW, " /help", "leading slash"),
         (IFLOW, "-p", None),
         (ARGUMENT_ONLY, "-p", None),
@@ -110,7 +110,7 @@ def test_dash_is_never_codex_argument() -> None:
 
 def test_channel_that_the_engine_lacks_is_refused() -> None:
     """Asking for standard input where prompts travel by argument alone says so."""
-    with pytest.raises(RefusedError, match="do not travel by stdin"):
+    with pytest.raises(RefusedError, match="doesn't accept prompts by stdin"):
         first_turn(ARGUMENT_ONLY, "hello", INTERACTIVE, via="stdin")
 
 
@@ -275,8 +275,8 @@ def test_prompt_that_no_way_carries_is_refused_with_every_reason() -> None:
     assert carried(first_turn(ARGUMENT_ONLY, "x" * 131_000, INTERACTIVE)) == "x" * 131_000
     with pytest.raises(RefusedError) as refused:
         first_turn(OPENCODE, " ", INTERACTIVE)
-    empty = "opencode takes no empty prompt"
-    quoted = "opencode puts quotes round an argument that holds a space"
+    empty = "opencode rejects empty prompts"
+    quoted = "opencode puts quotes around an argument that contains a space"
     assert refused.value.what == f"opencode can't receive this prompt unaltered: {empty}; {empty}; {quoted}"
     assert refused.value.hint == "change the prompt"
     with pytest.raises(RefusedError) as refused:
@@ -298,7 +298,7 @@ def test_options_stand_where_the_template_says() -> None:
     "mode, options, what",
     [
         (Mode.INTERACTIVE, ("--sandbox", "danger-full-access"), "without asking"),
-        (Mode.AUTO, ("--sandbox", "read-only"), "no option of a sticky codex"),
+        (Mode.AUTO, ("--sandbox", "read-only"), "a sticky codex doesn't accept"),
         (Mode.AUTO, ("--what",), "not a known option"),
     ],
 )

@@ -26,7 +26,7 @@ AUTO = "auto_flags:\n"
         ("--say, value: many, interactive: {keys: [{key: a}], EV}", ".keys[0]", "'values' is a required property"),
         ("--say, value: many, interactive: {keys: [{key: ' a', values: [b]}], EV}", ".keys[0].key", "does not match"),
         ("--say, value: none, interactive: {evidence: [{clause: none.such}]}", ".evidence[0]", "unknown clause"),
-        ("--say, value: none, interactive: {evidence: [{recording: x}]}", ".evidence[0]", "names no recording"),
+        ("--say, value: none, interactive: {evidence: [{recording: x}]}", ".evidence[0]", "a recording of"),
         ("--act, value: none, interactive: {EV}", "", "--act can let the engine act without asking"),
         ("--mode, value: required, interactive: {pattern: .*, EV}", "", "--mode can let the engine act"),
         ("--mode, value: required, interactive: {values: [ask, act], EV}", ".values[1]", "--mode act lets the engine"),

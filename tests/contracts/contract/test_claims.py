@@ -62,8 +62,8 @@ MATCH = {"stream": "stdout", "match": {"type": "x"}, "evidence": OBSERVED}
 def test_two_entries_that_speak_of_the_same_are_found(section: str, first: Any, second: Any) -> None:
     """The second is pointed at, and the first named."""
     (message,) = wrong(**{section: [first, second]})
-    assert message.startswith(f"$.{section}[1]: says of ")
-    assert "what entry 0 says too" in message
+    assert message.startswith(f"$.{section}[1]: makes a claim about ")
+    assert "as entry 0 does" in message
 
 
 @pytest.mark.parametrize("section, first, second", [

@@ -124,8 +124,8 @@ def test_a_kept_engine_that_says_all_is_valid() -> None:
     [
         ("options: [--auto]", "options: [--none]", "$.sticky[0].options[0]", "--none isn't a declared option"),
         (', "{options}"]', "]", "$.sticky[0].argv", "no slot for options"),
-        ("allow: allow_once", "allow: allow_always", "$.sticky[0].one_time.allow", "lasts for more than one"),
-        ("allow: allow_once", "allow: acceptForSession", "$.sticky[0].one_time.allow", "lasts for more than one"),
+        ("allow: allow_once", "allow: allow_always", "$.sticky[0].one_time.allow", "covers more than one"),
+        ("allow: allow_once", "allow: acceptForSession", "$.sticky[0].one_time.allow", "covers more than one"),
         ("permission_requests: [x/ask], ", "", "$.sticky[0]", "'permission_requests' is a required property"),
         ("interactive: {mode: default}", "interactive: {}", "$.sticky[0].interactive", "non-empty"),
         ("mode: default", "query: {argv: [c], key: k}", "$.sticky[0].interactive.query", "'values' is a required"),
@@ -151,10 +151,15 @@ def test_small_contract_is_valid() -> None:
             "  - since: 0.140.0\n    start",
             "  - since: 0.139.0\n    start",
             "$.launch[1]",
-            "overlaps entry 0",
+            "covers releases that entry 0 also covers",
         ),
-        ("  - since: 0.140.0\n    start", "  - start", "$.launch[1]", "overlaps entry 0"),
-        ("  - since: 0.140.0\n    start", "  - until: 0.1.0\n    start", "$.launch[1]", "overlaps entry 0"),
+        ("  - since: 0.140.0\n    start", "  - start", "$.launch[1]", "covers releases that entry 0 also covers"),
+        (
+            "  - since: 0.140.0\n    start",
+            "  - until: 0.1.0\n    start",
+            "$.launch[1]",
+            "covers releases that entry 0 also covers",
+        ),
         (
             "value: none, since: 0.140.0",
             "value: none, since: 0.140.0, until: 0.140.0",
@@ -200,7 +205,7 @@ def test_small_contract_is_valid() -> None:
             '{directory: "{HOME}/small"',
             '{directory: "{HOME}/{X}"',
             "$.resume_probe[0].directory",
-            "of {X}",
+            "unknown slot {X}",
         ),
         (
             'prompt: [{via: stdin, tokens: ["-"]}]\n    auto: [--auto]',
@@ -224,7 +229,7 @@ def test_shape_that_admits_a_flag_is_reported() -> None:
     """A shape that `--x` has is none."""
     broken = SMALL.replace("shape: 's[0-9]{8}'", "shape: '.*'")
     assert any(
-        error.path == "$.handle[0].shape" and "looks like a flag" in error.message for error in mistakes_in(broken)
+        error.path == "$.handle[0].shape" and "look like flags" in error.message for error in mistakes_in(broken)
     )
 
 
@@ -251,10 +256,10 @@ def test_a_store_and_a_probe_that_agree_are_valid() -> None:
 @pytest.mark.parametrize(
     "old, new, path, message",
     [
-        ("{HOME}/.small", "{SMALL_DATA}/x", "$.store[0].locations.SMALL_HOME", "of {SMALL_DATA}"),
-        ("{SMALL_DATA}/*/", "{OTHER}/*/", "$.store[0].check.pattern", "of {OTHER}"),
-        ("{SMALL_DATA}/*/", "{SMALL_DATA}/**/", "$.store[0].check.pattern", "another wildcard"),
-        ("{handle}.json", "{handle}.jso?", "$.store[0].check.pattern", "another wildcard"),
+        ("{HOME}/.small", "{SMALL_DATA}/x", "$.store[0].locations.SMALL_HOME", "unknown slot {SMALL_DATA}"),
+        ("{SMALL_DATA}/*/", "{OTHER}/*/", "$.store[0].check.pattern", "unknown slot {OTHER}"),
+        ("{SMALL_DATA}/*/", "{SMALL_DATA}/**/", "$.store[0].check.pattern", "wildcard other than"),
+        ("{handle}.json", "{handle}.jso?", "$.store[0].check.pattern", "wildcard other than"),
         ("[SMALL_HOME, SMALL_DATA]", "[SMALL_DATA]", "$.environment[0].locations", "SMALL_HOME of `store` is missing"),
     ],
 )

@@ -176,7 +176,7 @@ def test_claims_that_nobody_saw_hold_are_listed() -> None:
 @pytest.mark.parametrize("version", ["9z", "banana", "1.2", "", "v1.2.3", "1.2.3\n"])
 def test_release_that_is_no_version_is_reported(version: str) -> None:
     """What no release can be called is an error of turngate's own, with what to write instead."""
-    with pytest.raises(NoVersionError, match=r"isn't a version of small \(write a release"):
+    with pytest.raises(NoVersionError, match=r"isn't a version of small \(write the version"):
         small().at(version)
 
 
@@ -225,7 +225,7 @@ def test_errors_name_what_they_are_about() -> None:
         Contract(parse(ranged, "small.yaml")).at("0.99.0")
     assert str(raised.value) == (
         "small.yaml: $.launch: the contract doesn't cover small 0.99.0: "
-        "launch is known 0.100.0 up to but without 0.140.0, from 0.140.0"
+        "`launch` covers 0.100.0 up to but without 0.140.0, from 0.140.0"
     )
 
 

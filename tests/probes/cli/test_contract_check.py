@@ -69,7 +69,7 @@ def test_evidence_that_shows_nothing_and_overlaps_are_found(tmp_path: Path, caps
     assert code == 2
     assert wrong[0].startswith(f"{file}:{line}:")
     assert "unknown clause 'no.such'" in wrong[0]
-    assert any("says of --full-auto what entry 2 says too" in mistake for mistake in wrong)
+    assert any("makes a claim about --full-auto as entry 2 does" in mistake for mistake in wrong)
 
 
 def test_a_range_that_a_recording_contradicts_is_found(
