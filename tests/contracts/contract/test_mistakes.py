@@ -17,7 +17,7 @@ from turngate.files import simulation_files
         ("record: first", "record: frist", ["'frist' is not one of", "(did you mean first?)"]),
         ("framing: ndjson", "framing: yaml", ["$.streams[0].stdout"]),
         ("  - since: 0.140.0\n    start", "  - since: v140\n    start", ["$.launch[1].since: 'v140' ", "(A release"]),
-        ("shape: 's[0-9]{8}'", "shape: 's[0-9{8}'", ["unterminated character set", "(write a Python regular expression"]),
+        ("shape: 's[0-9]{8}'", "shape: 's[0-9{8}'", ["unterminated character set", "(write a Python regular"]),
         ("title: Small", "title: [Small]", ["is not of type 'string' (write text)"]),
         ("{stream: stdout, field: text, unverified: true}", "{stream: stdout}", ["has no evidence (add `evidence`"]),
         ("clause: resume.accepted", "clause: resume.acepted", ["(did you mean resume.accepted?)"]),
