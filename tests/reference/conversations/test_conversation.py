@@ -166,7 +166,7 @@ def test_a_message_reaches_the_engine_or_is_refused(
         with subtests.test(message=message[:12]):
             if message in REFUSED[engine]:
                 assert (said.code, calls) == (2, [])
-                assert f"{engine} can't take this prompt as it is" in said.err
+                assert f"{engine} can't receive this prompt unaltered" in said.err
                 continue
             assert said.code == 0, said.err
             (call,) = calls

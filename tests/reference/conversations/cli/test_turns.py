@@ -94,7 +94,7 @@ def test_a_text_is_given_once(cli_env: CliEnv, file: Path, words: tuple[str, ...
         (LONGEST.encode() + b"x", f"longer than {MAX_BYTES} bytes"),
         (b"caf\xe9", "no UTF-8 from byte 4 on"),
         (b"\xed\xa0\x80", "no UTF-8 from byte 1 on"),
-        (b"", "can't take this prompt as it is"),
+        (b"", "can't receive this prompt unaltered"),
     ],
     ids=["too long", "latin", "surrogate", "empty"],
 )
