@@ -1,7 +1,7 @@
-# Every target makes .venv first when it is missing or stale. PYTHON chooses the interpreter it is made with (3.11+).
+# Every target first creates .venv if it is missing or outdated. PYTHON chooses its interpreter (3.11 or newer).
 
 PYTHON ?= python3
-# whoever forbids bytecode files would have every process that the tests start compile everything anew
+# without bytecode files, every process that the tests start would compile everything again
 unexport PYTHONDONTWRITEBYTECODE
 ARGS ?=
 BIN := .venv/bin
@@ -15,7 +15,7 @@ say = printf '== %s\n' $(1)
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Make .venv from the locked requirements
+setup: $(STAMP) ## Create .venv from the locked requirements
 
 $(STAMP): requirements/dev.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
@@ -29,16 +29,16 @@ $(STAMP): requirements/dev.txt pyproject.toml
 test: setup ## Run the tests (no engine and no network needed)
 	@$(BIN)/python -m pytest -q -n 4 --dist worksteal $(ARGS)
 
-long: setup ## Run the tests that take seconds each (minutes; no engine and no network needed)
+long: setup ## Run the slow tests (several minutes; no engine and no network needed)
 	@$(BIN)/python -m pytest -q -n 4 --dist loadfile -m 'long and not engines' $(ARGS)
 
-drift: setup ## Count the drifts that the clauses notice
+drift: setup ## Count the drifts that the clauses detect
 	@$(BIN)/python -m tests.drift
 
 chaos: setup ## Interrupt servers at every step, under faults; ARGS='--seed 7 --rounds 50', ARGS=--short
 	@$(BIN)/python -m tests.chaos $(ARGS)
 
-check: setup ## Lint, formatting, types, import rules
+check: setup ## Check style, formatting, types and import rules
 	@$(call say,'check: ruff')
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check --diff .
@@ -47,10 +47,10 @@ check: setup ## Lint, formatting, types, import rules
 	@$(call say,'check: import rules')
 	@said=$$($(BIN)/lint-imports --no-cache --no-logo 2>&1) || { printf '%s\n' "$$said"; exit 1; }
 
-probe: setup ## Probe the engines; ARGS='codex@0.169.0 --json' and the like
+probe: setup ## Probe the engines, such as ARGS='codex@0.169.0 --json'
 	@$(BIN)/turngate probe $(ARGS)
 
-server: setup ## Drive real engines through the reference server; ARGS='qwen --json' and the like
+server: setup ## Probe engines through the reference server, such as ARGS='qwen --json'
 	@$(BIN)/turngate probe --level server $(or $(ARGS),codex gemini opencode)
 
 docs: setup ## Build the documentation into build/site
@@ -59,34 +59,34 @@ docs: setup ## Build the documentation into build/site
 readme: setup ## Renew the outputs and pictures that the README and docs show, from real engines
 	@$(BIN)/python -m tests.docs
 
-schemas: setup ## Write the JSON Schemas that are generated from structs
+schemas: setup ## Generate the JSON Schemas from structs
 	@$(BIN)/python -m tests.schemas
 
 browser: setup ## Run the tests of the HTML report and the server's page, which need Chromium and npm
 	@$(BIN)/python -m pytest -q -m browser tests/browser $(ARGS)
 
-acceptance: setup ## Run the tests that need a real engine, installed where it is missing
+acceptance: setup ## Run the tests that need real engines; installs missing ones
 	@$(BIN)/python -m pytest -q -m engines tests/acceptance $(ARGS)
 
 engines: setup ## Install the pinned release of every engine into the cache
 	@$(BIN)/turngate engines install $(ARGS)
 
-bench: setup ## Measure what the README states; ARGS='server' and the like, ARGS=--short to see that all run
+bench: setup ## Run the benchmarks, such as ARGS='server'; ARGS=--short only checks that they run
 	@$(BIN)/python -m tests.bench $(ARGS)
 
 soak: setup ## Load the reference server for 30 minutes; ARGS='--minutes 1 --clients 10' and the like
 	@$(BIN)/python -m tests.soak $(ARGS)
 
-compatibility: setup ## Render what matrices showed; ARGS='report.json' and the like adds their reports first
+compatibility: setup ## Render the compatibility tables; ARGS='report.json' adds the results of a matrix
 	@$(BIN)/python -m tests.compatibility $(ARGS)
 
-record: setup ## Record real releases into fixtures; ARGS='codex@0.169.0' and the like
+record: setup ## Record real releases into fixtures, such as ARGS='codex@0.169.0'
 	@$(BIN)/turngate record $(ARGS)
 
-serve: setup ## Run the reference server; ARGS='--port 0 --slots 2' and the like
+serve: setup ## Run the reference server, such as ARGS='--port 0 --slots 2'
 	@$(BIN)/turngate serve $(ARGS)
 
-lock: setup ## Resolve the requirements anew
+lock: setup ## Update the locked requirements
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-annotate \
 		--no-emit-index-url --no-emit-find-links --custom-compile-command 'make lock' \
@@ -100,6 +100,6 @@ newest: setup ## Put the newest dependencies into .venv; `make clean` undoes it
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check uv
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --upgrade -r pyproject.toml
 
-clean: ## Remove everything that make has made here
+clean: ## Remove everything that make created
 	@rm -rf .venv build dist .coverage* .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,10 +1,10 @@
-"""Proposes engine upgrades: gates each release that is newer than its pin, and reports the result on GitHub.
+"""Proposes engine upgrades: runs the gate for each release that is newer than its pin, and reports on GitHub.
 
 A green gate opens or updates one pull request for the engine, with the pin, the contract, the recordings and the
-gate's report; its title says whether changes are required. A red gate opens or updates an issue instead. Needs `git`,
+gate's report. Its title says whether changes are required. A red gate opens or updates an issue instead. Needs `git`,
 `gh` and `turngate` on PATH, and runs in a clean checkout of the base branch.
 
-Exit codes: 0 each newer release was gated, or there is none; 2 a question stayed open, see the log.
+Exit codes: 0 every newer release went through the gate, or there is none; 2 something failed, see the log.
 """
 
 import argparse
@@ -18,21 +18,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 GREEN, RED = 0, 1
-# GitHub refuses a description of more than 65,536 characters
+# GitHub rejects descriptions of more than 65,536 characters
 LONGEST_BODY = 60_000
 BOT = ("-c", "user.name=github-actions[bot]", "-c", "user.email=41898282+github-actions[bot]@users.noreply.github.com")
 VERSION = re.compile(r"\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
-# strangers can open issues, but can't label them: what has this label is ours
+# strangers can open issues, but can't label them, so this label marks the watch's own
 LABEL = "engine-upgrade"
 
 
 class Failed(Exception):  # noqa: N818 - it ends one engine, not the run
-    """A command failed, or printed something else than expected."""
+    """A command failed, or printed unexpected output."""
 
 
 @dataclass(frozen=True)
 class Upgrade:
-    """A release of an engine that is newer than its pin, and the commit that it is compared on."""
+    """A release of an engine that is newer than its pin, and the commit that the gate runs on."""
 
     engine: str
     pinned: str
@@ -46,12 +46,12 @@ class Upgrade:
 
     @property
     def subject(self) -> str:
-        """What titles of this engine begin with."""
+        """The beginning of every title for this engine."""
         return f"Upgrade {self.engine} to "
 
     @property
     def marker(self) -> str:
-        """A comment in the description, by which the next run sees that nothing changed."""
+        """A comment in the description, from which the next run sees that nothing changed."""
         return f"<!-- turngate watch: {self.engine} {self.pinned} {self.newest} {self.base} -->"
 
 
@@ -65,9 +65,9 @@ class Post:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Gate each upgrade in turn; a failure of one engine leaves the others alone."""
+    """Run the gate for each upgrade; a failure of one engine does not affect the others."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--base", default="main", help="the branch that pull requests go to")
+    parser.add_argument("--base", default="main", help="target branch of pull requests")
     parser.add_argument("--remote", default="origin")
     parser.add_argument("engines", nargs="*", metavar="ENGINE", help="only these engines")
     asked = parser.parse_args(arguments)
@@ -95,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def watch(row: dict[str, Any], base: str, base_branch: str, remote: str) -> str:
-    """Gate the newest release of one engine if it is news; return what was done."""
+    """Run the gate for the newest release of one engine, unless already reported; return what was done."""
     engine, pinned, newest = row["engine"], row["pinned"], row["newest"]
     if not pinned:
         return "not pinned"
@@ -106,7 +106,7 @@ def watch(row: dict[str, Any], base: str, base_branch: str, remote: str) -> str:
     upgrade = Upgrade(engine, pinned, newest, base)
     requests, issues = posts("pr", upgrade), posts("issue", upgrade)
     if any(upgrade.marker in post.body for post in (*requests, *issues)):
-        return f"{newest} is reported already"
+        return f"{newest} is already reported"
     restore(base)
     with TemporaryDirectory() as folder:
         code, report, changes_required = gate(upgrade, Path(folder))
@@ -133,12 +133,12 @@ def gate(upgrade: Upgrade, folder: Path) -> tuple[int, str, bool]:
     argv = ("turngate", "gate", target, "--accept", "--report", str(markdown), "--report", str(data))
     code = subprocess.run(argv, check=False).returncode
     if code not in (GREEN, RED) or not (markdown.is_file() and data.is_file()):
-        raise Failed(f"the gate of {target} was not answered: exit code {code}")
+        raise Failed(f"the gate of {target} has no result: exit code {code}")
     return code, markdown.read_text("utf-8"), code == GREEN and json.loads(data.read_text("utf-8"))["changes-required"]
 
 
 def commit(upgrade: Upgrade, remote: str) -> None:
-    """Push what the gate accepted as the one commit of the engine's branch."""
+    """Push the accepted changes as the only commit of the engine's branch."""
     run("git", "add", "--all")
     run("git", *BOT, "commit", "--quiet", "--message", f"Upgrade {upgrade.engine} to {upgrade.newest}")
     run("git", "push", "--quiet", "--force", remote, f"HEAD:refs/heads/{upgrade.branch}")
@@ -153,7 +153,7 @@ def posts(kind: str, upgrade: Upgrade) -> list[Post]:
 
 
 def publish(kind: str, title: str, body: Path, existing: list[Post], *create: str) -> str:
-    """Update the pull request or issue that exists, else open one; return what was done."""
+    """Update the existing pull request or issue, or open one; return what was done."""
     said = ("--title", title, "--body-file", str(body))
     article, name = ("a", "pull request") if kind == "pr" else ("an", "issue")
     if existing:
@@ -165,10 +165,10 @@ def publish(kind: str, title: str, body: Path, existing: list[Post], *create: st
 
 
 def bounded(report: str) -> str:
-    """Shorten a report to what GitHub takes, without cutting into the evidence of a clause."""
+    """Shorten a report to GitHub's limit, without cutting into the evidence of a clause."""
     if len(report) <= LONGEST_BODY:
         return report
-    kept, left_out = "", "\nThe rest is left out here: see the report of the workflow run.\n"
+    kept, left_out = "", "\nThe rest is not shown: see the report of the workflow run.\n"
     for part in re.split(r"(?=^<details>|^#)", report, flags=re.MULTILINE):
         if len(kept) + len(part) > LONGEST_BODY:
             break
@@ -182,13 +182,13 @@ def numbers(version: str) -> tuple[int, ...]:
 
 
 def restore(place: str) -> None:
-    """Check out a branch or commit, without what a gate left behind."""
+    """Check out a branch or commit, and remove everything that a gate left behind."""
     run("git", "checkout", "--quiet", "--force", place)
     run("git", "clean", "--quiet", "-d", "--force")
 
 
 def run(*argv: str) -> str:
-    """Run a command and return what it prints; Failed names the command and what it said."""
+    """Run a command and return its output; Failed names the command and its error output."""
     ended = subprocess.run(argv, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise Failed(f"{' '.join(argv[:3])} failed with exit code {ended.returncode}\n{ended.stderr.strip()}")

@@ -1,4 +1,4 @@
-"""Probes releases: runs the cases of each, judges them as they end, and journals it all."""
+"""Probes releases: runs the cases of each release, judges them as they end, and journals everything."""
 
 import os
 import re
@@ -44,7 +44,7 @@ KEPT_JOURNALS = 20
 class ProbeSettings:
     """The settings of a probe: its level, the number of parallel engines, and the folder of sandboxes.
 
-    `clauses` are the only ones to test, with their prerequisites; none of them means all. `more` are additional cases.
+    `clauses` are the only ones to test, with their prerequisites (empty: all). `more` are additional cases.
     """
 
     level: Level
@@ -78,15 +78,15 @@ class Probe:
         self, settings: ProbeSettings, journal: Journal, runner: CaseRunner, source: ReleaseSource | None = None,
         *, builds: bool = False,
     ) -> None:  # fmt: skip
-        """Probe on `runner`, which other probes may share; `builds`: name the executable of each release as well."""
+        """Probe on `runner`, which other probes may share. With `builds`, release keys include the executable."""
         self.settings, self.journal, self._source = settings, journal, source or ReleaseSource()
         self.runner, self.interrupt = runner, runner.interrupt
         self._builds, self._keys, self._lock = builds, Counter[str](), threading.Lock()
 
     def run(self, targets: Sequence[Target | Release], skipped: tuple[events.SkippedEngine, ...] = ()) -> None:
-        """Probe all targets in parallel; an error with one leaves the others alone.
+        """Probe all targets in parallel; an error in one does not affect the others.
 
-        A release is one that the caller holds already. `skipped` goes into the journal.
+        The caller already holds targets that are releases. `skipped` goes into the journal.
         """
         started = time.monotonic()
         self._builds |= len({target.engine for target in targets}) < len(targets)
@@ -190,7 +190,7 @@ class ReleaseProbe:
         return self._cpu
 
     def _runner(self) -> CaseRunner:
-        """Return the runner; kept sandboxes of builds that say the same version lie in folders of their own."""
+        """Return the runner; kept sandboxes of builds with the same version get separate folders."""
         runner, build = self.probe.runner, re.sub(r"[^\w.]+", "-", self.key.removeprefix(self.release.name)).strip("-")
         return replace(runner, sandboxes=runner.sandboxes / build) if runner.keep and build else runner
 
@@ -214,8 +214,7 @@ class ReleaseProbe:
     def _save(self, finished: events.ReleaseFinished, known: str) -> None:
         """Save the verdict on an executable of this identity for the reference server.
 
-        Nothing is saved without an executable or a verdict, or if not everything that decides about resuming was
-        tested.
+        Saves nothing without an executable or a verdict, or if a test that decides about resuming is missing.
         """
         release, settings = self.release, self.probe.settings
         verdict, profile, able = finished.verdict, finished.profile, finished.capability
@@ -233,7 +232,7 @@ class ReleaseProbe:
 
     def _replay(self) -> None:
         if "server" in LEVELS[self.probe.settings.level]:
-            self.seen.absent = Obstacle("there is no executable to run", Reason.NO_EXECUTABLE)
+            self.seen.absent = Obstacle("no executable to run", Reason.NO_EXECUTABLE)
             return
         self.seen = replay.replay(self.release.contract)
         seen: list[Observation] = [*self.seen.pages.values(), *self.seen.turns.values()]
@@ -246,9 +245,9 @@ class ReleaseProbe:
             self.probe.journal.add(events.ClauseEvent.about(self.key, result))
 
     def _finished(self, seconds: float) -> events.ReleaseFinished:
-        """Weigh the results, once: from here on the verdict is read from this event."""
+        """Weigh the results once; everything later reads the verdict from this event."""
         results, selected = self.results.values(), bool(self.probe.settings.clauses)
-        # selected clauses say nothing of the whole release
+        # selected clauses say nothing about the whole release
         able = None if selected else capability(results)
         weighed = None if selected else verdict(results, recordings_only=self.release.executable is None)
         session = next((t.reading.session for t in self.seen.turns.values() if t.reading.session), None)
@@ -261,12 +260,12 @@ class ReleaseProbe:
 
 
 def default_jobs() -> int:
-    """Return CPU count + 1, to use the time in which engines wait."""
+    """Return CPU count + 1, because engines often wait."""
     return (os.cpu_count() or 1) + 1
 
 
 def sandboxes_path(keep: Path | None) -> Path:
-    """Return the folder of sandboxes: not under the system's temporary directory, which some engines distrust."""
+    """Return the folder of sandboxes, outside the system's temporary directory, which some engines distrust."""
     return keep.absolute() if keep else default_cache() / "sandboxes"
 
 

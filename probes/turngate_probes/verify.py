@@ -1,4 +1,4 @@
-"""Verifies that an executable's sessions can be resumed: two turns against a stub model, and nothing else."""
+"""Verifies that an executable's sessions can be resumed, with two turns against a stub model."""
 
 import os
 import threading
@@ -29,7 +29,7 @@ DEADLINE = 180.0
 DECIDING = frozenset({
     "handle.present", "handle.place", "handle.shape", "resume.accepted", "resume.same-handle", "resume.context-carried",
 })  # fmt: skip
-# the cases whose turns these clauses read; one of them is run
+# the cases whose turns these clauses read; only one of them runs
 _CASE = "main"
 _READ = {_CASE, "bad-handles", "auto"}
 _LONGEST = 1000
@@ -47,11 +47,11 @@ def verify(release: Release, interrupt: Interrupt) -> VerificationOutcome:
     """Run both turns of a release, and save the result for this executable. CaseStoppedError if interrupted."""
     executable = release.executable
     if executable is None:
-        return VerificationOutcome("unproven", "there is no executable to run")
+        return VerificationOutcome("unproven", "no executable to run")
     before = _identity(executable)
     outcome = _observed(release, executable, interrupt)
     if _identity(executable) != before or before is None:
-        return VerificationOutcome("unproven", "the executable was replaced meanwhile")
+        return VerificationOutcome("unproven", "the executable was replaced during the verification")
     if outcome.status != "unproven":
         save_result(
             Verification(
@@ -71,7 +71,7 @@ def _identity(executable: Path) -> str | None:
 
 
 def _observed(release: Release, executable: Path, interrupt: Interrupt) -> VerificationOutcome:
-    """Run the turns until they end, or for too long."""
+    """Run the turns, until the deadline at most."""
     seen = Observations(release.contract)
     late = threading.Event()
 
@@ -105,7 +105,7 @@ def _two_turns(driver: EngineDriver) -> None:
 def _ruling(seen: Observations) -> VerificationOutcome:
     first = seen.turns.get(f"{_CASE}/first")
     why_early = seen.stopped[_CASE].text if _CASE in seen.stopped else ""
-    # an engine that does not work in a sandbox shows nothing about resuming
+    # an engine that doesn't work in a sandbox says nothing about resuming
     if first is None or not went_well(first) or not first.sent():
         return VerificationOutcome("unproven", bounded(why_early or "there was no first turn", _LONGEST))
     results: dict[str, ClauseResult] = {}

@@ -131,7 +131,7 @@ def test_an_unknown_engine_is_refused(turngate: Command) -> None:
     """It is refused before anything runs, in two lines with the known engines."""
     done = turngate.run("probe", "kodex", "codex=/missing")
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("Error: 'kodex' names no engine\n")
+    assert done.err.startswith("Error: 'kodex' is not an engine\n")
     assert "codex" in done.err.splitlines()[1]
 
 
@@ -161,7 +161,7 @@ def test_an_interrupt_ends_the_engines_and_still_reports(turngate: Command) -> N
     os.close(meeting)
     done = CommandResult(process.returncode, out, err)
     assert done.code == 130, err
-    assert "interrupted: this is what was known by then" in err
+    assert "interrupted, so the results are incomplete" in err
     assert done.report["interrupted"] is True
     assert "fail" not in done.clauses().values(), err
     assert done.report["releases"][0]["verdict"] == "unanswered"
@@ -225,4 +225,4 @@ def test_a_withdrawn_engine_is_not_driven(turngate: Command) -> None:
     done = turngate.run("probe", "iflow", "--level", "server", "--json")
     assert done.code == 2, done.err
     assert set(done.clauses().values()) == {"not_run"}
-    assert "there is no executable to run" in done.err
+    assert "no executable to run" in done.err

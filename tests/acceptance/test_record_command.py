@@ -37,7 +37,7 @@ def test_a_case_that_ended_early_is_told(turngate: Command) -> None:
     executable = engines.install(turngate.folder / "engine", "renames-id")
     done = turngate.run("record", f"codex={executable}", "--case", "main", "--into", "there")
     assert done.code == 0, done.err
-    assert "main ended early: the turn before reported no session id" in done.out
+    assert "main ended early: the previous turn reported no session id" in done.out
 
 
 def test_one_release_that_cannot_be_had_leaves_the_others(turngate: Command) -> None:
@@ -55,5 +55,5 @@ def test_an_unknown_case_is_a_usage_error(turngate: Command) -> None:
     """The cases that there are are named."""
     done = turngate.run("record", "codex", "--case", "nonsense")
     assert done.code == 2
-    assert "no such case: nonsense" in done.err
+    assert "unknown case: nonsense" in done.err
     assert "later-minute" in done.err

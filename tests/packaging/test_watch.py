@@ -160,7 +160,7 @@ def test_a_second_run_changes_nothing(watched: Watched) -> None:
     (call,) = watched.calls("pr", "create")
     watched.write("pr.json", posted(call))
     ended = watched.watch()
-    assert "0.170.0 is reported already" in ended.stdout
+    assert "0.170.0 is already reported" in ended.stdout
     assert len((watched.programs / "gate.calls").read_text().splitlines()) == 1
 
 
@@ -196,7 +196,7 @@ def test_a_red_gate_opens_an_issue_instead(watched: Watched) -> None:
     assert not watched.calls("pr", "create")
     assert "watch/codex" not in watched.git("ls-remote", "origin")
     watched.write("issue.json", posted(call))
-    assert "is reported already" in watched.watch().stdout
+    assert "is already reported" in watched.watch().stdout
     watched.write("gate.json", {"code": 0, "report": REPORT})
     watched.write("engines.json", [{"engine": "codex", "pinned": "0.169.0", "newest": "0.171.0"}])
     watched.watch()
@@ -261,7 +261,7 @@ def test_an_unanswered_gate_proposes_nothing(watched: Watched) -> None:
     watched.write("gate.json", {"code": 2, "report": REPORT})
     ended = watched.watch()
     assert ended.returncode == 2
-    assert "codex@0.170.0 was not answered: exit code 2" in ended.stdout
+    assert "codex@0.170.0 has no result: exit code 2" in ended.stdout
     assert not watched.calls("pr", "create")
     assert not watched.calls("issue", "create")
 

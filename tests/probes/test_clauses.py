@@ -26,8 +26,8 @@ from turngate_probes.server_level.cases import SERVER_CASES
 LEVELS = ("static", "hermetic")
 RENAMED = t.printed().replace(b"thread_id", b"session_id")
 VERSION = t.page("static/version", "codex-cli 0.169.0")
-NO_ID = Obstacle("the turn before reported no session id", by_engine=True)
-LOST = Obstacle("the run does not wait with its process: failed: INTERACTION_PROCESS_LOST", by_engine=True)
+NO_ID = Obstacle("the previous turn reported no session id", by_engine=True)
+LOST = Obstacle("the run does not wait with a sticky process: failed: INTERACTION_PROCESS_LOST", by_engine=True)
 ABSENT = Obstacle("there is no recording of it", Reason.NO_RECORDING)
 FINISHED = {case.name for case in (*CASES, *SERVER_CASES)}
 BY_ENGINE = st.builds(Obstacle, st.just("the engine did something"), st.none(), st.just(value=True))
@@ -85,7 +85,7 @@ def test_what_was_not_seen_is_not_run() -> None:
     """What of the environment stopped a case becomes the detail, and the reason."""
     stopped = {"main": Obstacle("interrupted", Reason.INTERRUPTED)}
     result = judged(t.seen(stopped=stopped), "main")["handle.present"]
-    assert (result.result, result.detail) == (Result.NOT_RUN, "main/first was not seen: interrupted")
+    assert (result.result, result.detail) == (Result.NOT_RUN, "main/first was not observed: interrupted")
     assert result.reason is Reason.INTERRUPTED
 
 

@@ -70,7 +70,7 @@ class FixtureScript:
     def resume(self, step: str, session: str | None, ask: Ask) -> SimpleNamespace:
         """Note a resumed turn; without a session there is none, as in a real driver."""
         if session is None:
-            raise CaseStoppedError("the turn before reported no session id")
+            raise CaseStoppedError("the previous turn reported no session id")
         return self.start(step, ask)
 
     def tool_call(self) -> ToolCall | None:

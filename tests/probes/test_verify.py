@@ -83,7 +83,9 @@ def test_a_first_turn_that_fails_shows_nothing(tmp_path: Path, lie: str, why: st
 def test_an_executable_that_changes_meanwhile_shows_nothing(tmp_path: Path) -> None:
     """The turns before and after may have been of two programs."""
     executable = engines.install(tmp_path / "bin", "updates-itself")
-    assert ruled(executable) == verify.VerificationOutcome("unproven", "the executable was replaced meanwhile")
+    assert ruled(executable) == verify.VerificationOutcome(
+        "unproven", "the executable was replaced during the verification"
+    )
     assert last_result(Verification, "codex", executable, default_cache()) is None
 
 

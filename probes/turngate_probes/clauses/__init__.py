@@ -1,6 +1,6 @@
 """Judges observations: one function per clause, from turns to a finding.
 
-A check reads turns by name and never runs anything, so that it serves recordings as well as real runs.
+A check reads turns by name and never runs anything, so that it works on recordings as well as real runs.
 """
 
 from collections.abc import Iterable
@@ -28,11 +28,11 @@ from turngate_probes.clauses.registry import Check, SkippedError
 from turngate_probes.harness.interrupt import Obstacle
 from turngate_probes.harness.observations import NotSeenError, Observations
 
-SHOWN = 3  # of the last observations of a case that could not go on
+SHOWN = 3  # last observations of a case that could not continue
 
 
 def with_needs(clause_ids: Iterable[str]) -> frozenset[str]:
-    """Return the clauses, all that they need and the first that each blames; KeyError for an unknown clause."""
+    """Return the clauses, their prerequisites and the first clause that each blames; KeyError for an unknown clause."""
     wanted = set[str]()
     open_ = list(clause_ids)
     while open_:
@@ -69,7 +69,7 @@ def _is_ready(clause: Clause, waiting: set[str], done: set[str]) -> bool:
 
 
 def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, ClauseResult]) -> ClauseResult:
-    """Judge one clause: by its prerequisites, then by its check, then against the declared deviations."""
+    """Judge one clause by its prerequisites, its check, and the declared deviations."""
     if missing := fallen(clause, clause.needs, results):
         return missing
     try:
@@ -83,7 +83,7 @@ def judge(clause: Clause, check: Check, seen: Observations, results: dict[str, C
 def _not_seen(
     clause: Clause, check: Check, seen: Observations, obstacle: Obstacle, results: dict[str, ClauseResult]
 ) -> ClauseResult:
-    """Judge a clause with a missing observation: it fails if the engine caused that, unless another clause says so."""
+    """Judge a clause with a missing observation: it fails if the engine caused that and no other clause reports it."""
     named = fallen(clause, (blamed for blamed in check.blames if blamed in results), results)
     if named:
         return structs.replace(named, detail=f"{obstacle.text}; {named.detail}")

@@ -9,7 +9,7 @@ from turngate_probes.harness.observations import Observations, Turn
 
 @check("backend.failure-told", *FAILING)
 def failure_told(seen: Observations) -> Finding:
-    """Each failing backend led to an exit code that reports it, in time.
+    """The exit code reported each failing backend, in time.
 
     Symptoms are `hang-…`, `success-…` and, if an event reported the error, `exit-0-…`.
     """

@@ -1,4 +1,4 @@
-"""Checks of replacing a release by another on the same home: whether open sessions survive."""
+"""Checks of replacing one release with another in the same home: do open sessions survive?"""
 
 from turngate.contract.verdict import Finding
 from turngate_probes.clauses.registry import SkippedError, check, fail_if, how_it_ended, passed, went_well
@@ -9,32 +9,32 @@ CASE = "crossing"
 
 @check("upgrade.resume", CASE)
 def upgrade_resume(seen: Observations) -> Finding:
-    """The newer release resumed a session of the older one, under its id, with the older turn's nonce on the wire."""
+    """The newer release resumed a session of the older one, under its id, and sent the older turn's nonce."""
     first = seen.turn(f"{CASE}/old-first")
     if first.session is None:
-        raise SkippedError(f"the older release began no session to resume ({how_it_ended(first)})")
+        raise SkippedError(f"the older release started no session that could be resumed ({how_it_ended(first)})")
     return _carried(first, seen.turn(f"{CASE}/new-again"))
 
 
 @check("rollback.resume", CASE)
 def rollback_resume(seen: Observations) -> Finding:
-    """The older release resumed a session of the newer one, under its id, with the newer turn's nonce on the wire."""
+    """The older release resumed a session of the newer one, under its id, and sent the newer turn's nonce."""
     return _carried(seen.turn(f"{CASE}/new-first"), seen.turn(f"{CASE}/old-again"))
 
 
 @check("rollback.touched", CASE)
 def rollback_touched(seen: Observations) -> Finding:
-    """The older release resumed its own session after the newer one had added a turn, with both nonces on the wire."""
+    """The older release resumed its own session after the newer one had added a turn, and sent both nonces."""
     first, again, third = (seen.turn(f"{CASE}/{step}") for step in ("old-first", "new-again", "old-third"))
     return _carried(first, third, again)
 
 
 def _carried(first: Turn, turn: Turn, *more: Turn) -> Finding:
-    """Check that the turn went well, under the first one's session id, and was sent all that came before."""
+    """Check that the turn succeeded, under the first one's session id, and sent all earlier turns."""
     fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
     fail_if(not went_well(turn), how_it_ended(turn), turn, symptom="refused")
-    lost = "what was said before is not sent to the model, with exit code 0"
+    lost = "earlier turns were not sent to the model, with exit code 0"
     fail_if(not turn.carries(first, *more), lost, turn, symptom="fresh-session")
-    another = f"asked for {turn.resumed}, came back as {turn.session}"
+    another = f"resumed {turn.resumed}, but reported {turn.session}"
     fail_if(turn.session != turn.resumed, another, turn, symptom="new-handle")
     return passed(f"{', '.join(sorted(past.nonce for past in (first, *more)))} sent again", first, *more, turn)

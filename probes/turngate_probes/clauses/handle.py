@@ -6,7 +6,7 @@ from turngate_probes.clauses.registry import check, fail_if, how_it_ended, passe
 from turngate_probes.harness.observations import Observations
 
 FIRST = "main/first"
-# without them a turn has no session id that could be resumed
+# without them, a turn has no session id to resume
 RESUMABLE = ("handle.present", "handle.place", "handle.shape")
 # not the imitation case, which has a separate clause
 AGREEING = ("main", "bad-handles", "auto")
@@ -14,7 +14,7 @@ AGREEING = ("main", "bad-handles", "auto")
 
 @check("handle.present", "main")
 def present(seen: Observations) -> Finding:
-    """Some record, on either stream, holds the field that the contract names."""
+    """A record, on either stream, has the field that the contract names."""
     turn = seen.turn(FIRST)
     handle = turn.reading.handle
     fail_if(handle.problem is HandleProblem.MISSING, f"{handle.detail} ({how_it_ended(turn)})", turn)
@@ -23,7 +23,7 @@ def present(seen: Observations) -> Finding:
 
 @check("handle.place", *AGREEING)
 def place(seen: Observations) -> Finding:
-    """The id is on the right stream, in the right record, in every first turn that went well."""
+    """The id is on the right stream, in the right record, in every successful first turn."""
     first = seen.turn(FIRST)
     begun = [turn for turn in seen.turns.values() if turn.case in AGREEING and turn.resumed is None and went_well(turn)]
     for turn in (first, *begun):

@@ -7,32 +7,32 @@ from turngate.process import EXIT_LIMIT
 from turngate_probes.clauses.registry import check, fail_if, passed
 from turngate_probes.harness.observations import NotSeenError, Observations, Turn, unknown_requests
 
-# the probe adds this name when every case has ended and it has looked at the executable again
+# the probe adds this name when every case has ended and the executable was compared
 EVERYTHING = "everything"
 
 
 @check("process.clean-exit", EVERYTHING)
 def clean_exit(seen: Observations) -> Finding:
-    """The engine exited soon after the terminal event of each turn, and left no process behind."""
+    """The engine exited soon after the terminal event of each turn, and left no process running."""
     watched = [turn for turn in seen.turns.values() if turn.requests is not None]
     if not watched and seen.turns:
-        raise NotSeenError("recordings do not show what was left running", Reason.NO_RECORDING)
+        raise NotSeenError("recordings don't show which processes were left running", Reason.NO_RECORDING)
     if not watched:
         seen.turn("main/first")
     for turn in watched:
-        late = f"still running {turn.exit_seconds or EXIT_LIMIT:.0f} s after its terminal event, and ended then"
+        late = f"still running {turn.exit_seconds or EXIT_LIMIT:.0f} s after its terminal event, then terminated"
         fail_if(turn.ended is Ended.LINGERED, late, turn, symptom="lingers")
         fail_if(turn.leftovers, f"left running: {left_running(turn)}", turn, symptom="left-running")
     if any(turn.exit_seconds is None for turn in watched):
-        what = "recordings do not show how long the engine stayed after its terminal event"
+        what = "recordings don't show how long the engine ran after its terminal event"
         raise NotSeenError(what, Reason.NO_RECORDING)
     slowest = max(turn.exit_seconds or 0 for turn in watched)
-    return passed(f"{len(watched)} turns left nothing behind; at most {slowest:.1f} s from terminal event to exit")
+    return passed(f"{len(watched)} turns left no process running; at most {slowest:.1f} s from terminal event to exit")
 
 
 @check("executable.unchanged", EVERYTHING)
 def executable_unchanged(seen: Observations) -> Finding:
-    """The executable and its installation were unchanged afterwards."""
+    """The executable and its installation did not change."""
     if seen.changed is None:
         raise seen.unseen("the executable")
     fail_if(seen.changed, seen.changed)
@@ -41,20 +41,20 @@ def executable_unchanged(seen: Observations) -> Finding:
 
 @check("network.loopback-only", EVERYTHING)
 def loopback_only(seen: Observations) -> Finding:
-    """Only hosts that the contract lists were contacted, and no path that the model backend does not know."""
+    """Only hosts that the contract lists were contacted, and no unknown path of the model backend."""
     if seen.hosts is None:
         raise seen.unseen("the network")
     strange = sorted(seen.hosts - set(seen.contract.hermetic.egress))
     asked = unknown_requests(r for t in seen.turns.values() for r in t.requests or ())
-    # some are made outside of a turn: for the version, or once the engine's process has ended
+    # some requests come outside of a turn: for the version, or after the engine's process has ended
     paths = sorted(asked | seen.unknown)
     wrong = [f"tried to reach {', '.join(strange)}"] if strange else []
-    wrong += [f"asked the backend for {', '.join(paths[:5])}"] if paths else []
+    wrong += [f"requested unknown paths of the model backend: {', '.join(paths[:5])}"] if paths else []
     fail_if(wrong, "; ".join(wrong))
     listed = ", ".join(sorted(seen.hosts))
-    return passed("the model backend alone" + (f", and as listed {listed}" if listed else ""))
+    return passed("only the model backend" + (f", and the listed {listed}" if listed else ""))
 
 
 def left_running(turn: Turn) -> str:
-    """List what a turn left running."""
+    """List the processes that a turn left running."""
     return ", ".join(" ".join(process.argv)[:120] or str(process.pid) for process in turn.leftovers)

@@ -18,23 +18,23 @@ _MAX_SHOWN = 100
 
 @check("interactive.no-auto-flags", EVERYTHING)
 def no_auto_flags(seen: Observations) -> Finding:
-    """No interactive turn held an auto-approve flag in its argv or the sign of one in its requests; it was answered."""
+    """No interactive turn had an auto-approve flag in its argv or a sign of one in its requests; the first ended."""
     turns = [turn for turn in seen.turns.values() if turn.mode is Mode.INTERACTIVE]
     for turn in turns:
         check_asks(turn, turn.own_arguments, seen.contract)
     first = seen.turn("main/first")
     unanswered = not went_well(first) or first.reading.final_text is None
-    fail_if(unanswered, f"without auto-approve flags it gives no answer ({how_it_ended(first)})", first)
+    fail_if(unanswered, f"without auto-approve flags it returned no result ({how_it_ended(first)})", first)
     return passed(f"{len(turns)} interactive turns", first)
 
 
 @check("auto.flags-accepted", "auto", blames=RESUMABLE)
 def auto_flags_accepted(seen: Observations) -> Finding:
-    """In mode auto both turns ran, with the flags that the contract names, and the requests show their effect."""
-    # one by one, since a first turn that failed may be why there is no second
+    """In mode auto, both turns ran with the contract's flags, and the requests show their effect."""
+    # one by one, because a failed first turn may be why there is no second one
     for turn in map(seen.turn, ("auto/first", "auto/again")):
         fail_if(not went_well(turn) or (turn.requests is not None and not turn.sent()), how_it_ended(turn), turn)
-        unchanged = "the flags were accepted, but the request shows that they changed nothing"
+        unchanged = "the flags were accepted, but the request shows no effect"
         fail_if(acts_unasked(turn, seen.contract) == "", unchanged, turn)
     accepted = "accepted: " + " ".join(seen.contract.launch.auto)
     return passed(accepted, seen.turn("auto/first"), seen.turn("auto/again"))
@@ -42,30 +42,30 @@ def auto_flags_accepted(seen: Observations) -> Finding:
 
 @check("prompt.not-a-flag", "flag-prompts", blames=RESUMABLE)
 def not_a_flag(seen: Observations) -> Finding:
-    """Prompts spelled like flags were sent to the model word for word."""
+    """Prompts that look like flags were sent to the model verbatim."""
     turns = []
     for turn in map(seen.turn, ("flag-prompts/first", "flag-prompts/again")):
-        fail_if(not _arrived(turn), f"the prompt {turn.prompt} never reached the model ({how_it_ended(turn)})", turn)
+        fail_if(not _arrived(turn), f"the prompt {turn.prompt} was not sent to the model ({how_it_ended(turn)})", turn)
         turns.append(turn)
     return passed(f"sent: {', '.join(turn.prompt for turn in turns)}", *turns)
 
 
 @check("prompt.large", "large-prompt")
 def large(seen: Observations) -> Finding:
-    """A prompt of 200 KB was sent whole."""
+    """A 200 KB prompt was sent completely."""
     turn = seen.turn("large-prompt/first")
     fail_if(not went_well(turn), how_it_ended(turn), turn)
     largest = max((request.size or 0 for request in turn.watched), default=0)
-    cut = f"{len(turn.prompt)} characters were not sent whole; the largest request has {largest} bytes"
+    cut = f"{len(turn.prompt)} characters were not sent completely; the largest request has {largest} bytes"
     fail_if(not _arrived(turn), cut, turn)
-    return passed(f"{len(turn.prompt)} characters arrived", turn)
+    return passed(f"all {len(turn.prompt)} characters were sent", turn)
 
 
 @check("stdin.open", "stdin-open")
 def stdin_open(seen: Observations) -> Finding:
-    """A turn whose prompt is an argument ended although nobody closed standard input."""
+    """A turn whose prompt is an argument ended although standard input stayed open."""
     if not any(channel.via == "argument" for channel in seen.contract.launch.prompt):
-        raise SkippedError("the prompt travels by standard input alone, which ends with it")
+        raise SkippedError("the prompt is passed only on standard input, which ends with it")
     turn = seen.turn("stdin-open/first")
     fail_if(turn.hung, how_it_ended(turn), turn, symptom="hang")
     fail_if(not went_well(turn), how_it_ended(turn), turn)
@@ -74,34 +74,34 @@ def stdin_open(seen: Observations) -> Finding:
 
 @check("text.imitation", "imitation")
 def imitation(seen: Observations) -> Finding:
-    """Text that looks like the engine's own records moved neither the id nor the answer."""
+    """Text that imitates the engine's records changed neither the id nor the answer."""
     turn = seen.turn("imitation/first")
     session = turn.session if went_well(turn) else None
-    fail_if(session is None, f"the turn was not read as what it is ({how_it_ended(turn)})", turn)
+    fail_if(session is None, f"no session id could be read from the turn ({how_it_ended(turn)})", turn)
     foreign = str(session) in turn.scripted or session == seen.turn("main/first").session
-    fail_if(foreign, f"the id {session} is not this session's own", turn)
+    fail_if(foreign, f"the id {session} belongs to another session", turn)
     changed = (turn.reading.final_text or "").strip() != turn.scripted.strip()
-    fail_if(changed, "the agent's text did not come through as the model wrote it", turn)
-    fail_if(turn.reading.result.outcome is Outcome.ASK_USER, "imitated text was taken for a question", turn)
-    return passed("id and answer are the engine's own", turn)
+    fail_if(changed, "the agent's text differs from the model's", turn)
+    fail_if(turn.reading.result.outcome is Outcome.ASK_USER, "imitated text was read as a question", turn)
+    return passed("id and answer come from the engine", turn)
 
 
 def _arrived(turn: Turn) -> bool:
-    """Return whether some request had the prompt, word for word, as the end of a user's text."""
+    """Return whether a request had the prompt, verbatim, at the end of a user's text."""
     texts = (text.strip() for request in turn.watched for text in request.user_texts)
     return any(text == turn.prompt or text.endswith("\n" + turn.prompt) for text in texts)
 
 
 def check_asks(turn: Turn, arguments: Sequence[str], contract: EngineContract) -> None:
-    """Check that no auto-approve flag is in the arguments of a turn, nor the sign of one in its requests."""
+    """Check that a turn has no auto-approve flag in its arguments and no sign of one in its requests."""
     flags = auto_flags_in(arguments, contract)
-    fail_if(flags, f"an interactive turn was passed {', '.join(flags)}", turn)
+    fail_if(flags, f"an interactive turn was run with {', '.join(flags)}", turn)
     shown = acts_unasked(turn, contract)
     fail_if(shown, f"an interactive turn acts without asking: its request shows {shown}", turn)
 
 
 def acts_unasked(turn: Turn, contract: EngineContract) -> str | None:
-    """Return the sign that the engine acts without asking; empty: the signs are safe; None: there are none."""
+    """Return the sign that the engine acts without asking; empty: only safe signs; None: no signs."""
     signs = [
         said for request in turn.requests or () for sign in contract.approval_signs for said in _read(sign, request)
     ]

@@ -17,7 +17,7 @@ _TRACE = re.compile(r"\s+at \S|Node\.js v\d")
 
 
 class SkippedError(Exception):
-    """The release lacks a facility; the text says which."""
+    """The release lacks a feature; the text says which."""
 
 
 class _FailedError(Exception):
@@ -29,10 +29,10 @@ class _FailedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check and the cases that must have run before it.
+    """A check and the cases that must run before it.
 
-    `blames` are clauses about engine failures that keep a case from running: while they hold, this clause itself fails
-    for it. The first of them is checked with the clause, the others count if they are checked anyway.
+    `blames` are clauses about engine failures that keep a case from running. While they pass, this clause itself fails
+    for it. The first of them is always checked with the clause, the others count only if they are checked.
     """
 
     cases: tuple[str, ...]
@@ -81,22 +81,22 @@ def _names(shown: tuple[Turn | Call, ...]) -> tuple[str, ...]:
 
 
 def how_it_ended(turn: Turn) -> str:
-    """Describe how the process ended, with its first line about that."""
+    """Describe how the process ended, with its first line about it."""
     if turn.hung:
         return f"still running after {turn.seconds:.0f} s{unread(turn)}"
     if turn.ended is Ended.LINGERED:
-        return f"ended after its terminal event, since it did not exit{unread(turn)}"
+        return f"terminated after its terminal event, because it did not exit{unread(turn)}"
     said = turn.reading.failures[0] if turn.reading.failures else _last_line(turn.stderr)
     return f"exit code {turn.exit_code}" + (f": {said[:EXCERPT]}" if said else "") + unread(turn)
 
 
 def unread(turn: Turn) -> str:
     """Return how much of a turn's output was dropped, as the end of a detail."""
-    return f"; {turn.dropped} bytes more were not kept" if turn.dropped else ""
+    return f"; {turn.dropped} more bytes were dropped" if turn.dropped else ""
 
 
 def went_well(turn: Turn) -> bool:
-    """Return whether the engine took the turn for a success: no reported failure, and exit code 0 or none."""
+    """Return whether the engine reported success: no failure, and exit code 0 or none."""
     ended = turn.reading.ended if turn.ended is Ended.LINGERED else turn.exit_code == 0
     return ended and not turn.hung and not turn.reading.failures
 
@@ -104,13 +104,13 @@ def went_well(turn: Turn) -> bool:
 def _last_line(stderr: bytes) -> str:
     lines = stderr.decode("utf-8", "replace").rstrip().splitlines()
     closing = _CLOSING.fullmatch(lines[-1]) if lines else None
-    if closing and (opening := f"<{closing[1]}>") in lines:  # the block in which an engine tells its session
+    if closing and (opening := f"<{closing[1]}>") in lines:  # the block in which an engine prints its session
         del lines[-1 - lines[::-1].index(opening) :]
     said = [line.strip() for line in lines if _WORD.search(line) and not _TRACE.match(line)]
     return said[-1] if said else ""
 
 
-# a level checks these; the reference server adds no evidence for those of the levels below
+# a level checks these; the reference server adds no evidence for lower levels
 LEVELS = {
     "static": ("static",), "hermetic": ("static", "hermetic"), "live": ("hermetic", "live"),
     "server": ("server",), "gate": ("gate",),

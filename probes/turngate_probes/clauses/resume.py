@@ -1,4 +1,4 @@
-"""Checks of resuming, by the requests to the model backend, or by what a real model recalls."""
+"""Checks of resuming, based on the requests to the model backend, or on what a real model recalls."""
 
 import re
 
@@ -10,14 +10,14 @@ from turngate_probes.harness.observations import Observations, Turn
 
 @check("resume.accepted", "main", blames=RESUMABLE)
 def accepted(seen: Observations) -> Finding:
-    """The resume ran a turn with the caller's options, and the model that they choose."""
+    """The resume ran a turn with the caller's options and model."""
     turn = seen.turn("main/again")
     fail_if(not went_well(turn), how_it_ended(turn), turn)
     if turn.requests is None:
         return passed("exit code 0", turn)
-    fail_if(not turn.sent(), "exit code 0, but the prompt was never sent to the model", turn)
+    fail_if(not turn.sent(), "exit code 0, but the prompt was not sent to the model", turn)
     first, again = map(_models, (seen.turn("main/first"), turn))
-    fail_if(not first & again, f"the model option was lost: first {', '.join(first)}, then {', '.join(again)}", turn)
+    fail_if(not first & again, f"the model option was lost: {', '.join(first)} at first, then {', '.join(again)}", turn)
     return passed(f"{len(turn.sent())} requests to {', '.join(sorted(again))}", turn)
 
 
@@ -27,57 +27,57 @@ def same_handle(seen: Observations) -> Finding:
     turn = seen.turn("main/again")
     sightings = turn.reading.handle.sightings
     reported = turn.session or (sightings[0].value if sightings else None)
-    fail_if(reported != turn.resumed, f"asked for {turn.resumed}, came back as {reported}", turn, symptom="new-handle")
+    fail_if(reported != turn.resumed, f"resumed {turn.resumed}, but reported {reported}", turn, symptom="new-handle")
     return passed(f"{reported}", turn)
 
 
 @check("resume.context-carried", "main")
 def context_carried(seen: Observations) -> Finding:
-    """One request held the nonce of the first turn and that of the resumed one."""
+    """One request contained the nonces of the first turn and of the resumed one."""
     first, turn = seen.turn("main/first"), seen.turn("main/again")
-    lost = f"no request of the resumed turn holds the first turn's nonce {first.nonce}"
+    lost = f"no request of the resumed turn contains the first turn's nonce {first.nonce}"
     fail_if(not turn.carries(first), lost, first, turn)
     return passed(f"{first.nonce} was sent again", first, turn)
 
 
 @check("resume.repeated", "main")
 def repeated(seen: Observations) -> Finding:
-    """The third turn's request held both earlier nonces, under the same id."""
+    """The third turn's request contained both earlier nonces, under the same id."""
     first, again, third = seen.turn("main/first"), seen.turn("main/again"), seen.turn("main/third")
     fail_if(not went_well(third), how_it_ended(third), third)
-    another = f"the third turn came back as {third.session}, not {first.session}"
+    another = f"the third turn reported {third.session}, not {first.session}"
     fail_if(third.session != first.session, another, third, symptom="new-handle")
-    lost = "no request of the third turn holds both earlier nonces"
+    lost = "no request of the third turn contains both earlier nonces"
     fail_if(not third.carries(first, again), lost, first, again, third)
     return passed("both earlier turns were sent again", third)
 
 
 @check("resume.other-cwd", "main")
 def other_cwd(seen: Observations) -> Finding:
-    """From another directory the session was resumed, or (a deviation) it was not, loudly or silently."""
+    """From another directory, the session was resumed, or (a deviation) not, with or without an error."""
     first, turn = seen.turn("main/first"), seen.turn("main/elsewhere")
     how = f"from another directory: {how_it_ended(turn)}"
     fail_if(turn.hung, how, turn, symptom="hang")
     fail_if(not went_well(turn), how, turn, symptom="refused")
-    lost = "from another directory the context is gone, with exit code 0"
+    lost = "from another directory, the context was lost, with exit code 0"
     fail_if(not turn.carries(first), lost, turn, symptom="fresh-session")
     return passed("resumed from another directory", turn)
 
 
 @check("resume.later-minute", "later-minute")
 def later_minute(seen: Observations) -> Finding:
-    """A was resumed in a later minute, and again after B had started next to it, with all of its turns."""
+    """Session A was resumed in a later minute, and again after B had started, with all of its turns."""
     first, again, third = (seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third"))
-    lost = f"in a later minute the session was lost ({how_it_ended(again)})"
+    lost = f"in a later minute, the session was lost ({how_it_ended(again)})"
     fail_if(not went_well(again) or not again.carries(first), lost, again, symptom="lost-at-once")
-    lost = f"after another session had started the first was lost ({how_it_ended(third)})"
+    lost = f"after another session had started, the first was lost ({how_it_ended(third)})"
     fail_if(not went_well(third) or not third.carries(first, again), lost, third, symptom="lost-after-another")
-    return passed("resumed twice over a change of the clock's minute", again, third)
+    return passed("resumed twice, the second time in a later minute", again, third)
 
 
 @check("resume.isolation", "later-minute", blames=("resume.later-minute",))
 def isolation(seen: Observations) -> Finding:
-    """No request of one session held a nonce of the other."""
+    """No request of one session contained a nonce of the other."""
     a = [seen.turn(f"later-minute/a-{step}") for step in ("first", "again", "third")]
     b = [seen.turn(f"later-minute/b-{step}") for step in ("first", "again")]
     for turn, others in [(turn, b) for turn in a] + [(turn, a) for turn in b]:
@@ -102,13 +102,13 @@ def malformed_handle(seen: Observations) -> Finding:
 
 @check("live.context-recalled", "main")
 def context_recalled(seen: Observations) -> Finding:
-    """The answer of the resumed turn held the random word of the first one."""
+    """The answer of the resumed turn contained the random word of the first one."""
     first, turn = seen.turn("main/first"), seen.turn("main/again")
     said = turn.reading.final_text or ""
     shown = f"it answered {said.strip()[:EXCERPT]!r}" if said else how_it_ended(turn)
-    lost = f"the answer does not hold the word {first.nonce} of the first turn: {shown}"
+    lost = f"the answer does not contain the word {first.nonce} of the first turn: {shown}"
     fail_if(first.nonce.casefold() not in re.findall(r"[\w-]+", said.casefold()), lost, first, turn)
-    return passed(f"{first.nonce} was sent, and recalled", first, turn)
+    return passed(f"{first.nonce} was sent and recalled", first, turn)
 
 
 def _models(turn: Turn) -> set[str]:

@@ -1,4 +1,4 @@
-"""Checks of the whole loop through the reference server: what its API answers, and what the model was sent."""
+"""Checks of the whole loop through the reference server: its API responses, and the requests to the model."""
 
 import json
 from typing import Any
@@ -18,9 +18,9 @@ FINAL_DATA = json.loads(ANSWER)["final_data"]
 
 @check("server.waits", "loop")
 def waits(seen: Observations) -> Finding:
-    """The run waits, resumable and with the engine's session id, and its question is the one that the model sent."""
+    """The run waits as resumable, with the engine's session id and the model's question."""
     asked = seen.call("loop/asked")
-    check_state("waiting_user", asked, asked, *_turns(seen, "loop"), when="after the question ")
+    check_state("waiting_user", asked, asked, *_turns(seen, "loop"), when="after the question, ")
     run = asked.document
     profile, session = run.get("interactive_profile") or {}, run.get("engine_session_handle") or {}
     fail_if(profile.get("kind") != "resumable", f"it waits as {profile.get('kind')}: {profile.get('reason')}", asked)
@@ -28,39 +28,39 @@ def waits(seen: Observations) -> Finding:
     question = seen.call("loop/question")
     pending = question.document.get("pending") or {}
     wrong = [key for key, value in ASKED.items() if pending.get(key) != value]
-    fail_if(wrong, f"the question came through with another {', '.join(wrong)}", question)
-    return passed(f"waits with the question as it was sent, session {session['handle_value']}", asked, question)
+    fail_if(wrong, f"the question differs from the model's in {', '.join(wrong)}", question)
+    return passed(f"waits with the model's question, session {session['handle_value']}", asked, question)
 
 
 @check("server.survives-kill", "loop")
 def survives_kill(seen: Observations) -> Finding:
     """After SIGKILL and a restart the run waits with the same question and session id, and accepts the reply."""
     before, after = seen.call("loop/asked"), seen.call("loop/restarted")
-    check_state("waiting_user", after, before, after, when="after the restart ")
+    check_state("waiting_user", after, before, after, when="after the restart, ")
     question, again = seen.call("loop/question"), seen.call("loop/question-again")
-    fail_if(question.answer != again.answer, "after the restart it asks something else", question, again)
+    fail_if(question.answer != again.answer, "after the restart, the question differs", question, again)
     sessions = [call.document.get("engine_session_handle") for call in (before, after)]
-    fail_if(sessions[0] != sessions[1], "after the restart it has another session id", before, after)
+    fail_if(sessions[0] != sessions[1], "after the restart, the session id differs", before, after)
     reply = seen.call("loop/reply")
-    fail_if(reply.status != ACCEPTED, f"after the restart it takes no reply: {reply.said()}", after, reply)
-    return passed("the same question and session id, and the reply was taken", again, after, reply)
+    fail_if(reply.status != ACCEPTED, f"after the restart, the reply was rejected: {reply.said()}", after, reply)
+    return passed("the same question and session id, and the reply was accepted", again, after, reply)
 
 
 @check("server.context-carried", "loop", blames=("server.final-data",))
 def context_carried(seen: Observations) -> Finding:
-    """One request after the reply held the nonce of the first turn and that of the reply, under the same session id."""
+    """One request after the reply contained the nonces of the first turn and the reply, under the same session id."""
     first, turn = seen.turn("loop/turn-1"), seen.turn("loop/turn-2")
     ended = seen.call("loop/ended")
-    lost = f"no request holds {first.nonce}together with the reply; the run is {standing(ended)}"
+    lost = f"no request contains {first.nonce} together with the reply; the run is {standing(ended)}"
     fail_if(not turn.carries(first), lost, turn, ended)
-    another = f"the first turn's session is {first.session}, the next one's {turn.session}"
+    another = f"the first turn's session is {first.session}, but the next one's is {turn.session}"
     fail_if(turn.session != first.session, another, first, turn)
     return passed(f"{first.nonce} was sent again with the reply", first, turn)
 
 
 @check("server.final-data", "loop")
 def final_data(seen: Observations) -> Finding:
-    """The run succeeded with what the model sent, valid against its output schema, in two starts of the engine."""
+    """The run succeeded with the model's data, valid against its output schema, in two starts of the engine."""
     from jsonschema import Draft202012Validator  # noqa: PLC0415 - slow to import, and no other level needs it
 
     ended = seen.call("loop/ended")
@@ -78,9 +78,9 @@ def no_auto_flags(seen: Observations) -> Finding:
     turns = [*_turns(seen, "loop"), *_turns(seen, "one-reply")]
     seen.turn("loop/turn-2")
     for turn in turns:
-        fail_if(not turn.own_arguments, "the server does not say what it ran", turn)
+        fail_if(not turn.own_arguments, "the server doesn't report what it ran", turn)
         untrue = [word for word in turn.own_arguments if word not in turn.argv]
-        fail_if(untrue, f"the server says that it passed {' '.join(untrue)}, and did not", turn)
+        fail_if(untrue, f"the server reports that it passed {' '.join(untrue)}, but it did not", turn)
         check_asks(turn, turn.own_arguments, seen.contract)
         check_asks(turn, turn.argv[1:], seen.contract)
     return passed(f"{len(turns)} interactive turns", *turns)
@@ -88,29 +88,29 @@ def no_auto_flags(seen: Observations) -> Finding:
 
 @check("server.dead-handle", "dead-handle")
 def dead_handle(seen: Observations) -> Finding:
-    """A run whose session is gone failed with that reason after the reply, whatever the engine did."""
+    """A run with a lost session failed with that reason after the reply, whatever the engine did."""
     reply, ended = seen.call("dead-handle/reply"), seen.call("dead-handle/ended")
-    fail_if(reply.status != ACCEPTED, f"the reply was not taken: {reply.said()}", reply)
+    fail_if(reply.status != ACCEPTED, f"the reply was rejected: {reply.said()}", reply)
     return failed_as("SESSION_RESUME_FAILED", ended, *_turns(seen, "dead-handle")[1:])
 
 
 @check("server.missing-handle", "missing-handle", blames=("server.waits",))
 def missing_handle(seen: Observations) -> Finding:
-    """A turn that asked without printing a session id failed its run; the run never waited."""
+    """A turn that asked a question without a session id failed its run; the run never waited."""
     turn, ended = seen.turn("missing-handle/turn-1"), seen.call("missing-handle/ended")
     if not turn.sent():
-        raise NotSeenError(f"the prompt never reached the model; the run is {standing(ended)}", by_engine=True)
+        raise NotSeenError(f"the prompt was not sent to the model; the run is {standing(ended)}", by_engine=True)
     if turn.session is not None:
-        raise NotSeenError(f"the session id {turn.session} was not kept from the server")
+        raise NotSeenError(f"the session id {turn.session} was not hidden from the server")
     return failed_as("SESSION_RESUME_FAILED", ended, turn)
 
 
 @check("server.engine-failure", "engine-failure", blames=("server.waits",))
 def engine_failure(seen: Observations) -> Finding:
-    """A refusing model backend failed the run, as an engine failure, or as a timeout if the engine never gives up."""
+    """When the model backend refused, the run failed: as an engine failure, or as a timeout if the engine hangs."""
     turn, ended = seen.turn("engine-failure/turn-1"), seen.call("engine-failure/ended")
     if not any(request.reply == f"refuse {REFUSED}" for request in turn.sent()):
-        raise NotSeenError(f"the model backend was not asked; the run is {standing(ended)}", by_engine=True)
+        raise NotSeenError(f"the model backend received no request; the run is {standing(ended)}", by_engine=True)
     declared = {d.symptom for d in seen.contract.deviations if d.clause == "backend.failure-told"}
     return failed_as("TURN_TIMEOUT" if HANGS in declared else "ENGINE_FAILED", ended, turn)
 
@@ -120,37 +120,39 @@ def bad_envelope(seen: Observations) -> Finding:
     """A question without a prompt failed the run; the run never waited."""
     turn, ended = seen.turn("bad-envelope/turn-1"), seen.call("bad-envelope/ended")
     if turn.reading.final_text is None:
-        raise NotSeenError(f"the engine gave no answer; the run is {standing(ended)}", by_engine=True)
+        raise NotSeenError(f"the engine returned no answer; the run is {standing(ended)}", by_engine=True)
     return failed_as("ENVELOPE_INVALID", ended, turn)
 
 
 @check("server.cancel", "cancel", blames=("server.waits",))
 def cancel(seen: Observations) -> Finding:
-    """A run that was canceled in mid-turn is canceled, and no process of its engine is left."""
+    """A run that was canceled during a turn is canceled, and no process of its engine is left."""
     asked, ended, turn = seen.call("cancel/cancel"), seen.call("cancel/ended"), seen.turn("cancel/turn-1")
-    fail_if(asked.status != ACCEPTED, f"the cancel was not taken: {asked.said()}", asked)
-    check_state("canceled", ended, asked, ended, turn, when="after the cancel ")
-    fail_if(turn.leftovers, f"canceled, with this still running: {left_running(turn)}", ended, turn)
-    return passed("canceled in the middle of the turn, and nothing runs", asked, ended)
+    fail_if(asked.status != ACCEPTED, f"the cancellation was rejected: {asked.said()}", asked)
+    check_state("canceled", ended, asked, ended, turn, when="after the cancellation, ")
+    fail_if(turn.leftovers, f"canceled, but still running: {left_running(turn)}", ended, turn)
+    return passed("canceled during the turn, and nothing is left running", asked, ended)
 
 
 @check("server.one-reply", "one-reply")
 def one_reply(seen: Observations) -> Finding:
-    """One of many concurrent replies was accepted, a repeated one got the same answer, and each started one turn."""
+    """One of many concurrent replies was accepted, repeated ones got the same response, and each started one turn."""
     raced = [seen.call(f"one-reply/reply-{i}") for i in range(1, RACERS + 1)]
     statuses = sorted(call.status for call in raced)
     one_taken = [ACCEPTED] + [CONFLICT] * (RACERS - 1)
-    fail_if(statuses != one_taken, f"{RACERS} replies at once were answered {statuses}", *raced)
+    fail_if(statuses != one_taken, f"{RACERS} concurrent replies returned {statuses}", *raced)
     repeated = [seen.call(f"one-reply/repeated-{i}") for i in range(1, REPEATS + 1)]
     alike = all((call.status, call.answer) == (ACCEPTED, repeated[0].answer) for call in repeated)
-    fail_if(not alike, "a reply repeated with its key was answered otherwise", *repeated)
+    fail_if(not alike, "a reply repeated with its key got another response", *repeated)
     ended, turns = seen.call("one-reply/ended"), _turns(seen, "one-reply")
     check_state("succeeded", ended, ended, *turns)
     _check_starts(seen, "one-reply", 3)
     sent = {nonce for turn in turns for request in turn.watched for nonce in request.nonces}
     refused = {call.sent["response"].rpartition(" ")[2] for call in raced if call.status == CONFLICT}
-    fail_if(refused & sent, f"a reply that was refused was sent to the model: {', '.join(refused & sent)}", *turns)
-    return passed(f"1 of {RACERS} was taken, {REPEATS} alike were answered alike, each began one turn", *turns)
+    fail_if(refused & sent, f"a rejected reply was sent to the model: {', '.join(refused & sent)}", *turns)
+    return passed(
+        f"1 of {RACERS} replies was accepted, {REPEATS} equal ones got the same response, each started one turn", *turns
+    )
 
 
 def check_state(state: str, call: Call, *shown: Turn | Call, when: str = "") -> None:
@@ -161,13 +163,13 @@ def check_state(state: str, call: Call, *shown: Turn | Call, when: str = "") -> 
 def failed_as(code: str, ended: Call, *shown: Turn | Call) -> Finding:
     """Check that a run has failed with this code."""
     error = ended.document.get("error") or {}
-    another = f"the run is {standing(ended)}, and should have failed as {code}"
+    another = f"the run is {standing(ended)}, but should have failed as {code}"
     fail_if(ended.state != "failed" or error.get("code") != code, another, ended, *shown)
     return passed(f"{code}: {error.get('detail')}", ended, *shown)
 
 
 def standing(call: Call) -> str:
-    """Describe the state of a run, and why it has failed."""
+    """Describe the state of a run, and why it failed."""
     error: dict[str, Any] = call.document.get("error") or {}
     return " ".join(str(word) for word in (call.state, error.get("code"), error.get("detail")) if word)
 
@@ -177,7 +179,7 @@ def _turns(seen: Observations, case: str) -> list[Turn]:
 
 
 def _check_starts(seen: Observations, case: str, wanted: int) -> None:
-    """Check that the engine was started as often as the server says, and as often as it should be."""
+    """Check that the engine was started as often as the server reports, and as often as it should be."""
     ended, turns = seen.call(f"{case}/ended"), _turns(seen, case)
     told = len(seen.call(f"{case}/ended-turns").document.get("turns", ()))
     miscounted = f"the engine was started {len(turns)} times, for {told} turns"

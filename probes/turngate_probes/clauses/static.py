@@ -11,28 +11,28 @@ from turngate_probes.harness.observations import Observations
 
 @check("version.readable", "static")
 def version_readable(seen: Observations) -> Finding:
-    """The version query exits with 0 and its whole output has the contract's form."""
+    """The version query exits with 0, and its whole output matches the contract's pattern."""
     page, query = seen.page("static/version"), seen.contract.version_query
     printed = page.text(query.stream).strip()
     went_well = page.exit_code == 0 and page.ended is Ended.EXIT
-    fail_if(not went_well, f"the version query ended with {page.exit_code}: {printed[:200]!r}")
+    fail_if(not went_well, f"the version query exited with {page.exit_code}: {printed[:200]!r}")
     said = re.fullmatch(query.pattern, printed)
     fail_if(not said, f"{printed[:200]!r} does not match {query.pattern}")
     version, wanted = said["version"] if said else "", seen.contract.version
-    unusable = f"{version[:200]!r} is no semantic version, so no claim can be chosen by it"
+    unusable = f"{version[:200]!r} is not a semantic version, so no contract claims can be selected for it"
     fail_if(not _is_version(version), unusable)
-    fail_if(wanted is not None and version != wanted, f"it says {version}, but is {wanted}")
-    return passed(f"says {version}")
+    fail_if(wanted is not None and version != wanted, f"it reports {version}, but is {wanted}")
+    return passed(f"reports {version}")
 
 
 @check("help.surface", "static")
 def help_surface(seen: Observations) -> Finding:
-    """Each help page names, as whole words, everything that the contract uses."""
+    """Each help page contains, as whole words, every name that the contract uses."""
     absent: list[str] = []
     for i, wanted in enumerate(seen.contract.help.pages):
         page = seen.page(f"static/help-{i + 1}")
         absent += [f"{name} ({' '.join(wanted.argv)})" for name in wanted.missing(page.text(wanted.stream))]
-    fail_if(absent, "not named: " + ", ".join(absent))
+    fail_if(absent, "missing: " + ", ".join(absent))
     return passed(f"{sum(len(page.names) for page in seen.contract.help.pages)} names found")
 
 

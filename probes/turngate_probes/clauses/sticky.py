@@ -1,4 +1,4 @@
-"""Checks of a sticky process, which the reference server keeps alive over the turns of a run."""
+"""Checks of a sticky process, which the reference server keeps alive between the turns of a run."""
 
 import json
 from signal import SIGKILL
@@ -15,7 +15,7 @@ _LASTING = ("always", "session", "forever", "never")
 
 @check("sticky.one-process", "sticky")
 def one_process(seen: Observations) -> Finding:
-    """One start of the engine ran three turns: it was alive after each but the last, and then nothing was left."""
+    """One start of the engine ran three turns: it was alive after each but the last, and nothing was left after it."""
     _must_be_sticky(seen)
     asked, ended = seen.call("sticky/asked"), seen.call("sticky/ended")
     turns = [seen.turn(f"sticky/turn-{i}") for i in (1, 2, 3)]
@@ -24,22 +24,22 @@ def one_process(seen: Observations) -> Finding:
     further = [turn for name, turn in seen.turns.items() if name.startswith("sticky/start-")]
     fail_if(further, f"the engine was started {len(further) + 1} times", turns[0], *further)
     pids = [{left.pid for left in turn.leftovers} for turn in turns]
-    another = f"after the first turn {_listed(pids[0])} ran, after the second {_listed(pids[1])}"
+    another = f"running after the first turn: {_listed(pids[0])}; after the second: {_listed(pids[1])}"
     fail_if(not pids[0] & pids[1], another, *turns)
     flags = auto_flags_in(turns[0].argv[1:], seen.contract)
-    fail_if(flags, f"an interactive process was passed {', '.join(flags)}", turns[0])
+    fail_if(flags, f"an interactive process was run with {', '.join(flags)}", turns[0])
     data = ended.document.get("final_data")
     wrong = f"the run is {standing(ended)}, with {json.dumps(data)[:200]}"
     fail_if(ended.state != "succeeded" or data != FINAL_DATA, wrong, ended, *turns)
-    fail_if(pids[2], f"the run has ended, and {_listed(pids[2])} still run", ended, turns[2])
+    fail_if(pids[2], f"the run has ended, but these processes still run: {_listed(pids[2])}", ended, turns[2])
     return passed(f"one start, process {_listed(pids[0] & pids[1])} in all three turns", asked, ended, *turns)
 
 
 @check("sticky.context-carried", "sticky")
 def context_carried(seen: Observations) -> Finding:
-    """One request of the third turn held the nonce of the first one as well as its own."""
+    """One request of the third turn contained the first turn's nonce and its own."""
     first, third = seen.turn("sticky/turn-1"), seen.turn("sticky/turn-3")
-    fail_if(not third.carries(first), f"no request of the third turn holds {first.nonce}", first, third)
+    fail_if(not third.carries(first), f"no request of the third turn contains {first.nonce}", first, third)
     return passed(f"{first.nonce} was sent again in the third turn", first, third)
 
 
@@ -51,54 +51,56 @@ def framing(seen: Observations) -> Finding:
     turns = [turn for name, turn in seen.turns.items() if name.startswith("sticky/turn-")]
     for line in turns[-1].stdout.splitlines():
         shown = line[:EXCERPT].decode("utf-8", "backslashreplace")
-        fail_if(line.strip() and not _is_message(line), f"a line is no message: {shown!r}", turns[-1])
+        fail_if(line.strip() and not _is_message(line), f"a line is not a message: {shown!r}", turns[-1])
     return passed(f"{len(turns[-1].stdout.splitlines())} messages", *turns)
 
 
 @check("sticky.ends-when-told", "sticky", blames=("sticky.one-process",))
 def ends_when_told(seen: Observations) -> Finding:
-    """After the run its process ended at the end of its input or by SIGTERM, and was not killed."""
+    """After the run, its process ended at the end of its input or on SIGTERM, and was not killed."""
     _must_be_sticky(seen)
     turn = seen.turn("sticky/turn-3")
-    fail_if(turn.exit_code == -SIGKILL, "the run had ended, and it had to be killed", turn, symptom="killed")
+    fail_if(turn.exit_code == -SIGKILL, "the process had to be killed after the run", turn, symptom="killed")
     if turn.exit_code is None:
-        raise NotSeenError("the server does not say how the process ended")
-    return passed(f"it ended with {turn.exit_code}", turn)
+        raise NotSeenError("the server doesn't report how the process ended")
+    return passed(f"it exited with {turn.exit_code}", turn)
 
 
 @check("sticky.permission-asked", "sticky", blames=("sticky.one-process",))
 def permission_asked(seen: Observations) -> Finding:
-    """The tool call became a question with one-time options; no other answer was accepted, and the run continued."""
+    """The tool call became a question with one-time options; other answers were rejected, and the run continued."""
     _must_be_sticky(seen)
     if seen.contract.hermetic.tool_call is None:
-        raise SkippedError("its contract names no tool that the model could call")
+        raise SkippedError("its contract names no tool for the model to call")
     acting, asked = seen.call("sticky/acting"), seen.call("sticky/permission")
     pending = asked.document.get("pending") or {}
     kind, options = pending.get("kind"), [str(option) for option in pending.get("options", ())]
-    fail_if(kind != "risk_ack", f"the tool was called, and what is asked is {kind}", acting, asked)
+    fail_if(kind != "risk_ack", f"the tool was called, but the question has kind {kind}", acting, asked)
     lasting = [option for option in options if any(word in option.lower() for word in _LASTING)]
-    fail_if(lasting, f"it offers more than this one time: {', '.join(lasting)}", asked)
+    fail_if(lasting, f"it offers more than one-time approval: {', '.join(lasting)}", asked)
     fail_if(len(options) != len(set(options)) or not options, f"its options are {options}", asked)
     wrong, unmoved, declined = (seen.call(f"sticky/{step}") for step in ("no-option", "unmoved", "declined"))
     what = "a reply that is not one of its options"
-    fail_if(wrong.status != UNPROCESSABLE, f"{what} was answered {wrong.said()}", asked, wrong)
-    check_state("waiting_user", unmoved, wrong, unmoved, when=f"after {what} ")
-    fail_if(declined.status != ACCEPTED, f"its option {options[-1]} was refused: {declined.said()}", asked, declined)
+    fail_if(wrong.status != UNPROCESSABLE, f"{what} returned {wrong.said()}", asked, wrong)
+    check_state("waiting_user", unmoved, wrong, unmoved, when=f"after {what}, ")
+    fail_if(declined.status != ACCEPTED, f"its option {options[-1]} was rejected: {declined.said()}", asked, declined)
     again = seen.call("sticky/asked-again")
     before, turn = acting.document.get("turn_index"), again.document.get("turn_index")
-    fail_if(turn != before, f"the decision began turn {turn}", acting, again)
-    return passed(f"asked with {' and '.join(options)}, and went on when declined", asked, wrong, declined, again)
+    fail_if(turn != before, f"the decision started turn {turn}", acting, again)
+    return passed(
+        f"asked with the options {' and '.join(options)}, and continued when declined", asked, wrong, declined, again
+    )
 
 
 @check("sticky.wait-timeout", "sticky-ends", blames=("sticky.process-lost",))
 def wait_timeout(seen: Observations) -> Finding:
-    """Without a reply the run failed with that reason, and nothing of its process was left."""
+    """Without a reply, the run failed with that reason, and its process was gone."""
     return _lost(seen, "late", "INTERACTION_WAIT_TIMEOUT")
 
 
 @check("sticky.process-lost", "sticky-ends")
 def process_lost(seen: Observations) -> Finding:
-    """After its process was killed the run failed with that reason by itself, and nothing was left."""
+    """After its process was killed, the run failed with that reason by itself, and nothing was left."""
     lost = _lost(seen, "killed", "INTERACTION_PROCESS_LOST")
     turn = seen.turn("sticky-ends/killed")
     return passed(f"{lost.detail}, {turn.seconds:.1f} s after the kill", turn)
@@ -106,7 +108,7 @@ def process_lost(seen: Observations) -> Finding:
 
 @check("sticky.restart", "sticky-ends", blames=("sticky.process-lost", "sticky.wait-timeout"))
 def restart(seen: Observations) -> Finding:
-    """After the server was killed and restarted the run failed with that reason, and its process was gone."""
+    """After the server was killed and restarted, the run failed with that reason, and its process was gone."""
     return _lost(seen, "orphan", "INTERACTION_PROCESS_LOST")
 
 
@@ -116,7 +118,7 @@ def _lost(seen: Observations, step: str, code: str) -> Finding:
     turn = seen.turn(f"sticky-ends/{step}")
     lost = failed_as(code, ended, asked, turn)
     left = _listed({process.pid for process in turn.leftovers})
-    fail_if(turn.leftovers, f"the run has failed as {code}, and {left} still run", ended, turn)
+    fail_if(turn.leftovers, f"the run has failed as {code}, but these processes still run: {left}", ended, turn)
     return lost
 
 

@@ -10,34 +10,34 @@ GOOD = ("main/first", "main/again", "main/third")
 
 @check("stream.framing", "main")
 def framing(seen: Observations) -> Finding:
-    """Every turn that went well kept to its framing, and was not cut off."""
+    """The output of every successful turn followed its framing, and was not cut off."""
     turns = _turns(seen)
     for turn in turns:
         fail_if(turn.reading.framing, "".join(turn.reading.framing[:1]), turn)
-        fail_if(_holds_more_text(turn, seen), "the stream of the agent's text holds more than that text", turn)
+        fail_if(_holds_more_text(turn, seen), "the stream for the agent's text contains more than that text", turn)
     told = f"{len(turns)} turns, {sum(len(t.stdout) + len(t.stderr) for t in turns)} bytes"
     return passed(told + next(filter(None, map(unread, turns)), ""), *turns)
 
 
 @check("stream.known-events", EVERYTHING, blames=("turn.terminal-event",))
 def known_events(seen: Observations) -> Finding:
-    """No turn held a kind of record that is unknown to the contract."""
+    """No turn printed a kind of record that the contract doesn't know."""
     for turn in seen.turns.values():
         fail_if(turn.reading.unknown, "unknown: " + ", ".join(turn.reading.unknown[:10]), turn)
     kinds = sorted({kind for turn in seen.turns.values() for kind in turn.reading.census})
     if not kinds:
         turn = seen.turn("main/first")
-        raise NotSeenError(f"no turn held a record ({how_it_ended(turn)})", by_engine=True)
+        raise NotSeenError(f"no turn printed a record ({how_it_ended(turn)})", by_engine=True)
     return passed("seen: " + ", ".join(kinds))
 
 
 @check("turn.terminal-event", "main")
 def terminal_event(seen: Observations) -> Finding:
-    """Every good turn ended with the record that proves it, and with exit code 0."""
+    """Every successful turn ended with its terminal event, and with exit code 0."""
     turns = _turns(seen)
     for turn in turns:
-        fail_if(not turn.reading.ended, f"no record proves the end ({how_it_ended(turn)})", turn)
-        fail_if(not went_well(turn), f"a good turn ended with {how_it_ended(turn)}", turn)
+        fail_if(not turn.reading.ended, f"no terminal event ({how_it_ended(turn)})", turn)
+        fail_if(not went_well(turn), f"a turn with a terminal event ended with {how_it_ended(turn)}", turn)
     return passed(f"{len(turns)} turns", *turns)
 
 

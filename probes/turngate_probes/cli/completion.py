@@ -21,7 +21,7 @@ def targets(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -
 
 
 def clauses(_ctx: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Return the clauses whose id begins with a text; their file is searched, since to parse it takes too long."""
+    """Return the clauses whose id begins with a text. Their file is searched, because parsing it takes too long."""
     catalogue = Path(turngate.__file__).with_name("clauses.yaml").read_text("utf-8")
     return [name for name in re.findall(r"^  - id: (\S+)$", catalogue, re.MULTILINE) if name.startswith(incomplete)]
 

@@ -1,4 +1,4 @@
-"""Checks contract files, and the recordings that they are held against."""
+"""Checks contract files, and compares them with recordings."""
 
 from collections.abc import Collection, Iterator
 
@@ -16,15 +16,15 @@ from turngate_probes.record.requests import excess
 from turngate_probes.releases.recorded_releases import ContractRecordings
 
 LEVELS = ("static", "hermetic")
-RANGE = "mend the claim or its range; a release that is known to be broken is excused by --broken, or by broken.yaml"
+RANGE = "correct the claim or its range, or excuse a release that is known to be broken with --broken or in broken.yaml"
 
 
 def findings(
     document: Document, recordings: ContractRecordings | None, broken: Collection[str]
 ) -> Iterator[ContractError]:
-    """Find what is wrong with a contract: of itself, then, if that is nothing, by its recordings.
+    """Find the mistakes in a contract. A contract without mistakes is also compared with its recordings.
 
-    `broken` names more releases (`engine@version`) that are known to miss their contract.
+    `broken` names more releases (`engine@version`) that are known to violate their contract.
     """
     wrong = [*lint.problems(document)]
     yield from wrong
@@ -36,7 +36,7 @@ def findings(
 
 
 def unverified(document: Document) -> list[str]:
-    """List the claims that nobody has seen hold, as paths."""
+    """List the claims that were never observed, as paths."""
     return [load.dotted(claim.path) for claim in document.claims() if claim.data.get("unverified")]
 
 
@@ -58,7 +58,7 @@ def _contradicted(
             contract = Contract(document).at(version)
             seen = replay.replay(contract, folder)
         except NotCoveredError as gap:
-            yield document.error((), f"{gap.message}, but there are recordings of it", "widen a range")
+            yield document.error((), f"{gap.message}, but there are recordings of it", "extend a range")
             continue
         except ContractError as unreadable:
             yield unreadable
@@ -69,15 +69,17 @@ def _contradicted(
         wrong = [result for result in results.values() if result.result is Result.FAIL or result.stale]
         if name in broken:
             if not wrong:
-                yield document.error((), f"{name} is not broken by its recordings", "no longer excuse it")
+                yield document.error(
+                    (), f"{name} is excused, but its recordings show nothing broken", "remove the excuse"
+                )
             continue
         for result in wrong:
             paths = about(document, result.id, version)
-            # what is stale is the deviation, wherever else the clause is named
+            # only the deviation is stale, even if the clause is named elsewhere too
             deviations = [path for path in paths if path[0] == "deviations"] if result.stale else []
             message = f"recordings of {name} contradict it: {result.id}: {result.detail}"
             yield document.error(next(iter(deviations or paths), ()), message, RANGE)
     for name in sorted(broken):
         excused, _, version = name.partition("@")
         if excused == engine and version not in recorded:
-            yield document.error((), f"{name} is excused, but there are no recordings of it", "no longer excuse it")
+            yield document.error((), f"{name} is excused, but there are no recordings of it", "remove the excuse")

@@ -26,7 +26,7 @@ def check(files: Sequence[Path], fixtures: Path | None, broken: tuple[str, ...])
     """Find every mistake in contract files, or without FILE in all packaged contracts.
 
     Each mistake is reported with file, line and fix: wrong or missing keys and values, useless evidence, overlapping
-    entries, and claims that recordings contradict. Broken releases are listed in `broken.yaml` beside their recordings.
+    entries, and claims that recordings contradict. List broken releases in `broken.yaml` next to their recordings.
 
     Exit codes: 0 no mistakes; 2 at least one. Unverified claims are reported but don't fail.
     """

@@ -8,11 +8,11 @@ from turngate_probes.cli.options import as_json_option, say
 
 @click.group()
 def engines() -> None:
-    """List the contracted engines, and install their pinned releases."""
+    """List the supported engines, and install their pinned releases."""
 
 
 @engines.command("list")
-@click.option("--newest", is_flag=True, help="Ask the registries for the newest release of each engine.")
+@click.option("--newest", is_flag=True, help="Look up the newest release of each engine in the registries.")
 @as_json_option
 def list_engines(newest: bool, as_json: bool) -> None:
     """List every engine: contract, lifecycle, pinned release, and what is on PATH."""
@@ -67,7 +67,7 @@ def install_engines(names: tuple[str, ...]) -> int:
     for target in map(parse_target, names or pinned):
         version = target.version or pinned_version(target.engine)
         if load_contract(target.engine).npm is None or version is None:
-            raise click.UsageError(f"{target.engine} has no release that npm could install")
+            raise click.UsageError(f"npm can't install a release of {target.engine}")
         with ReleaseSource().held(Target(target.engine, version), say) as release:
             click.echo(f"{release.name} {release.executable}")
     return 0

@@ -1,4 +1,4 @@
-"""The subcommand `gate`: whether you can upgrade to a release."""
+"""The subcommand `gate`: can you upgrade to a release?"""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def gate(new: str, output: Any, **asked: Any) -> int:
     """Check whether you can upgrade to a release, and what you must change first.
 
     Probes both releases, resumes each release's sessions in the other in a shared HOME, and compares clauses, help
-    pages, events and the tools that the model is offered. NEW can be an executable: codex=/path/to/codex.
+    pages, events and the tools offered to the model. NEW can be an executable: codex=/path/to/codex.
 
     \b
     turngate gate codex@latest
@@ -50,7 +50,7 @@ def gate(new: str, output: Any, **asked: Any) -> int:
     differences that make NEW worse. --fail-on caveat also fails on every known caveat of NEW.
 
     Exit codes: 0 green (you can upgrade; the report says whether your orchestrator must change first); 1 red
-    (something fails that the baseline does not excuse); 2 no answer; 130 interrupted.
+    (something fails that the baseline does not excuse); 2 not everything could be tested; 130 interrupted.
     """
     from turngate_probes.gate import command
     from turngate_probes.gate.accept import accept

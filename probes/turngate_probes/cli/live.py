@@ -1,4 +1,4 @@
-"""A probe with the user's own account: two turns, run only after consent."""
+"""A probe with the user's own account: two turns, run only with consent."""
 
 import os
 import secrets
@@ -52,16 +52,18 @@ def consented(targets: Sequence[Target], *, yes: bool) -> Iterator[list[Release]
     EnvironmentFailed: no consent, or a release is not available.
     """
     if os.environ.get("CI") and not yes:
-        raise EnvironmentFailed("a live probe spends the account's money, and CI is set", "say --yes to have it run")
+        raise EnvironmentFailed(
+            "a live probe costs money, and this is a CI job (CI is set)", "pass --yes to run it anyway"
+        )
     source = ReleaseSource()
     with ExitStack() as holding:
         releases = [holding.enter_context(source.held(target, say)) for target in dict.fromkeys(targets)]
         for release in releases:
             _describe(release)
-        total = f"{len(targets) * TURNS} turns, about {len(targets) * TOKENS} tokens of ours"
-        say(f"In all {total}; each engine adds its own instructions, often thousands of tokens.")
+        total = f"{len(targets) * TURNS} turns, about {len(targets) * TOKENS} tokens of prompts and replies"
+        say(f"Total: {total}. Each engine adds its own instructions, often thousands of tokens.")
         if not yes and not _answered_yes():
-            raise EnvironmentFailed("nothing was run", "answer yes, or say --yes")
+            raise EnvironmentFailed("nothing was run", "answer yes, or pass --yes")
         yield releases
 
 
@@ -71,12 +73,12 @@ def _answered_yes() -> bool:
     except click.Abort:
         if sys.stdin.isatty():
             raise
-        return False  # there is nobody to answer
+        return False  # standard input has ended
 
 
 def _describe(release: Release) -> None:
     if release.executable is None:
-        raise EnvironmentFailed(f"{release.name} has no executable", "name one as ENGINE=/path/to/it")
+        raise EnvironmentFailed(f"{release.name} has no executable", "pass one as ENGINE=/path/to/executable")
     say(f"{release.name} ({release.executable}) will be run {TURNS} times, in your environment:")
     for argv, prompt in zip(planned(release.contract), (FIRST.format(word="<word>"), AGAIN), strict=True):
         shown = "" if prompt in argv else f"  with the prompt {prompt!r} on standard input"

@@ -1,4 +1,4 @@
-"""The subcommands on many releases of one engine: `matrix` and `bisect`."""
+"""The subcommands for many releases of one engine: `matrix` and `bisect`."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ MOST_SHARDS = 20
 @clause_option
 @click.option("--shard", default="1/1", metavar="I/N", help="Probe the I-th of N parts.")
 @fail_on_options
-@click.option("--plan", type=click.Choice(["github"]), help="Print the `include` list of a job matrix, and end.")
+@click.option("--plan", type=click.Choice(["github"]), help="Print the `include` list of a job matrix, and exit.")
 @click.option(
     "--shards", type=click.IntRange(1, 256), help="With --plan: number of shards, each with at least one release."
 )
@@ -54,7 +54,7 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
         answers = command.merged(folders, fail_on=asked["fail_on"])
         return publish(answers, asked["output"], folders[0])
     if len(subjects) > 1 or not asked["versions"]:
-        raise click.UsageError("give one ENGINE and its --versions, or --merge and the folders of shards")
+        raise click.UsageError("pass one ENGINE with --versions, or --merge with the folders of all shards")
     engine, clauses = command.engine_of(subjects[0]), known_clauses(asked["clauses"], asked["level"])
     settings = matrix_settings(asked["level"], clauses, fail_on=asked["fail_on"], **{key: asked[key] for key in SHARED})
     if asked["plan"]:
@@ -68,20 +68,20 @@ def matrix(subjects: tuple[str, ...], **asked: Any) -> int:
 @click.command()
 @click.argument("engine", shell_complete=engines)
 @click.argument("clause", shell_complete=clauses)
-@click.option("--good", metavar="VERSION", help="Older end: search no release before it.  [default: the oldest]")
+@click.option("--good", metavar="VERSION", help="Older end: don't search releases before it.  [default: the oldest]")
 @click.option(
-    "--bad", metavar="VERSION", help="Newer end: find where its result began.  [default: the newest that answers]"
+    "--bad", metavar="VERSION", help="Newer end: find where its result began.  [default: the newest that has a result]"
 )
 @output_options(".json")
 @many_releases
 def bisect(engine: str, clause: str, **asked: Any) -> int:
     """Find the release that changed a clause's result.
 
-    Runs only this clause and its prerequisites. Asks the newest release, then 1, 2, 4, 8, ... releases before it
+    Runs only this clause and its prerequisites. Tests the newest release, then those 1, 2, 4, 8, ... before it
     until the result differs, then halves the distance. --good and --bad narrow the range: neither has to pass, only
     their results must differ.
 
-    Releases that are not available, or in which the clause can't be run, are skipped, as by `git bisect skip`.
+    Releases that are not available, or in which the clause can't be run, are skipped, like `git bisect skip`.
     If only skipped releases are left between two results, all candidates are named.
 
     \b
@@ -89,9 +89,9 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
     turngate bisect codex resume.dead-handle --good 0.110.0 --bad 0.120.0
     turngate bisect gemini resume.same-handle --good 0.40.0 --json
 
-    Releases that have answered are not run again by the next search.
+    The next search reuses the results of this one.
 
-    Exit codes: 0 found; 2 no older release has another result, or an end can't be asked; 130 interrupted.
+    Exit codes: 0 found; 2 no older release has another result, or an end can't be tested; 130 interrupted.
     """
     from turngate_probes.matrix import command
     from turngate_probes.matrix.run import matrix_settings
@@ -103,7 +103,7 @@ def bisect(engine: str, clause: str, **asked: Any) -> int:
 
 
 def _include(engine: str, versions: tuple[str, ...], count: int, registry: str) -> list[dict[str, str]]:
-    # all versions in each, so that the shards agree on them, and the merge knows what a lost one leaves out
+    # every shard gets all versions, so that the merge knows which ones a lost shard leaves out
     named = ",".join(versions)
     same = {"engine": engine, "versions": named, "registry": registry}
     return [same | {"shard": f"{i + 1}/{count}"} for i in range(count)]

@@ -1,4 +1,4 @@
-"""What several commands share: options, checked before anything runs, and what is said while they do."""
+"""Options that several commands share, and messages to the user. Options are checked before anything runs."""
 
 from collections.abc import Callable
 from functools import partial, wraps
@@ -57,14 +57,14 @@ def output_options(*suffixes: str) -> Callable[[Callable[..., Any]], Callable[..
     def checked(_ctx: click.Context, _option: click.Parameter, paths: tuple[Path, ...]) -> tuple[Path, ...]:
         for path in paths:
             if path.suffix.lower() not in suffixes:
-                raise click.BadParameter(f"{str(path)!r} ends in no known format; there are {known}")
+                raise click.BadParameter(f"{str(path)!r} has an unknown suffix; use one of {known}")
         return paths
 
     def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
         @as_json_option
         @click.option(
             "--report", "reports", multiple=True, metavar="FILE", callback=checked, type=file(),
-            help=f"Write a report to FILE, whose suffix says the format: {known} (repeatable).",
+            help=f"Write a report to FILE, in the format of its suffix: {known} (repeatable).",
         )  # fmt: skip
         @click.option("-q", "--quiet", "detail", flag_value="quiet", help="Print only verdicts and problems.")
         @click.option("-v", "--verbose", "detail", flag_value="verbose", help="Print known caveats and CPU use too.")
@@ -94,8 +94,8 @@ def _anchored(_ctx: click.Context, _option: click.Parameter, path: Path | None) 
 
 anchor_option = click.option(
     "--anchor", expose_value=False, callback=_anchored, metavar="FILE", type=file(exists=True),
-    help="File of your repository that SARIF results and annotations point at.  [default: the file that pins the "
-    "engine's package, else the workflow that runs]",
+    help="File in your repository that SARIF results and annotations point at.  [default: the file that pins the "
+    "engine's package, else the running workflow]",
 )  # fmt: skip
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON; text goes to standard error.")
 clause_option = click.option(
@@ -113,13 +113,13 @@ def many_releases(command: Command) -> Command:
     for option in (
         click.option(
             "--results", type=folder(), metavar="DIR",
-            help="Folder for saved results, which later runs reuse.  [default: below the cache]",
+            help="Folder for saved results, which later runs reuse.  [default: in the cache]",
         ),
         click.option(
             "--cache-limit", default="10GB", show_default=True, metavar="SIZE",
             help="Disk space for installed releases. The least recently used are removed first.",
         ),
-        jobs_option("by cores and memory"),
+        jobs_option("depends on cores and memory"),
         click.option(
             "--registry", type=click.Choice(["npm", "pypi"]), default="npm", show_default=True,
             help="Where releases come from. pypi has only some engines, but needs no Node.",

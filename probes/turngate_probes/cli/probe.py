@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 @click.argument("targets", nargs=-1, metavar="[TARGET]...", shell_complete=targets)
 @click.option(
     "--level", type=click.Choice(["static", "hermetic", "server", "live"]), default="hermetic", show_default=True,
-    help="static: version and help text alone; hermetic: the real CLI against a stub model backend; "
-    "server: the same through the reference server, and that alone; "
-    "live: two turns with your own account, after asking you.",
+    help="static: only version and help text; hermetic: the real CLI against a stub model backend; "
+    "server: only turns through the reference server; "
+    "live: two turns with your own account, if you agree.",
 )  # fmt: skip
 @jobs_option()
 @output_options(*SUFFIXES)
 @fail_on_options
 @click.option("--keep", type=folder(), metavar="DIR", help="Keep all sandboxes and the journal in DIR.")
 @clause_option
-@click.option("--yes", is_flag=True, help="Consent to a live probe beforehand.")
+@click.option("--yes", is_flag=True, help="Agree to a live probe without being asked.")
 def probe(
     targets: tuple[str, ...], level: Level, jobs: int | None, output: Any, fail_on: Any, keep: Path | None,
     clauses: tuple[str, ...], yes: bool,
 ) -> int:  # fmt: skip
-    """Run real engines against their contracts, without account or network.
+    """Test real engines against their contracts, without an account or network access.
 
     TARGET is ENGINE (the one on PATH, else the pinned release), ENGINE@VERSION (installed from npm into
     a cache, without install scripts) or ENGINE=/path/to/executable. Without a target it probes every
@@ -48,8 +48,8 @@ def probe(
     turngate probe --level server codex gemini opencode
     turngate probe --level live codex
 
-    Exit codes: 0 no release fails; 1 a release is broken, or fails by --fail-on; 2 a question was not
-    answered, or could not be asked; 130 interrupted.
+    Exit codes: 0 no release fails; 1 a release is broken, or fails by --fail-on; 2 something
+    could not be tested; 130 interrupted.
     """
     import os
     from contextlib import ExitStack, closing
@@ -68,7 +68,7 @@ def probe(
 
     is_live, account = level == "live", None
     if is_live and (clauses or keep or not targets):
-        raise click.UsageError("name what to probe live; neither --clause nor --keep goes with it")
+        raise click.UsageError("--level live needs a target, and can't be combined with --clause or --keep")
     only = CLAUSES if is_live else known_clauses(clauses, level)
     settings = ProbeSettings(level, jobs or default_jobs(), sandboxes_path(keep), keep is not None, fail_on, only)
     skipped: tuple[SkippedEngine, ...] = ()
@@ -78,7 +78,7 @@ def probe(
     subjects: Sequence[Target | Release] = asked
     with ExitStack() as stack:
         if is_live:
-            # a signal at the question ends the command, as anywhere else
+            # a signal during the question ends the command too
             subjects = stack.enter_context(consented(asked, yes=yes))
             settings, account = replace(settings, jobs=1, more=(steps(),)), dict(os.environ)
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt(), keep=settings.keep, account=account)
@@ -100,6 +100,6 @@ def _available(level: Level, console: "Console") -> "tuple[list[Target], tuple[S
     for left_out in skipped:
         console.print(f"skipped {left_out.engine}: {left_out.why}", soft_wrap=True)
     if all(obstacles.values()):
-        hint = "put an engine on PATH, or name an executable: ENGINE=/path/to/it"
-        raise EnvironmentFailed("there is no engine to probe", hint)
+        hint = "put an engine on PATH, or pass an executable: ENGINE=/path/to/executable"
+        raise EnvironmentFailed("no engine to probe", hint)
     return [Target(engine) for engine, why in obstacles.items() if not why], skipped

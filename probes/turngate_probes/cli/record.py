@@ -11,7 +11,7 @@ from turngate_probes.cli.options import folder, jobs_option, say
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...", shell_complete=targets)
 @jobs_option()
-@click.option("--case", "only", multiple=True, metavar="NAME", help="Record these cases alone; the others stay.")
+@click.option("--case", "only", multiple=True, metavar="NAME", help="Record only these cases (repeatable).")
 @click.option(
     "--into", type=folder(), metavar="DIR",
     help="Where recordings go. Required, except in a checkout of turngate.  [default there: fixtures]",
@@ -20,15 +20,15 @@ from turngate_probes.cli.options import folder, jobs_option, say
 def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], into: Path | None, note: str) -> int:
     """Record the output of real releases for tests that need no engine.
 
-    TARGET is as for `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so
-    that recording the same release again changes nothing but the provenance. Requests are kept without the texts
-    that the engine wrote: `turngate contracts check` refuses recordings that hold more.
+    TARGET as in `turngate probe`. Session ids, times, paths and other volatile text become placeholders, so
+    that recording the same release again changes only the provenance. Requests are saved without the texts
+    that the engine wrote. `turngate contracts check` rejects recordings that contain more.
 
     \b
     turngate record codex@0.169.0
     turngate record gemini@0.61.0 --case main --into /tmp/recordings
 
-    Exit codes: 0 recorded; 2 some release could not be, or --into is missing.
+    Exit codes: 0 recorded; 2 a release could not be recorded, or --into is missing.
     """
     from contextlib import ExitStack
 
@@ -42,12 +42,12 @@ def record(targets: tuple[str, ...], jobs: int | None, only: tuple[str, ...], in
     from turngate_probes.releases.source import ReleaseSource, parse_target
 
     if unknown := sorted(set(only) - {case.name for case in RECORDED}):
-        raise click.UsageError(f"no such case: {', '.join(unknown)}; cases: {', '.join(c.name for c in RECORDED)}")
+        raise click.UsageError(f"unknown case: {', '.join(unknown)}; cases: {', '.join(c.name for c in RECORDED)}")
     cases = [case for case in RECORDED if not only or case.name in only]
     asked = [parse_target(text) for text in targets]
     fixtures = into or recorded_releases.default_folder()
     if fixtures is None:
-        raise click.UsageError("not in a checkout of turngate: name a folder for the recordings with --into DIR")
+        raise click.UsageError("this is not a checkout of turngate: pass a folder for the recordings with --into DIR")
     interrupt, source, failed = Interrupt(), ReleaseSource(), 0
     runner = CaseRunner.of(sandboxes_path(None), jobs or default_jobs(), interrupt)
     with interrupting(interrupt.set):

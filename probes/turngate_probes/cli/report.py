@@ -14,15 +14,15 @@ from turngate_probes.cli.options import SUFFIXES, file, output_options
 def report(sources: tuple[Path, ...], output: Any) -> int:
     """Render saved reports in other formats, without running anything.
 
-    Several FROM are joined, as long as they were asked the same and no release stands in two of them; the report of
-    a gate stands alone.
+    Several probe reports are merged. They must have the same level and clauses, and no release may be in two of
+    them. A gate report can't be merged.
 
     \b
     turngate report report.json --report report.html --report report.xml
     turngate report codex.json gemini.json opencode.json --report all.html
     turngate report gate.json --report gate.html
 
-    Exit codes are those of the probes or the gate; what is no report ends with 2.
+    Exit codes are those of the probes or the gate; 2 also if a file is not a report.
     """
     from turngate import EnvironmentFailed
     from turngate_probes.gate.report import load_gate
@@ -31,6 +31,6 @@ def report(sources: tuple[Path, ...], output: Any) -> int:
 
     gates = [gate for gate in map(load_gate, sources) if gate]
     if gates and len(sources) > 1:
-        raise EnvironmentFailed("the report of a gate can't be joined with others", "give it alone")
+        raise EnvironmentFailed("a gate report can't be merged with other reports", "pass only this file")
     whole = gates[0] if gates else joined([load_report(source) for source in sources], sources)
     return publish(whole, output, sources[0])

@@ -19,12 +19,12 @@ from turngate_probes.simulate.sticky.faults import FAULTS
 def simulate(target: str, arguments: tuple[str, ...], folder: Path | None, faulty: tuple[str, ...]) -> int:
     """Run a simulated engine: a stand-in for a release, driven by its contract.
 
-    The ARGs are those of the engine, including those that keep its process over several turns. Sessions are kept
+    The ARGs are those of the engine, including those of its sticky mode. Sessions are saved
     where the engine would keep them (below $HOME). The model's answers come from the chat-completions backend at
-    TURNGATE_SIMULATE_URL. Without one it plays a short conversation by itself: it asks a question, then, in a process
-    that is kept, for permission to act, and ends. TURNGATE_SIMULATE_REPLY replaces all that it says.
+    TURNGATE_SIMULATE_URL. Without it, the engine runs a short built-in conversation: it asks a question, then (in a
+    sticky process) for permission to act, and ends. TURNGATE_SIMULATE_REPLY replaces every reply.
 
-    Options stand before ENGINE or, with no ARGs, after it.
+    Options go before ENGINE or, without ARGs, after it.
 
     \b
     turngate simulate codex@0.169.0 exec --json --skip-git-repo-check -- 'Which colour?'

@@ -1,4 +1,4 @@
-"""The subcommand `verify`: whether an engine resumes, by two turns of it."""
+"""The subcommand `verify`: checks with two turns whether an engine resumes sessions."""
 
 import click
 
@@ -16,8 +16,8 @@ INTERRUPTED = 130
 def verify(target: str, as_json: bool, until_eof: bool) -> int:
     """Check that an engine resumes its sessions, with two turns against a stub model.
 
-    TARGET is as for `turngate probe`. The engine needs no account and no network. The result is saved, and
-    `turngate serve` goes by it until the executable changes. A whole `turngate probe` outranks it.
+    TARGET as in `turngate probe`. The engine needs no account and no network. The result is saved, and
+    `turngate serve` uses it until the executable changes. A full `turngate probe` takes precedence.
 
     \b
     turngate verify codex
@@ -41,7 +41,7 @@ def verify(target: str, as_json: bool, until_eof: bool) -> int:
     if until_eof:
 
         def stop_at_eof() -> None:
-            # not through sys.stdin, whose lock a thread must not hold when the interpreter ends
+            # not through sys.stdin: a thread must not hold its lock when the interpreter exits
             while os.read(sys.stdin.fileno(), 4096):
                 pass
             interrupt.set()

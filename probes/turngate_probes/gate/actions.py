@@ -1,4 +1,4 @@
-"""What an orchestrator must do before it upgrades: about the newer release's caveats, and about what changed."""
+"""What an orchestrator must do before it upgrades: for the newer release's caveats, and for its changes."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ SURFACE = ("option", "event", "key", "tool", "call")
 
 
 def actions(old: ReleaseReport, new: ReleaseReport, compared: Sequence[Difference]) -> tuple[Action, ...]:
-    """List what an orchestrator must do to use the newer release; what the older one does not need comes first."""
+    """List what an orchestrator must do to use the newer release; new actions come first."""
     degraded = [row for row in compared if row.impact is Impact.DEGRADED]
     caveats = list(_caveats(old, new, [row for row in degraded if row.kind == "deviation"]))
     changes = [
@@ -26,7 +26,7 @@ def actions(old: ReleaseReport, new: ReleaseReport, compared: Sequence[Differenc
 
 
 def _caveats(old: ReleaseReport, new: ReleaseReport, declared: Sequence[Difference]) -> Iterator[Action]:
-    """Return the caveats of the newer release, and those `declared` for it alone that did not show this time."""
+    """Return the caveats of the newer release, and those `declared` only for it that did not occur this time."""
     before, after = (dict.fromkeys(_parts(release)) for release in (old, new))
     added = dict.fromkeys((row.clause or row.subject, row.detail) for row in declared)
     stale = {clause.id for clause in new.clauses if clause.stale}
@@ -36,13 +36,13 @@ def _caveats(old: ReleaseReport, new: ReleaseReport, declared: Sequence[Differen
 
 
 def _parts(release: ReleaseReport) -> Iterator[tuple[str, str]]:
-    """Return each known caveat of a release, with each thing to do about it."""
+    """Return each known caveat of a release, with each action for it."""
     for caveat in known_caveats([release]):
         yield from ((caveat.about, part) for part in caveat.text.split("; "))
 
 
 def _claim(row: Difference) -> tuple[str, str]:
-    """Return what a change of the contract is about, and what to do."""
+    """Return the subject of a change in the contract, and what to do."""
     section = row.subject.partition(":")[0]
     if section == "auto_flags":
         return section, f"treat {row.after} as an auto-approve flag"
@@ -63,14 +63,14 @@ def _surface(row: Difference, new: ReleaseReport) -> Action:
 
 
 def _lost(new: ReleaseReport, degraded: Sequence[Difference]) -> Iterator[Action]:
-    """Return what to do without, since the newer release has it no more."""
+    """Return what the newer release no longer supports."""
     for row in degraded:
         if (row.kind, row.after) == ("clause", Result.UNSUPPORTED):
             yield Action("change", row.subject, f"do without it: {row.detail}", (new.release,), new=True)
 
 
 def _failing(old: ReleaseReport, new: ReleaseReport) -> Iterator[Action]:
-    """Return the degraded clauses that fail; where a breaking one does, there is no upgrade to prepare."""
+    """Return the degraded clauses that fail; if a breaking one fails, there is no upgrade to prepare."""
     before = Results(old)
     for clause in new.clauses:
         entry = catalogue().get(clause.id)

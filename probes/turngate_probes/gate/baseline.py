@@ -15,7 +15,7 @@ from turngate.errors import did_you_mean
 from turngate_probes.report.gate_structs import Entry
 
 BASELINE_SCHEMA = "gate-baseline"
-# what an entry can name besides clauses: a tool that runs unasked in mode interactive
+# what an entry can name apart from clauses: a tool that runs without approval in mode interactive
 UNASKED = "interactive.tool-call"
 
 
@@ -35,11 +35,11 @@ class ExpectedFailure(Struct, frozen=True):
 
 
 def read(path: Path, engine: str) -> tuple[Entry, ...]:
-    """Read an engine's entries in a baseline; ContractError says where it is wrong, EnvironmentFailed: no file."""
+    """Read an engine's entries in a baseline; ContractError if it is wrong, EnvironmentFailed if it can't be read."""
     try:
         text = path.read_bytes().decode("utf-8", "surrogateescape")
     except OSError as error:
-        raise EnvironmentFailed(f"the baseline {path} can't be read: {error.strerror}", "see --baseline") from error
+        raise EnvironmentFailed(f"can't read the baseline {path}: {error.strerror}", "see --baseline") from error
     document = load.parse(text, str(path))
     wrong = next(load.schema_errors(document, BASELINE_SCHEMA), None) or next(_wrong(document), None)
     if wrong:
@@ -59,7 +59,7 @@ def concerning(entries: Iterable[Entry], version: str | None) -> list[Entry]:
 def state(result: Result, *, named: bool) -> Literal["excuses", "passes", "not_asked"]:
     """Return what an entry does, by its clause's result: `excuses` a failure, `passes` now, or is `not_asked`.
 
-    `named`: something that would fail the gate is about the clause of the entry.
+    `named`: something else that would fail the gate is about the clause of the entry.
     """
     if result in (Result.FAIL, Result.UNSUPPORTED) or named:
         return "excuses"
@@ -72,10 +72,10 @@ def _wrong(document: load.Document) -> Iterator[ContractError]:
         since, until = row.get("since"), row.get("until")
         if row["clause"] not in known:
             hint = did_you_mean(row["clause"], known, "see clauses.yaml")
-            yield document.error((i, "clause"), f"no clause {row['clause']!r}", hint)
+            yield document.error((i, "clause"), f"unknown clause {row['clause']!r}", hint)
         if row["engine"] not in engine_names():
             hint = did_you_mean(row["engine"], engine_names(), f"engines: {', '.join(engine_names())}")
-            yield document.error((i, "engine"), f"no engine {row['engine']!r}", hint)
+            yield document.error((i, "engine"), f"unknown engine {row['engine']!r}", hint)
         if since and until and not Range(since, until).covers(since):
-            hint = "`until` is the first that is expected to pass"
+            hint = "`until` is the first release that is expected to pass"
             yield document.error((i, "until"), f"{until} is not after {since}", hint)

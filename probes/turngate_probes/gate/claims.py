@@ -1,4 +1,4 @@
-"""Compares what the contract itself says about the older and the newer release."""
+"""Compares what the contract says about the older and the newer release."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -10,13 +10,13 @@ from turngate.sanitize import bounded, command_line
 from turngate_probes.report.gate_structs import Difference, Impact
 
 ARGV = ("start", "resume", "auto", "interactive", "model")
-# what an orchestrator without contracts has in its own code
+# what an orchestrator without contracts implements itself
 READ = ("streams", "handle", "end", "final", "store", "environment")
 LONGEST = 300
 
 
 def claim_differences(was: EngineContract, now: EngineContract) -> list[Difference]:
-    """List the claims that differ; an orchestrator that uses the contract has them already."""
+    """List the claims that differ; an orchestrator that uses the contract gets them automatically."""
     return [*_argv(was, now), *_flags(was, now), *_read(was, now), *_deviations(was, now)]
 
 
@@ -30,7 +30,7 @@ def _argv(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
 
 def _flags(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
     for section, gone, new, why_new in (
-        ("options", Impact.DEGRADED, Impact.ADDITIVE, "callers may pass it now"),
+        ("options", Impact.DEGRADED, Impact.ADDITIVE, "callers may now pass it"),
         ("auto_flags", Impact.NONE, Impact.DEGRADED, "it lets the engine act without asking"),
     ):
         before, after = ({option.flag for option in getattr(side, section)} for side in (was, now))
@@ -47,12 +47,12 @@ def _read(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
         before, after = (msgspec.to_builtins(getattr(side, section)) for side in (was, now))
         if before != after:
             old, new = _shown(before, after), _shown(after, before)
-            detail = "turns are read, or sessions are found, in another way"
+            detail = "turns are read, or sessions are found, differently"
             yield _claim(section, old, new, Impact.DEGRADED, detail)
 
 
 def _deviations(was: EngineContract, now: EngineContract) -> Iterator[Difference]:
-    """List deviations that are declared for one release alone; the clause's result may be the same in both."""
+    """List deviations that are declared for only one release; the clause's result may be the same in both."""
     before, after = ({(d.clause, d.symptom): d.compensation for d in side.deviations} for side in (was, now))
     for clause, symptom in sorted(before.keys() ^ after.keys()):
         if (clause, symptom) in after:
@@ -68,7 +68,7 @@ def _claim(subject: str, before: str | None, after: str | None, impact: Impact, 
 
 
 def _shown(value: Any, other: Any) -> str:
-    """Write what is not the same in both."""
+    """Render the parts that differ."""
     if isinstance(value, Mapping) and isinstance(other, Mapping):
         value = {key: part for key, part in value.items() if other.get(key) != part}
     return bounded(msgspec.json.encode(value).decode(), LONGEST)

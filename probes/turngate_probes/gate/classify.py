@@ -1,4 +1,4 @@
-"""What a difference between two releases costs an orchestrator; nothing here knows an engine.
+"""The impact of a difference between two releases on an orchestrator, independent of the engine.
 
 Only the surface that the contract uses can be breaking.
 """
@@ -8,15 +8,15 @@ from enum import StrEnum
 from turngate.contract.clauses import Result, Severity
 from turngate_probes.report.gate_structs import Impact
 
-# a clause that was not run says nothing of what it was before, and less than any result but a pass of what it is now
+# a change from or to a clause that was not run counts only against a pass
 WORST_RESULT_FIRST = (Result.FAIL, Result.UNSUPPORTED, Result.DEVIATES, Result.NOT_RUN, Result.PASS)
 
 
 class Use(StrEnum):
     """What the contract does with a part of an engine's surface.
 
-    `relies`: turns are run or read by it, and a clause shows whether they still are; `offers`: callers may pass it,
-    and no clause does; `none`: nothing.
+    `relies`: turns need it, and a clause shows whether it still works; `offers`: callers may pass it, and no clause
+    tests it; `none`: nothing.
     """
 
     RELIES = "relies"
@@ -25,7 +25,7 @@ class Use(StrEnum):
 
 
 def of_clause(severity: Severity, before: Result, after: Result, *, fallen: bool) -> Impact:
-    """Weigh the change of a clause's result; `fallen`: it could not be asked since one that it needs does not hold."""
+    """Return the impact of a changed result; `fallen`: it could not be tested because a prerequisite fails."""
     if severity is Severity.INFORMATIVE or before is after or (after is Result.NOT_RUN and not fallen):
         return Impact.NONE
     if after is Result.FAIL or after is Result.NOT_RUN:
@@ -35,14 +35,14 @@ def of_clause(severity: Severity, before: Result, after: Result, *, fallen: bool
 
 
 def of_surface(use: Use, *, holds: bool) -> Impact:
-    """Weigh what is gone of an engine's surface; `holds`: the clause that shows it still does."""
+    """Return the impact of a lost part of the surface; `holds`: the clause that tests it still passes."""
     if use is Use.NONE:
         return Impact.NONE
     return Impact.DEGRADED if use is Use.RELIES and holds else Impact.BREAKING
 
 
 def of_call(mode: str, outcome: str) -> Impact:
-    """Weigh that a tool call now ends in another way: in mode interactive none may run, in mode auto each should."""
+    """Return the impact of a changed tool call: in mode interactive none may run, in mode auto each should."""
     if outcome == "executed":
         return Impact.BREAKING if mode == "interactive" else Impact.NONE
     lost = ("hangs", "failed") if mode == "interactive" else ("hangs", "failed", "denied", "dropped")

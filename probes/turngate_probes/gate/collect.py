@@ -1,4 +1,4 @@
-"""Gets the results of both releases: saved ones of published releases, else by probing; then cross-resumes them."""
+"""Gets the results of both releases (saved ones of published releases, otherwise by probing), then cross-resumes."""
 
 import os
 import threading
@@ -32,7 +32,7 @@ CROSSED = ("upgrade.resume", "rollback.resume", "rollback.touched")
 
 @dataclass(frozen=True, slots=True)
 class ReleaseQuestion:
-    """What is asked: can you upgrade from `old` to `new`; `crossed` are the clauses asked of both in a shared HOME.
+    """The question: can you upgrade from `old` to `new`? `crossed` are the clauses that test both in a shared HOME.
 
     `expected` are the entries of the baseline file named `baseline`.
     """
@@ -47,7 +47,7 @@ class ReleaseQuestion:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseAnswer:
-    """A release of a report, with all that its probe has seen."""
+    """A release of a report, with all observations of its probe."""
 
     report: ProbeReport
     release: ReleaseReport
@@ -56,7 +56,7 @@ class ReleaseAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Collected:
-    """Both answers; `crossing` is None where the releases were not crossed."""
+    """The results of both releases; `crossing` is None if the releases were not cross-resumed."""
 
     old: ReleaseAnswer
     new: ReleaseAnswer
@@ -64,7 +64,7 @@ class Collected:
 
 
 class Collecting:
-    """One run of a question."""
+    """One run of a gate."""
 
     def __init__(self, question: ReleaseQuestion, listener: Listener, interrupt: Interrupt) -> None:
         self.question, self.interrupt, self._listener = question, interrupt, listener
@@ -72,7 +72,7 @@ class Collecting:
         self._telling, self._parts = threading.Lock(), 0
 
     def run(self) -> Collected:
-        """Probe what has no answer yet, then cross both; EnvironmentFailed, CaseStoppedError: no registry, a stop.
+        """Probe what has no result yet, then cross-resume; EnvironmentFailed: no registry, CaseStoppedError: a stop.
 
         Versions that are not published are rejected before anything is probed.
         """
@@ -83,7 +83,7 @@ class Collecting:
         self._parts = len(versions) + len(own) + bool(self.question.crossed)
         self._tell(MatrixPlanned(releases=self._parts, kept=0))
         with ThreadPoolExecutor(2, thread_name_prefix="gate") as pool:
-            # an executable may differ from the one of an earlier result
+            # an executable may have changed since an earlier result
             probe, tell = self.question.settings.probe, self._tell
             probing = {str(t): pool.submit(self._journalled, name, probe, t, tell) for t, name in own.items()}
             answers = self._kept(self._registry, versions) if self._registry else {}
@@ -94,7 +94,7 @@ class Collecting:
         return Collected(before, after, self._crossed(old, new) if cross else None)
 
     def _kept(self, registry: Registry, versions: tuple[str, ...]) -> dict[str, ReleaseAnswer]:
-        """Return the answers of published releases as a matrix does: what is known is not asked again."""
+        """Return the results of published releases like a matrix, which reuses saved results."""
         settings = self.question.settings
         matrix = Matrix(registry, versions, settings, self._tell, self.interrupt)
         report, answers = matrix.run(), dict[str, ReleaseAnswer]()
@@ -106,7 +106,7 @@ class Collecting:
 
     def _crossed(self, old: Target, new: Target) -> ProbeReport:
         def told(event: Event) -> None:
-            # a part of its own: both releases were told to have ended
+            # a separate part, because both releases were reported as ended
             named = not isinstance(event, ProbeStarted | ProbeFinished | MatrixPlanned)
             self._tell(structs.replace(event, release=f"{old} and {new} in a shared HOME") if named else event)
 
@@ -120,7 +120,7 @@ class Collecting:
             return self._journalled("crossing", settings, after, told).report
 
     def _tell(self, event: Event) -> None:
-        """Pass on an event; what a matrix plans is only a part of this."""
+        """Pass on an event, except a matrix's plan, which is only a part of the gate."""
         if isinstance(event, MatrixPlanned):
             event = structs.replace(event, releases=self._parts, unit="parts")
         with self._telling:
@@ -146,8 +146,8 @@ def located(
 ) -> tuple[tuple[Target, ...], Registry | None]:
     """Return targets of one engine with `latest` replaced by its version, and the registry that has these versions.
 
-    EnvironmentFailed if one is not published, or the registry can't be asked. npm isn't asked about the pinned
-    release, whose integrity is known; executables need no registry at all.
+    EnvironmentFailed if one is not published, or the registry can't be reached. The pinned release needs no query
+    to npm, because its integrity is known; executables need no registry at all.
     """
     engine = targets[0].engine
     versions, pinned = {target.version for target in targets if target.version}, pinned_version(engine)
@@ -168,10 +168,10 @@ def located(
 
 
 def cross_resume(old: Release) -> Case:
-    """Make the case in which the release under probe shares a home with `old`.
+    """Return the case in which the probed release shares a home with `old`.
 
-    A session that begins in the older release goes on in the newer one, and then in the older one again; one that
-    begins in the newer release goes on in the older one.
+    One session starts in the older release, continues in the newer one, and then in the older one again. Another one
+    starts in the newer release and continues in the older one.
     """
 
     def play(newer: EngineDriver) -> None:
@@ -193,5 +193,5 @@ def _start(engine: EngineDriver, step: str) -> Turn:
 
 def _resume(engine: EngineDriver, step: str, first: Turn, turn_index: int) -> Turn:
     engine.sandbox.furnish(engine.contract.hermetic)
-    # each release is asked, even if its contract does not know the shape of the id
+    # each release is tested, even if its contract does not know the shape of the id
     return engine.resume(step, first.session, replace(ask(FINAL, turn_index=turn_index), check_shape=False))

@@ -1,4 +1,4 @@
-"""Reads the question from the command line, and answers it with a report."""
+"""Reads the releases to compare from the command line, and reports on the upgrade."""
 
 import time
 from collections.abc import Sequence
@@ -27,16 +27,18 @@ def question(  # noqa: PLR0913 - as it has options
     new: str, old: str | None, *, baseline: Path | None, results: Path | None, cache_limit: str, jobs: int | None,
     clauses: Sequence[str], registry: RegistryName = "npm", fail_on: FailOn = FailOn.BROKEN,
 ) -> ReleaseQuestion:  # fmt: skip
-    """Read what was asked for; EnvironmentFailed or ContractError says what is wrong with it."""
+    """Read the arguments; EnvironmentFailed or ContractError if they are wrong."""
     newer = _target(new)
     engine = newer.engine
     older = _target(old) if old else Target(engine, pinned_version(engine))
     if not older.version and not older.path:
-        raise EnvironmentFailed(f"{engine} is not pinned", f"name the older release: --from {engine}@VERSION")
+        raise EnvironmentFailed(f"{engine} is not pinned", f"pass the older release: --from {engine}@VERSION")
     if older.engine != engine:
-        raise EnvironmentFailed(f"{older} is another engine than {newer}", "compare two releases of one engine")
+        raise EnvironmentFailed(f"{older} and {newer} are different engines", "compare two releases of one engine")
     if old and older == newer:
-        raise EnvironmentFailed(f"{older} is compared with itself", "name the release in use now with --from")
+        raise EnvironmentFailed(
+            f"{older} would be compared with itself", "pass the release that you use now with --from"
+        )
     crossed = tuple(clause for clause in clauses if clause in CROSSED)
     asked = known_clauses([clause for clause in clauses if clause not in CROSSED], "hermetic")
     settings = matrix_settings(
@@ -50,7 +52,7 @@ def question(  # noqa: PLR0913 - as it has options
 
 
 def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) -> GateReport:
-    """Collect what is asked for and compare it."""
+    """Collect the results and compare them."""
     started = time.monotonic()
     load.prepare()
     with live(console, interrupt) as listener:
@@ -64,8 +66,8 @@ def answer(question: ReleaseQuestion, console: Console, interrupt: Interrupt) ->
 def _target(text: str) -> Target:
     target = parse_target(text)
     if not target.version and not target.path:
-        raise EnvironmentFailed(f"{text!r} names no release", f"write {text}@VERSION or {text}=PATH")
+        raise EnvironmentFailed(f"{text!r} is not a release", f"write {text}@VERSION or {text}=PATH")
     if target.version and target.version != LATEST and not Version.is_valid(target.version):
         hint = f"write {target.engine}@MAJOR.MINOR.PATCH, {target.engine}@{LATEST} or {target.engine}=PATH"
-        raise EnvironmentFailed(f"{text!r} names no release: {target.version!r} is no whole version", hint)
+        raise EnvironmentFailed(f"{text!r} is not a release: {target.version!r} is not an exact version", hint)
     return target

@@ -1,4 +1,4 @@
-"""Compares what two releases showed, part by part; every difference comes out weighed."""
+"""Compares the observations of two releases, part by part, and rates the impact of every difference."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ TOOL_CLAUSE = "interactive.no-auto-flags"
 
 
 class ReleaseSurface(Struct, frozen=True):
-    """Names on each help page that was asked for, even if empty; kinds of records and their keys of each ended turn.
+    """The names on each observed help page, even if empty; the kinds of records and their keys of each ended turn.
 
     A key is written as `kind: path`. Turns that did not end by themselves are left out.
     """
@@ -31,7 +31,7 @@ class ReleaseSurface(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True):
-    """One of the two releases: what the report says of it, and what it showed."""
+    """One of the two releases: its report and its observations."""
 
     release: ReleaseReport
     surface: ReleaseSurface
@@ -44,20 +44,20 @@ class Results:
         self.by_id: dict[str, ClauseResult] = {clause.id: clause for clause in release.clauses}
 
     def of(self, clause_id: str) -> Result:
-        """Return a clause's result; `not_run` if it was not asked."""
+        """Return a clause's result; `not_run` if it was not tested."""
         return self.by_id[clause_id].result if clause_id in self.by_id else Result.NOT_RUN
 
     def holds(self, clause_id: str) -> bool:
-        """Whether a clause holds, if need be with what a deviation asks for."""
+        """Whether a clause passes, or deviates as declared."""
         return self.of(clause_id) in (Result.PASS, Result.DEVIATES)
 
     def fallen(self, clause_id: str) -> bool:
-        """Whether the clause was not run since one that it needs, directly or not, does not hold."""
+        """Whether the clause was not run because a direct or indirect prerequisite fails."""
         return clause_id in self.by_id and any(fallen_needs(self.by_id, clause_id))
 
 
 def surface(events: Iterable[Event], release: str) -> ReleaseSurface:
-    """Read what the events of a release show of its surface."""
+    """Read the surface of a release from its events."""
     mine = [event for event in events if isinstance(event, PageEvent | TurnEvent) and event.release == release]
     turns = [event for event in mine if isinstance(event, TurnEvent) and event.ended == Ended.EXIT]
     return ReleaseSurface(
@@ -68,7 +68,7 @@ def surface(events: Iterable[Event], release: str) -> ReleaseSurface:
 
 
 def differences(old: Side, new: Side, was: EngineContract) -> list[Difference]:
-    """List all differences; `was` is the contract of the older release, which is relied on."""
+    """List all differences; `was` is the contract of the older release, which defines what matters."""
     results = Results(new.release)
     return [
         *_clauses(Results(old.release), results),
@@ -79,14 +79,14 @@ def differences(old: Side, new: Side, was: EngineContract) -> list[Difference]:
 
 
 def unasked(release: ReleaseReport) -> list[Difference]:
-    """List the tool calls that run unasked, which break where there is nothing to compare with, too."""
+    """List the tool calls that run without approval, which are breaking even with nothing to compare."""
     modes = release.tool_access.modes() if release.tool_access else ()
     return [difference for mode, access in modes for difference in _call(mode, None, access.call)]
 
 
 def _clauses(was: Results, now: Results) -> Iterator[Difference]:
     for clause in now.by_id.values():
-        # what is asked of both at once has no older answer: that sessions outlive the change is what is expected
+        # a clause that tests both releases has no older result; sessions are expected to survive
         before = Result.PASS if clause.level == "gate" else was.of(clause.id)
         if before is clause.result or (clause.id not in was.by_id and clause.level != "gate"):
             continue
@@ -95,38 +95,38 @@ def _clauses(was: Results, now: Results) -> Iterator[Difference]:
 
 
 def _names(old: Side, new: Side, was: EngineContract, results: Results) -> Iterator[Difference]:
-    """Compare what the help pages name; a name that another page of the same release has is not gone."""
+    """Compare the names on the help pages; a name that is still on another page is not gone."""
     before, after = _shared(old.surface.names, new.surface.names)
     for name in sorted(before ^ after):
         use, clause = option_use(was, name)
         holds, detail = results.holds(clause), "a new name on the help pages"
         if name in before:
-            detail = "no help page names it any more"
+            detail = "it is no longer on any help page"
             if use is Use.RELIES:
-                detail += ", though turns still run with it" if holds else ", and turns do not run with it"
+                detail += ", but turns still run with it" if holds else ", and turns don't run with it"
         yield _gone_or_new("option", name, use, detail, "help.surface", gone=name in before, holds=holds)
 
 
 def _records(old: Side, new: Side, was: EngineContract, results: Results) -> Iterator[Difference]:
-    """Compare the kinds of records of the same turns, and the keys in the kinds that both have."""
+    """Compare the kinds of records of the same turns, and the keys in the kinds that both releases print."""
     used = keys_in_use(was)
     kinds_before, kinds_after = _shared(old.surface.kinds, new.surface.kinds)
     changed = [("event", kind, kind in kinds_before, use_of(used, kind, "")) for kind in kinds_before ^ kinds_after]
     before, after = _shared(old.surface.keys, new.surface.keys)
     for key in before ^ after:
         kind, _, path = (ANY, "", key) if was.events.field is None else key.partition(": ")
-        # what came or went with its record, or with the key that it stands below, is told with that
+        # a key that appears or disappears with its record or parent key is reported there
         if (kind == ANY or kind in kinds_before & kinds_after) and key.rpartition(".")[0] not in before ^ after:
             changed.append(("key", key, key in before, use_of(used, kind, path)))
     for what, name, gone, (use, clause) in sorted(changed, key=lambda row: row[:2]):
         detail = "new in the same turns"
         if gone:
-            detail = "turns are read by it" if use is Use.RELIES else "no turn is read by it"
+            detail = "the contract reads it" if use is Use.RELIES else "the contract doesn't read it"
         yield _gone_or_new(what, name, use, detail, clause, gone=gone, holds=results.holds(clause))
 
 
 def _tools(was: ToolAccess | None, now: ToolAccess | None, contract: EngineContract) -> Iterator[Difference]:
-    """Compare the tools that are offered in each mode, and the outcome of a call."""
+    """Compare the tools offered in each mode, and the outcome of a call."""
     called, earlier = contract.hermetic.tool_call, dict(was.modes()) if was else {}
     watched = {tool for sign in contract.approval_signs for tool in sign.tools} | ({called.name} if called else set())
     for mode, after in now.modes() if now else ():
@@ -141,20 +141,20 @@ def _tools(was: ToolAccess | None, now: ToolAccess | None, contract: EngineContr
 
 
 def _call(mode: str, was: ToolCallResult | None, now: ToolCallResult | None) -> Iterator[Difference]:
-    """Compare the outcomes of a tool call; one that runs unasked breaks unless it did so before."""
+    """Compare the outcomes of a tool call; one that runs without approval is breaking unless it did so before."""
     if now is None:
         return
     impact, before, after = of_call(mode, now.outcome), was.outcome if was else None, now.outcome
-    told = now.told or "the model was told nothing"
+    told = now.told or "no result was reported to the model"
     if impact is Impact.BREAKING:
         as_before = before == after
-        detail = f"a tool call in mode {mode} runs unasked{', as before' if as_before else ''}: {told}"
+        detail = f"a tool call in mode {mode} runs without approval{', as before' if as_before else ''}: {told}"
         yield Difference("call", mode, before, after, Impact.DEGRADED if as_before else impact, detail, UNASKED)
     elif was and before != after:
         yield Difference("call", mode, before, after, impact, f"a tool call in mode {mode}: {told}", TOOL_CLAUSE)
     if was and before == after and was.exit_code != now.exit_code:
         old, new = ("none" if call.exit_code is None else str(call.exit_code) for call in (was, now))
-        detail = f"the turn ends with another exit code, though the call is {after} as before"
+        detail = f"the turn ends with another exit code, although the call is still {after}"
         yield Difference("call", f"{mode} exit code", old, new, Impact.DEGRADED, detail, TOOL_CLAUSE)
 
 
@@ -164,6 +164,6 @@ def _gone_or_new(kind: Any, name: str, use: Use, detail: str, clause: str, *, go
 
 
 def _shared(old: Mapping[str, Sequence[str]], new: Mapping[str, Sequence[str]]) -> tuple[set[str], set[str]]:
-    """Return, of each side, all words of the turns or pages that both have."""
+    """Return, for each side, all words of the turns or pages that both sides have."""
     both = old.keys() & new.keys()
     return {word for name in both for word in old[name]}, {word for name in both for word in new[name]}

@@ -1,4 +1,4 @@
-"""The parts of an engine's surface that its contract uses, and the clauses that would show that they are missing."""
+"""The parts of an engine's surface that its contract uses, and the clauses that fail if they are missing."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,13 +10,13 @@ ANY = "*"
 
 
 def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
-    """Return what the contract does with a name of the help pages, and which clause shows it."""
+    """Return what the contract does with a name on the help pages, and which clause tests it."""
     launch = contract.launch
     if name in launch.auto:
         return Use.RELIES, "auto.flags-accepted"
     if name in {*launch.start, *launch.resume, *launch.interactive, *launch.model, *contract.hermetic.options}:
         return Use.RELIES, "resume.accepted"
-    # before the pages, since a turn that runs without it says nothing of it
+    # before the pages, because a turn that runs without it says nothing about it
     if any(name == option.flag for option in contract.options):
         return Use.OFFERS, "help.surface"
     if any(name in page.names for page in contract.help.pages):
@@ -25,7 +25,7 @@ def option_use(contract: EngineContract, name: str) -> tuple[Use, str]:
 
 
 def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
-    """Return the records and keys that turns are read by, as (kind, path), each with the clause that shows it.
+    """Return the records and keys that the contract reads, as (kind, path), each with the clause that tests it.
 
     The kind is `*` where it may be any; the path is empty for the record itself.
     """
@@ -41,7 +41,7 @@ def keys_in_use(contract: EngineContract) -> Mapping[tuple[str, str], str]:
 
 
 def use_of(used: Mapping[tuple[str, str], str], kind: str, path: str) -> tuple[Use, str]:
-    """Whether a record, or a key in it, is read, and which clause shows it."""
+    """Whether the contract reads a record or a key in it, and which clause tests it."""
     clause = used.get((kind, path)) or (used.get((ANY, path)) if path else None)
     return (Use.RELIES, clause) if clause else (Use.NONE, "stream.known-events")
 

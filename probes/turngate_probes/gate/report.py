@@ -1,4 +1,4 @@
-"""Makes the report of a gate from what both releases showed, and reads a saved one, checked."""
+"""Builds the report of a gate from the results of both releases, and reads and checks a saved one."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ from turngate_probes.report.structs import ProbeReport, ReleaseReport
 def gate_report(
     collected: Collected, expected: Sequence[Entry], *, seconds: float, interrupted: bool, baseline: str | None
 ) -> GateReport:
-    """Compare and judge what was collected; `expected` are the entries of the baseline at `baseline`."""
+    """Compare and judge the collected results; `expected` are the entries of the baseline at `baseline`."""
     old, new = _named(collected.old.release, _with_crossing(collected.new.release, collected.crossing))
     was, now = (load.covering(release.engine, release.version) for release in (old, new))
     compared = unasked(new)
@@ -58,7 +58,7 @@ def gate_report(
 
 
 def _named(old: ReleaseReport, new: ReleaseReport) -> tuple[ReleaseReport, ReleaseReport]:
-    """Name executables only where both say the same version, so that they stay apart."""
+    """Add executables to the names only if both releases have the same version."""
     if old.version == new.version:
         return old, replace(new, release=f"{new.release} (new)") if new.release == old.release else new
     return _without_build(old), _without_build(new)
@@ -70,7 +70,7 @@ def _without_build(release: ReleaseReport) -> ReleaseReport:
 
 
 def load_gate(path: Path) -> GateReport | None:
-    """Read the report of a gate; None if it is something else, EnvironmentFailed says why it is not believed."""
+    """Read the report of a gate; None if it is something else, EnvironmentFailed if it contradicts itself."""
     document = read_json(path) if path.suffix.lower() == ".json" else None
     if not isinstance(document, dict) or document.get("schema") != "turngate.gate-report/2":
         return None
@@ -78,12 +78,14 @@ def load_gate(path: Path) -> GateReport | None:
         report = convert(document, GateReport, dec_hook=decode_hook)
         wrong = told_otherwise(report.probe) or _told_otherwise(report)
     if wrong:
-        raise EnvironmentFailed(f"{path} is no report: {wrong}", "give the report as `turngate gate` wrote it")
+        raise EnvironmentFailed(
+            f"{path} is not a valid report: {wrong}", "pass the unchanged report of `turngate gate`"
+        )
     return report
 
 
 def _told_otherwise(report: GateReport) -> str | None:
-    """Find what does not follow from the probe, the differences and the entries of the baseline."""
+    """Find contradictions to the probe, the differences and the entries of the baseline."""
     old, new = report.probe.releases
     interrupted = report.outcome is GateOutcome.INTERRUPTED
     ruling, entries = rule(
@@ -96,19 +98,19 @@ def _told_otherwise(report: GateReport) -> str | None:
         new=_gated(new), actions=required, changes_required=_changes_required(ruling, required, report.clauses),
     )  # fmt: skip
     wrong = [name for name in GateReport.__struct_fields__ if getattr(report, name) != getattr(following, name)]
-    return f"what it holds makes it say otherwise: {', '.join(wrong)}" if wrong else None
+    return f"it contradicts its own data: {', '.join(wrong)}" if wrong else None
 
 
 def _gated(release: ReleaseReport) -> GatedRelease:
-    """Return what became of a release as a whole."""
+    """Return the result of a release as a whole."""
     return GatedRelease(*(getattr(release, name) for name in GatedRelease.__struct_fields__))
 
 
 def _changes_required(ruling: Ruling, required: Sequence[Action], selected: Sequence[str]) -> bool | None:
-    """Whether a green upgrade needs something that the older release does not; None if the gate can't say."""
+    """Whether a green upgrade requires something that the older release doesn't; None if unknown."""
     if ruling.outcome is not GateOutcome.PASS:
         return None
-    # the clauses that were not selected may require changes
+    # clauses that were not selected may require changes
     return any(action.new for action in required) or (None if selected else False)
 
 
@@ -118,7 +120,7 @@ def _counted(compared: Sequence[Difference]) -> dict[Impact, int]:
 
 
 def _with_crossing(release: ReleaseReport, crossing: ProbeReport | None) -> ReleaseReport:
-    """Add the clauses that were asked of both releases, and weigh the newer one anew."""
+    """Add the clauses that test both releases, and determine the newer one's verdict again."""
     if crossing is None:
         return release
     (crossed,) = crossing.releases

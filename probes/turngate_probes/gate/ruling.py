@@ -1,4 +1,4 @@
-"""Whether you can upgrade to the newer release: the outcome, and the reasons for it."""
+"""Decides whether you can upgrade to the newer release: the outcome, and the reasons for it."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -26,7 +26,7 @@ def rule(
     old: ReleaseReport, new: ReleaseReport, differences: Iterable[Difference], expected: Sequence[Entry],
     *, fail_on: FailOn = FailOn.BROKEN, interrupted: bool = False,
 ) -> tuple[Ruling, tuple[Entry, ...]]:  # fmt: skip
-    """Judge the newer release by `fail_on` and by the entries of the baseline; return what those do, too."""
+    """Judge the newer release by `fail_on` and the baseline; also return what the baseline's entries do."""
     results = Results(new)
     against = list(_against(new, list(differences), fail_on))
     named = {reason.clause for reason in against}
@@ -45,7 +45,7 @@ def rule(
     outcome = GateOutcome.FAIL if standing else GateOutcome.UNANSWERED if left_open else GateOutcome.PASS
     reasons = [*standing, *left_open]
     if interrupted:
-        outcome, text = GateOutcome.INTERRUPTED, "interrupted: this is what was known by then"
+        outcome, text = GateOutcome.INTERRUPTED, "interrupted, so the results are incomplete"
         reasons = [GateReason("interrupted", "interrupted", text)]
     if unexplained := [*bugs(old), *bugs(new)]:
         outcome, reasons = GateOutcome.CRASHED, [GateReason("crashed", n, f"{n}: {BUG}") for n in unexplained]
@@ -53,12 +53,12 @@ def rule(
 
 
 def sentences(ruling: Ruling) -> tuple[str, ...]:
-    """Return the reasons, each sentence once."""
+    """Return the reasons without duplicates."""
     return tuple(dict.fromkeys(reason.text for reason in ruling.reasons))
 
 
 def _result(name: str, results: Results, new: ReleaseReport) -> Result:
-    """Return the result of what an entry of a baseline names."""
+    """Return the result of a baseline entry's subject."""
     if name != UNASKED:
         return results.of(name)
     access = new.tool_access and new.tool_access.interactive
@@ -68,7 +68,7 @@ def _result(name: str, results: Results, new: ReleaseReport) -> Result:
 def _against(new: ReleaseReport, differences: Sequence[Difference], fail_on: FailOn) -> Iterator[GateReason]:
     """Return what fails the gate, unless the baseline excuses it."""
     yield from _differing(differences, Impact.BREAKING)
-    # a breaking clause counts whether or not it failed before
+    # a breaking clause counts even if it failed before
     yield from _failing(new, breaking=True)
     if fail_on is FailOn.BROKEN:
         return
@@ -105,7 +105,7 @@ def _failing(new: ReleaseReport, *, breaking: bool) -> Iterator[GateReason]:
 
 
 def _declared(new: ReleaseReport, differences: Iterable[Difference]) -> Iterator[GateReason]:
-    """Return the new caveats that did not show this time."""
+    """Return the new caveats that did not occur this time."""
     shown = {clause.id for clause in new.clauses if clause.stale or clause.result is Result.DEVIATES}
     for row in differences:
         if row.kind == "deviation" and row.after is not None and row.clause not in shown:
@@ -115,14 +115,14 @@ def _declared(new: ReleaseReport, differences: Iterable[Difference]) -> Iterator
 def _unanswered(release: ReleaseReport) -> Iterator[GateReason]:
     name, results = release.release, Results(release)
     if release.failed:
-        yield GateReason("unanswered", name, f"{name} could not be asked: {release.failed.what}")
+        yield GateReason("unanswered", name, f"{name} could not be tested: {release.failed.what}")
         return
     left_open = [
         clause for clause in release.clauses
         if (clause.severity, clause.result) == (Severity.BREAKING, Result.NOT_RUN) and not results.fallen(clause.id)
     ]  # fmt: skip
     for clause in left_open:
-        text = f"{name}: {clause.id} was not answered: {clause.detail}"
+        text = f"{name}: {clause.id} could not be tested: {clause.detail}"
         yield GateReason("unanswered", f"{name}: {clause.id}", text)
     fell = any(clause.result in FALLEN for clause in release.clauses)
     if not left_open and release.verdict is Verdict.UNANSWERED and not fell:

@@ -1,1 +1,1 @@
-"""Runs the cases of a probe on a real engine and notes what happens."""
+"""Runs the cases of a probe on a real engine and records the observations."""

@@ -96,9 +96,9 @@ def _large_prompt(driver: EngineDriver) -> None:
 
 def _open_stdin(driver: EngineDriver) -> None:
     if not any(channel.via == "argument" for channel in driver.contract.launch.prompt):
-        raise CaseStoppedError("the prompt travels by standard input alone", Reason.CONTRACT)
+        raise CaseStoppedError("the prompt is passed only on standard input", Reason.CONTRACT)
     nonce, patience = new_nonce(), _deadline("stdin.open")
-    # no space in it: some engines quote an argument that has one
+    # no space in it: some engines quote an argument with a space
     prompt = f"Which-colour?-{nonce}"
     driver.start("first", Ask(prompt, nonce, FINAL, via="argument", stdin_open=True, patience=patience))
 
@@ -115,7 +115,7 @@ def _tool_call(modes: Mapping[str, Mode]) -> Callable[[EngineDriver], None]:
     def play(driver: EngineDriver) -> None:
         call = driver.tool_call()
         if call is None:
-            raise CaseStoppedError("the contract names no tool that the model could ask for", Reason.CONTRACT)
+            raise CaseStoppedError("the contract names no tool for the model to call", Reason.CONTRACT)
         for step, mode in modes.items():
             driver.start(step, replace(ask(FINAL, mode=mode), tool_call=call, patience=TOOL_PATIENCE))
 
@@ -136,7 +136,7 @@ def _canaries(driver: EngineDriver) -> None:
 
 
 def ask(reply: Reply, *, turn_index: int = 1, mode: Mode = Mode.INTERACTIVE) -> Ask:
-    """Return a prompt with a fresh nonce, to which the model gives this reply."""
+    """Return a prompt with a fresh nonce, to which the model replies with this."""
     nonce = new_nonce()
     said = "Ask me which colour I like." if turn_index == 1 else "blue"
     return Ask(f"{said} {nonce}", nonce, reply, mode=mode, turn_index=turn_index)
@@ -146,7 +146,7 @@ def _deadline(clause_id: str) -> float | None:
     return load.catalogue()[clause_id].deadline
 
 
-# the cases that may wait longest come first
+# cases that may wait longest come first
 CASES = (
     Case("later-minute", _later_minute, 5, waits=True),
     Case("stdin-open", _open_stdin, 1, waits=True),
@@ -162,10 +162,10 @@ CASES = (
     Case("large-prompt", _large_prompt, 1),
     Case("imitation", _one_turn(Text(IMITATION)), 1),
     Case("canaries", _canaries, 3),
-    # no clause reads it: it shows which tools are available per approval mode
+    # no clause reads it: it shows the tools available per approval mode
     Case("tool-call", _tool_call({"first": Mode.INTERACTIVE, "auto": Mode.AUTO}), 2),
 )
-# run only for recordings; no clause reads them
+# only for recordings; no clause reads them
 RECORDED_ONLY = (
     Case("backend-429", _one_turn(Refuse(429), fails=True), 1, waits=True),
     Case("backend-hang", _one_turn(Hang(), fails=True), 1, waits=True),

@@ -1,4 +1,4 @@
-"""Runs the turns of one case on a real engine and reports the observations."""
+"""Runs the turns of one case on a real engine, and reports the observations."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ STARTUP_ALLOWANCE = 60.0
 class Ask:
     """The input of a turn: the prompt, the nonce in it, and the model's reply.
 
-    `via` forces the prompt's channel; with `patience` the turn is ended so many seconds after its first request;
+    `via` forces the prompt's channel; `patience` is the turn's deadline in seconds after its first request;
     `check_shape` False accepts a session id of any shape. The model asks for `tool_call` before it replies; at the
     first request `signal` is sent to the engine's process group. `options` are a caller's, besides those of every turn.
     """
@@ -87,7 +87,7 @@ class EngineDriver:
     def resume(self, step: str, session: str | None, ask: Ask) -> Turn:
         """Run a resumed turn; CaseStoppedError if there is no session to resume."""
         if session is None:
-            raise CaseStoppedError("the turn before reported no session id", by_engine=True)
+            raise CaseStoppedError("the previous turn reported no session id", by_engine=True)
         options, model = self._options(ask)
         built = resumed_turn(
             self.contract, ask.prompt, ask.mode, session, options=options, model=model, check_shape=ask.check_shape,
@@ -167,7 +167,7 @@ class EngineDriver:
         """Run a command, that of a turn if `ask` and `reader` are given, and remove secrets from its output.
 
         If a turn may make no request, its patience counts from the start; after its terminal event, only the limit for
-        the exit counts. CaseStoppedError if an interrupt cut it off, so that it proves nothing.
+        the exit counts. CaseStoppedError if it was interrupted, because it then proves nothing.
         """
         sandbox, patience = self.sandbox, ask.patience if ask else None
         quiet = ask is not None and (ask.stdin_open or sandbox.model_url != sandbox.backend.url)
@@ -184,7 +184,7 @@ class EngineDriver:
                     mid_turn.over()
 
             sandbox.backend.on_exchange(mid_turn.requested)
-            if reader:  # its reading is not used, since secrets are still to be removed
+            if reader:  # its reading is not used, because it still has secrets
                 done = run_turn(request, reader, stop=stop, on_output=heard, on_start=mid_turn.started).process
             else:
                 done = run(request, stop=stop, on_start=mid_turn.started)

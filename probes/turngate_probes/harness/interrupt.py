@@ -1,4 +1,4 @@
-"""Ends everything that a probe runs, at once, and says why an observation is missing."""
+"""Ends everything that a probe runs, and says why an observation is missing."""
 
 import os
 import signal
@@ -34,20 +34,20 @@ class CaseStoppedError(ObstacleError):
 
 
 class InterruptedCaseError(CaseStoppedError):
-    """A case can't continue, since the probe was interrupted."""
+    """A case can't continue because the probe was interrupted."""
 
     def __init__(self) -> None:
         super().__init__("interrupted", Reason.INTERRUPTED)
 
 
 class Interrupt:
-    """Ends whatever runs, and starts nothing more."""
+    """Ends everything that runs, and starts nothing more."""
 
     def __init__(self) -> None:
         self._event, self._lock, self._stops = threading.Event(), threading.Lock(), set[Stop]()
 
     def set(self) -> None:
-        """End every process tree under way."""
+        """End every running process tree."""
         self._event.set()
         with self._lock:
             for stop in self._stops:
@@ -58,7 +58,7 @@ class Interrupt:
         return self._event.is_set()
 
     def why(self, stopped: Exception) -> Obstacle:
-        """Return why a case ended early: if there was an interrupt, that, whatever failed."""
+        """Return why a case ended early: an interrupt takes precedence over other failures."""
         if self.is_set():
             return InterruptedCaseError().obstacle
         if isinstance(stopped, ObstacleError):
@@ -74,7 +74,7 @@ class Interrupt:
 
     @contextmanager
     def covering(self) -> Iterator[Stop]:
-        """Return a stop for one process, set by the interrupt too; CaseStoppedError if that came already."""
+        """Return a stop for one process, which the interrupt sets too; CaseStoppedError if already interrupted."""
         stop = Stop()
         with self._lock:
             if self._event.is_set():

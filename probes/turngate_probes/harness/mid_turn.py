@@ -1,4 +1,4 @@
-"""Acts in the middle of a turn, at the first request of its engine: sends a signal, and starts a deadline."""
+"""Acts during a turn, at the first request of its engine: sends a signal, and starts a deadline."""
 
 import os
 import threading

@@ -1,4 +1,4 @@
-"""The observations of a probe: turns, help pages, and what happened around them, in real runs or recordings."""
+"""The observations of a probe, from real runs or recordings: turns, help pages, API calls and side effects."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -34,12 +34,12 @@ class _Step:
 
 @dataclass(frozen=True, slots=True)
 class Turn(_Step):
-    """One turn of one case and all that is known about it.
+    """One turn of one case, and everything that is known about it.
 
     `argv` begins with the executable, `own_arguments` are those after it that are not
     the prompt; `scripted` is the model's scripted reply; `requests` None means that they were not observed.
     `stdin` is `prompt`, `open` or `closed`; `env` are the names of the variables that were set; `signal` is
-    the one that was sent in the middle of the turn; `acted` says whether the tool that the model asked for did its work
+    the one that was sent during the turn; `acted` says whether the tool that the model asked for did its work
     (None: it asked for none, or nobody checked); `dropped` counts the bytes of both streams beyond the limit;
     `started` are the harmless programs that it started of those that it was offered (None: it was offered none);
     `exit_seconds` is the time from its terminal event to its exit, 0 without such an event (None: not measured).
@@ -74,7 +74,7 @@ class Turn(_Step):
 
     @property
     def hung(self) -> bool:
-        """Whether the turn missed its deadline; its terminal event ends a turn, even if the process stays."""
+        """Whether the turn missed its deadline; its terminal event ends a turn, even if the process still runs."""
         return self.ended in HUNG
 
     @property
@@ -84,9 +84,9 @@ class Turn(_Step):
 
     @property
     def watched(self) -> tuple[Exchange, ...]:
-        """The requests that the model backend saw; NotSeenError if they were not observed."""
+        """The requests that the model backend received; NotSeenError if they were not observed."""
         if self.requests is None:
-            raise NotSeenError(f"the recording of {self.name} holds no requests", Reason.NO_RECORDING)
+            raise NotSeenError(f"the recording of {self.name} has no requests", Reason.NO_RECORDING)
         return self.requests
 
     def sent(self) -> tuple[Exchange, ...]:
@@ -94,7 +94,7 @@ class Turn(_Step):
         return tuple(request for request in self.watched if self.nonce in request.nonces)
 
     def carries(self, *earlier: "Turn") -> bool:
-        """Whether one request held this turn's prompt and the nonces of the earlier turns."""
+        """Whether one request contained this turn's prompt and the nonces of the earlier turns."""
         wanted = {turn.nonce for turn in earlier}
         return any(wanted <= set(request.nonces) for request in self.sent())
 
@@ -147,13 +147,13 @@ _Item = TypeVar("_Item", Turn, CommandOutput, Call)
 
 def unknown_requests(exchanges: Iterable[Exchange]) -> set[str]:
     """Return the requests that the model backend does not know, as `method path`."""
-    # a tunnel to no host is to this machine: to an absent backend, requested through the proxy
+    # a tunnel without a host goes to this machine: an absent backend, requested through the proxy
     return {f"{r.method} {r.path}" for r in exchanges if r.protocol is None and r.method != "CONNECT"}
 
 
 @dataclass(frozen=True, slots=True)
 class CaseEnd:
-    """The end of a case: the reason if it ended early, the hosts that were tried, and unknown requests."""
+    """The end of a case: the reason if it ended early, the contacted hosts, and unknown requests."""
 
     case: str
     why_early: Obstacle | None = None
@@ -186,11 +186,11 @@ class Observations:
         return self._named(self.turns, name)
 
     def page(self, name: str) -> CommandOutput:
-        """Return a page, likewise."""
+        """Return a page by `case/step`; NotSeenError says why it is missing."""
         return self._named(self.pages, name)
 
     def call(self, name: str) -> Call:
-        """Return a call, likewise."""
+        """Return a call by `case/step`; NotSeenError says why it is missing."""
         return self._named(self.calls, name)
 
     def saw(self, item: Observation, _box: object = None) -> None:
@@ -227,9 +227,9 @@ class Observations:
         if case in self.stopped:
             return _obstructed(name, self.stopped[case])
         if case in self.finished:
-            return NotSeenError(f"{name} was not seen, though its case came to its end", by_engine=True)
+            return NotSeenError(f"{name} was not observed, although its case completed", by_engine=True)
         return self.unseen(name)
 
 
 def _obstructed(what: str, obstacle: Obstacle) -> NotSeenError:
-    return NotSeenError(f"{what} was not seen: {obstacle.text}", obstacle.reason, by_engine=obstacle.by_engine)
+    return NotSeenError(f"{what} was not observed: {obstacle.text}", obstacle.reason, by_engine=obstacle.by_engine)

@@ -1,4 +1,4 @@
-"""Runs cases on a real engine, each in its own sandbox and thread, with a limit on their number."""
+"""Runs cases on a real engine, each in its own sandbox and thread, with a limit on parallel engines."""
 
 import heapq
 import itertools
@@ -22,7 +22,7 @@ from turngate_probes.stub_model import refused_port
 
 
 class Slots:
-    """A counting semaphore whose waiters are served by priority (lower first), then in order of arrival."""
+    """A counting semaphore that serves its waiters by priority (lower first), then in order of arrival."""
 
     def __init__(self, count: int) -> None:
         """Offer `count` slots."""
@@ -89,7 +89,7 @@ class CaseRunner:
         """
         if not keep:
             sweep(sandboxes)
-        load.prepare()  # here, since cases read contracts and the catalogue on many threads
+        load.prepare()  # here, because cases read contracts and the catalogue on many threads
         return cls(sandboxes, keep, interrupt, Slots(jobs), Slots(waiting or jobs * WAITING_PER_JOB), account)
 
     def play(self, contract: EngineContract, executable: Path, cases: Sequence[Case], observer: Observer) -> None:

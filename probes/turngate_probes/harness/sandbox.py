@@ -27,8 +27,8 @@ _XDG = {"CONFIG": ".config", "CACHE": ".cache", "DATA": ".local/share", "STATE":
 class Sandbox:
     """Directories below `root`, their backend, and `model_url`, where the engine looks for a model.
 
-    With `account`, the user's own environment, engines run in that instead, with the user's model and home: only the
-    working directories are ours.
+    With `account`, the user's own environment, engines run in that instead, with the user's model and home. Only the
+    working directories are private.
     """
 
     root: Path
@@ -71,7 +71,7 @@ class Sandbox:
         return tuple(marker.name for marker in left)
 
     def furnish(self, hermetic: Hermetic) -> None:
-        """Make missing directories, and write the files that the contract asks for."""
+        """Make missing directories, and write the files that the contract requires."""
         for folder in (self.home, self.work, self.other, self.root / "tmp"):
             folder.mkdir(parents=True, exist_ok=True)
         for file in hermetic.files if self.account is None else ():
@@ -80,7 +80,7 @@ class Sandbox:
             path.write_text(self.fill(file.content), "utf-8")
 
     def fill(self, text: str) -> str:
-        """Fill the slots that contracts may use."""
+        """Fill the slots of a text."""
         slots = {
             "url": self.model_url, "home": self.home, "work": self.work, "tmp": self.root / "tmp",
             "canary": self.canary,
@@ -104,7 +104,7 @@ class Sandbox:
         return env | {name: self.fill(value) for name, value in hermetic.env.items()}
 
     def variables(self, hermetic: Hermetic, cwd: Path, more: Iterable[str] = ()) -> tuple[str, ...]:
-        """Return the names of a turn's variables that are not inherited from us, `more` included."""
+        """Return the names of a turn's variables that are not inherited from this process, including `more`."""
         inherited = {name for name in _INHERITED if name in os.environ}
         return tuple(sorted({*self.env(hermetic, cwd), *more} - inherited))
 
@@ -173,7 +173,7 @@ def _is_free(folder: Path) -> bool:
 
 
 def save_streams(item: Observation, root: Path) -> None:
-    """Write argv, stdout, stderr and (of a turn) each request under `turns/<step>` of a kept sandbox; calls nowhere."""
+    """Write argv, stdout, stderr and (of a turn) each request under `turns/<step>` of a kept sandbox, but no calls."""
     if isinstance(item, Call):
         return
     folder = root / "turns" / item.step

@@ -25,14 +25,14 @@ class _Event(Struct, frozen=True, kw_only=True, tag_field="event"):
 
 
 class SkippedEngine(Struct, frozen=True, forbid_unknown_fields=True):
-    """An engine that nobody named and that is not available here; `why` says what is missing."""
+    """An engine that was skipped because it is not available here; `why` says what is missing."""
 
     engine: str
     why: str
 
 
 class ProbeStarted(_Event, frozen=True, tag="probe.started"):
-    """A probe begins; `clauses` are the selected ones (none: all of the level), `skipped` the engines left out."""
+    """A probe starts; `clauses` are the selected ones (empty: all of the level), `skipped` the unavailable engines."""
 
     turngate: str
     machine: Machine
@@ -67,7 +67,7 @@ class _ReleaseEvent(_Event, frozen=True):
 class ReleasePlanned(_ReleaseEvent, frozen=True, tag="release.planned"):
     """A release will be probed; `release` is its key in later events, `turns` the number of expected turns.
 
-    `integrity` is the checksum of the engine's own package, as its registry writes it.
+    `integrity` is the checksum of the engine's own package, in its registry's notation.
     """
 
     engine: str
@@ -116,7 +116,7 @@ class _StepEvent(_ReleaseEvent, frozen=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """The name by which evidence points here."""
+        """The name that evidence uses for this event."""
         return f"{self.case}/{self.step}"
 
 
@@ -180,7 +180,7 @@ class ClauseEvent(
         return cls(release=release, **structs.asdict(result))
 
     def judged(self) -> ClauseResult:
-        """Return the result alone."""
+        """Return the result without the release."""
         return ClauseResult(*(getattr(self, name) for name in ClauseResult.__struct_fields__))
 
 

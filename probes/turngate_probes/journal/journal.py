@@ -1,4 +1,4 @@
-"""The probe's journal: one line of JSON per event, on disk as soon as it happens.
+"""The probe's journal: one line of JSON per event, written to disk immediately.
 
 Every report is rendered from it.
 """
@@ -17,7 +17,7 @@ from turngate.sanitize import bounded, redact
 from turngate_probes.journal.events import Event
 
 LONGEST_TEXT = 8000
-# created on import, since msgspec 0.22 crashes if two threads are the first to decode to a class
+# created on import, because msgspec 0.22 crashes if two threads are the first to decode to a class
 _EVENT: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event, dec_hook=decode_hook)
 
 
@@ -57,7 +57,7 @@ class Journal:
                 listener(_EVENT.decode(line))
 
     def close(self) -> None:
-        """End the journal; closing twice does no harm."""
+        """Close the journal; closing it twice is allowed."""
         with self._lock:
             if self._file is not None:
                 self._file.close()
@@ -65,7 +65,7 @@ class Journal:
 
 
 def read(path: Path) -> Iterator[Event]:
-    """Return the events of a journal; a last line that a crash left torn is skipped.
+    """Return the events of a journal; an incomplete last line, left by a crash, is skipped.
 
     Raises EnvironmentFailed if the file can't be read or another line holds no event.
     """
@@ -76,12 +76,12 @@ def read(path: Path) -> Iterator[Event]:
                     yield _EVENT.decode(line)
                 except (ValueError, RecursionError) as wrong:
                     if line.endswith(b"\n"):
-                        what = f"{path}, line {number}: no event: {wrong}"
+                        what = f"{path}, line {number} is not an event: {wrong}"
                         raise EnvironmentFailed(
-                            what, "give the journal of a probe by this version of turngate, or run the probe again"
+                            what, "pass a journal written by this version of turngate, or run the probe again"
                         ) from wrong
     except OSError as error:
-        raise EnvironmentFailed(f"the journal {path} can't be read: {error.strerror}") from error
+        raise EnvironmentFailed(f"can't read the journal {path}: {error.strerror}") from error
 
 
 def _cleaned(value: Any) -> Any:
@@ -96,11 +96,11 @@ def _cleaned(value: Any) -> Any:
 
 
 def _write_all(file: BinaryIO, data: bytes) -> None:
-    # unbuffered, since a buffer would be lost in a crash; such a write may take less than it was given
+    # unbuffered, because a crash would lose the buffer; such a write may be partial
     rest = memoryview(data)
     while rest:
         rest = rest[file.write(rest) :]
 
 
 def _unwritable(path: Path, error: OSError) -> EnvironmentFailed:
-    return EnvironmentFailed(f"the journal {path} can't be written: {error.strerror}", "choose another place")
+    return EnvironmentFailed(f"can't write the journal {path}: {error.strerror}", "choose another folder")

@@ -1,4 +1,4 @@
-"""Converts observations to events: shortened, and without paths of this machine.
+"""Converts observations to events, shortened and without paths of this machine.
 
 Turns and help pages include what can be compared between releases: kinds of records, key paths, option names.
 """

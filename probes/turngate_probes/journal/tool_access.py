@@ -1,4 +1,4 @@
-"""Tool access: the tools that the model is offered in each mode, and the outcome of a call."""
+"""Tool access: the tools offered to the model in each mode, and the outcome of a call."""
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,7 +26,7 @@ CallOutcome: TypeAlias = Literal["executed", "denied", "hangs", "failed", "dropp
 
 
 class ToolCallResult(Struct, frozen=True, forbid_unknown_fields=True):
-    """The outcome of a tool call: `denied`: the model got a refusal, `dropped`: nothing, and the turn ended well."""
+    """The outcome of a tool call. `denied`: the model got a refusal; `dropped`: nothing, and the turn succeeded."""
 
     tool: str
     outcome: CallOutcome
@@ -36,7 +36,7 @@ class ToolCallResult(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModeToolAccess(Struct, frozen=True, forbid_unknown_fields=True):
-    """The names of the tools that the model is offered in a mode, and the outcome of a call of one."""
+    """The names of the tools offered to the model in a mode, and the outcome of a call."""
 
     tools: tuple[str, ...] | None
     call: ToolCallResult | None
@@ -64,14 +64,14 @@ def told(requests: Iterable[Exchange]) -> str | None:
 
 
 def tool_access(turns: Iterable[TurnEvent]) -> ToolAccess | None:
-    """Return from a release's turns how tools can be used; None if none of them shows it."""
+    """Return the tool access of a release, from its turns; None if it was not observed."""
     by_step = {(turn.case, turn.step): turn for turn in turns}
     seen = {mode: _mode(*(by_step.get(step) for step in steps)) for mode, steps in TURNS.items()}
     return ToolAccess(**seen) if any(seen.values()) else None
 
 
 class ToolAccessRow(NamedTuple):
-    """A row of a table: how many tools a mode offers, which of them it `alone` offers, and the outcome of a call."""
+    """A row of a table: how many tools a mode offers, which of them only this mode offers, the outcome of a call."""
 
     mode: str
     offered: str
@@ -90,7 +90,7 @@ def rows(access: ToolAccess | None) -> Iterator[ToolAccessRow]:
         call = mode.call
         count = "?" if mode.tools is None else str(len(mode.tools))
         code = "" if not call else "none" if call.exit_code is None else str(call.exit_code)
-        yield ToolAccessRow(name, count, alone[name], f"{call.tool}: {call.outcome}" if call else "not seen", code)
+        yield ToolAccessRow(name, count, alone[name], f"{call.tool}: {call.outcome}" if call else "not observed", code)
 
 
 def difference(access: ToolAccess | None) -> tuple[list[str], list[str]]:
@@ -151,7 +151,7 @@ def _last_words(body: bytes) -> str | None:
         return None
     held = [document[key] for key in CONVERSATIONS if isinstance(document, dict) and document.get(key)]
     entries = held[0][-AT_THE_END:] if held and isinstance(held[0], list) else []
-    # engines make other requests meanwhile, and some add a remark to the results
+    # engines make other requests in between, and some add a remark to the results
     results = [entry for entry in entries if any(sign in json.dumps(entry) for sign in RESULTS)]
     said = " ".join(" ".join(_texts(results[-1] if results else None)).split())
     return bounded(said, LONGEST) if results else None

@@ -1,4 +1,4 @@
-"""Finds the release where a clause's result changes, asking as few releases as it must, and prints it."""
+"""Finds the release in which a clause's result changes, with as few probes as possible, and prints it."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -37,12 +37,12 @@ class ClauseAnswer(Struct, frozen=True):
 class BisectReport(Struct, frozen=True, tag_field="schema", tag="turngate.bisect-report/1"):
     """The release in which the newest result of a clause began.
 
-    changed: false: no older release that could answer has another result.
-    before: The last release that answers and has another result.
-    after: The first release that answers with the newest result.
-    candidates: In which the result may have begun, oldest first: the skipped ones and `after`; one: found exactly.
-    skipped: Between the two, where the clause could not be run.
-    asked: Every release that was run, in that order, without evidence.
+    changed: false: no older release has another result.
+    before: The last release with another result.
+    after: The first release with the newest result.
+    candidates: Where the result may have begun, oldest first: the skipped releases and `after`; one: exact.
+    skipped: The releases between the two, in which the clause could not be run.
+    asked: Every release that was tested, in that order, without evidence.
     published: The number of published releases that the contract covers.
     """
 
@@ -65,26 +65,24 @@ class ResultChange(NamedTuple):
 
 
 class Bisection:
-    """Search a list of releases, oldest first; `ask` runs one release and is called at most once for each."""
+    """Searches a list of releases, oldest first; `ask` tests one release and is called at most once for each."""
 
     def __init__(self, versions: Sequence[str], ask: Callable[[str], ClauseAnswer]) -> None:
-        """Begin a search in which nothing has been asked yet."""
+        """Start a search in which nothing has been tested yet."""
         self.versions = versions
         self.asked: dict[str, ClauseAnswer] = {}
         self._ask = ask
 
     def search(self, good: str | None = None, bad: str | None = None) -> ResultChange | None:
-        """Find where the result of `bad` (None: the newest release that answers) began, no earlier than `good`.
+        """Find where the result of `bad` (None: the newest release with a result) began, no earlier than `good`.
 
-        Return None if no older release has another result. EnvironmentFailed: an end that was named is not
-        published or doesn't answer, the ends are in the wrong order, or no release answers.
+        Return None if no older release has another result. EnvironmentFailed: an end is not published or has
+        no result, the ends are in the wrong order, or no release has a result.
         """
         oldest = self._place(good) if good else 0
         newest = self._place(bad) if bad else len(self.versions) - 1
         if good and bad and oldest >= newest:
-            raise EnvironmentFailed(
-                f"--good {good} must be older than --bad {bad}", "the change is searched between them"
-            )
+            raise EnvironmentFailed(f"--good {good} must be older than --bad {bad}", "the search runs between them")
         newest = self._end(newest) if bad else self._newest_answering(oldest, newest)
         before = self._end(oldest) if good else None
         if before is not None and self._same(before, newest):
@@ -93,18 +91,18 @@ class Bisection:
         return self._halve(oldest, before, after)
 
     def skipped(self, change: ResultChange) -> list[ClauseAnswer]:
-        """List the releases that were asked inside a change and didn't answer."""
+        """List the releases inside a change that were tested without a result."""
         return [self.answer(place) for place in range(change.before + 1, change.after)]
 
     def answer(self, place: int) -> ClauseAnswer:
-        """Return the answer of the release at a place of the list, run now if it was not asked yet."""
+        """Return the result of the release at an index of the list; it is tested now if necessary."""
         version = self.versions[place]
         if version not in self.asked:
             self.asked[version] = self._ask(version)
         return self.asked[version]
 
     def _leap(self, oldest: int, newest: int, before: int | None) -> tuple[int | None, int]:
-        """Ask 1, 2, 4, 8, ... releases back until the result differs, so that the last of several changes is found."""
+        """Test 1, 2, 4, 8, ... releases back until the result differs, which finds the last of several changes."""
         after, step = newest, 1
         while step < 2 * (newest - oldest):
             place = max(newest - step, oldest)
@@ -115,7 +113,7 @@ class Bisection:
         return None, after
 
     def _halve(self, oldest: int, before: int | None, after: int) -> ResultChange | None:
-        """Ask the middle of the widest gap until every release inside the change was skipped."""
+        """Test the middle of the widest gap until every release inside the change was skipped."""
         while before is not None or not self._same(oldest, after):
             low = oldest - 1 if before is None else before
             place = self._middle_of_widest_gap(low, after)
@@ -128,7 +126,7 @@ class Bisection:
         return None if before is None else ResultChange(before, after)
 
     def _middle_of_widest_gap(self, low: int, high: int) -> int | None:
-        """Return the middle of the longest row of releases that were not asked, the newer of two rows as long."""
+        """Return the middle of the longest run of untested releases; of two equal runs, the newer one."""
         known = [low, *(at for at in range(low + 1, high) if self.versions[at] in self.asked), high]
         width, end = max((right - left, right) for left, right in pairwise(known))
         return end - width // 2 if width > 1 else None
@@ -143,7 +141,7 @@ class Bisection:
         if version not in self.versions:
             near = ", ".join(nearest(version, self.versions))
             raise EnvironmentFailed(
-                f"{version} is no published release that the contract covers", f"nearest: {near}" if near else ""
+                f"{version} is not a published release that the contract covers", f"nearest: {near}" if near else ""
             )
         return self.versions.index(version)
 
@@ -151,7 +149,7 @@ class Bisection:
         answer = self.answer(place)
         if answer.result is None:
             raise EnvironmentFailed(
-                f"{answer.version} doesn't answer: {answer.detail}", "name another release for that end"
+                f"{answer.version} can't be tested: {answer.detail}", "choose another release for that end"
             )
         return place
 
@@ -160,14 +158,14 @@ class Bisection:
             if self.answer(place).result is not None:
                 return place
         first = next(iter(self.asked.values()), None)
-        what = "no published release is covered by the contract"
+        what = "the contract covers no published release"
         if first:
-            what = f"none of {len(self.asked)} releases answers; {first.version}: {first.detail}"
-        raise EnvironmentFailed(what, "see the reason with `turngate probe`, or name --bad")
+            what = f"none of {len(self.asked)} releases can be tested; {first.version}: {first.detail}"
+        raise EnvironmentFailed(what, "run `turngate probe` to see why, or pass --bad")
 
 
 def answer_of(release: ReleaseReport, clause_id: str) -> ClauseAnswer:
-    """Read a release of a report; `not_run` is no answer, and its detail names the prerequisite that failed."""
+    """Read a release of a report; `not_run` is not a result, and the detail names the failed prerequisite."""
     version = str(release.version)
     if release.failed:
         return ClauseAnswer(version, None, release.failed.what)
@@ -204,21 +202,21 @@ def print_bisection(output: Output, report: BisectReport) -> None:
             for depth, line in evidence_lines(item):
                 print_line(console, depth, line)
     if report.skipped:
-        print_line(console, 0, Text("skipped, because the clause can't be run there:"))
+        print_line(console, 0, Text("skipped, because the clause can't be tested there:"))
         for answer in report.skipped:
             _print_answer(console, report.engine, answer)
     if output.detail is Detail.VERBOSE:
-        print_line(console, 0, Text("every release that was run, in that order:"))
+        print_line(console, 0, Text("every tested release, in that order:"))
         for answer in report.asked:
             _print_answer(console, report.engine, answer)
     names = ", ".join(answer.version + ("" if answer.result else " (skipped)") for answer in report.asked)
-    print_line(console, 0, Text(visible(f"ran {len(report.asked)} of {report.published} releases: {names}")))
+    print_line(console, 0, Text(visible(f"tested {len(report.asked)} of {report.published} releases: {names}")))
 
 
 def _headline(report: BisectReport) -> str:
     if report.after is None:
         result = next(answer.result for answer in report.asked if answer.result)
-        return f"{report.clause} does not change: {_words(result)} in every release that was run and could answer"
+        return f"{report.clause} does not change: {_words(result)} in every release that could be tested"
     began = f"{report.clause}: {_words(report.after.result)} began in {report.engine}"
     if len(report.candidates) == 1:
         return f"{began} {report.candidates[0]}"

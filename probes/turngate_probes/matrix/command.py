@@ -21,15 +21,15 @@ from turngate_probes.report.structs import ProbeReport
 
 
 def engine_of(text: str) -> str:
-    """Read the name of an engine; EnvironmentFailed if it is none, or a release."""
+    """Read the name of an engine; EnvironmentFailed if it is something else, such as a release."""
     target = parse_target(text)
     if target.version or target.path:
-        raise EnvironmentFailed(f"{text!r} is more than an engine", "name versions by --versions, --good, --bad")
+        raise EnvironmentFailed(f"{text!r} is not just an engine", "pass versions with --versions, --good or --bad")
     return target.engine
 
 
 def choose(engine: str, spec: str, name: RegistryName, stop: Stop | None = None) -> tuple[Registry, tuple[str, ...]]:
-    """Choose from the releases in a registry; EnvironmentFailed if it can't be asked, or nothing is chosen."""
+    """Choose from the releases in a registry; EnvironmentFailed if it can't be reached, or nothing is chosen."""
     registry = published(engine, name, stop)
     versions = chosen(spec, registry.versions)
     return registry.with_integrity(versions, stop), versions
@@ -42,14 +42,14 @@ def run_matrix(engine: str, settings: MatrixSettings, spec: str, shard: str, out
         with interrupt.covering() as stop:
             registry, versions = choose(engine, spec, settings.registry, stop)
         if len(versions) < part[0]:
-            raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "ask for fewer shards")
+            raise EnvironmentFailed(f"shard {shard} of {len(versions)} releases is empty", "use fewer shards")
         with live(output.progress, interrupt) as listener:
             answers = Matrix(registry, versions, settings, listener, interrupt, part).run()
     return publish(answers, output, settings.folder)
 
 
 def merged(folders: Sequence[Path], *, fail_on: FailOn) -> ProbeReport:
-    """Join what shards left in these folders; EnvironmentFailed if they don't fit together."""
+    """Merge the results of shards in these folders; EnvironmentFailed if they don't fit together."""
     return joined([plan for folder in folders for plan in plans(folder)], folders, fail_on=fail_on, merging=True)
 
 
@@ -68,7 +68,7 @@ def run_bisection(
         with interrupt.covering() as stop:
             registry = published(engine, settings.registry, stop)
         covered = [version for version in chosen("all", registry.versions) if load.covering(engine, version)]
-        # the newest release, leaps back, then halves
+        # the newest release, steps back, then halves
         listener(MatrixPlanned(releases=2 * len(covered).bit_length(), kept=0))
         search = Bisection(covered, ask)
         change = search.search(good, bad)
@@ -79,5 +79,5 @@ def run_bisection(
 
 
 def _unplanned(listener: Listener) -> Listener:
-    """Pass on every event but a matrix's count of releases, which a search states once."""
+    """Pass on every event except a matrix's count of releases, which a search reports once."""
     return lambda event: None if isinstance(event, MatrixPlanned) else listener(event)

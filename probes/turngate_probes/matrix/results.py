@@ -1,9 +1,9 @@
 """The results of a matrix on disk (a plan, and the journal of each release), and the merged report.
 
-A folder holds `plan-<key>.json` for each order (what was asked for, and how its last run ended), and for each
-release `<engine>@<version>-<key>.ndjson` once it is answered, or `….failed.ndjson` when it could not be. The key
-is of the release's content, turngate's version, contract and clauses, and what was asked: if any of it changes the
-release is asked again. A file that ends in `.part` is of a run that was killed, and counts nothing.
+A folder has `plan-<key>.json` for each order (the settings, and how its last run ended), and for each release
+`<engine>@<version>-<key>.ndjson` once it has a result, or `….failed.ndjson` if it could not be tested. The key
+depends on the release's content, turngate's version, contract and clauses, and the settings. If any of them changes,
+the release is tested again. A `.part` file was left by a killed run, and is ignored.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ from turngate_probes.report.structs import PeakUsage, ProbeReport, ReleaseReport
 
 SCHEMA = "turngate.matrix-plan/1"
 KEY_LENGTH = 12
-NOT_PROBED = "it was not probed: the run of its shard ended before its turn"
+NOT_PROBED = "not probed, because its shard ended early"
 INTERRUPTED = "interrupted"
 ANSWERED, FAILED, PART = ".ndjson", ".failed.ndjson", ".part"
 
@@ -49,7 +49,7 @@ class Totals(Struct, frozen=True):
 
 
 class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
-    """An order as it stands on disk: `files` gives the stem of each release's journal, of all shards."""
+    """An order as saved on disk: `files` has the stem of each release's journal, for all shards."""
 
     engine: str
     source: Origin
@@ -67,7 +67,7 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
     def of(
         cls, registry: Registry, versions: Iterable[str], level: Level, clauses: tuple[str, ...], shard: tuple[int, int]
     ) -> "Plan":
-        """Plan releases that a registry has, now and on this machine."""
+        """Plan releases of a registry, now and on this machine."""
         contract, turngate = load.contract(registry.engine), metadata.version("turngate")
         asked = [
             contract.document.data,
@@ -86,12 +86,12 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
 
     @property
     def mine(self) -> tuple[str, ...]:
-        """The versions of this shard: every n-th, so that each shard gets old and new ones."""
+        """The versions of this shard: every n-th, so that each shard gets old and new releases."""
         number, count = self.shard
         return tuple(self.files)[number - 1 :: count]
 
     def write(self, folder: Path) -> None:
-        """Write the plan, whole or not at all; EnvironmentFailed if it can't be."""
+        """Write the plan completely or not at all; EnvironmentFailed if it can't be written."""
         path = folder / f"plan-{_digest([self.files, self.shard])}.json"
         try:
             write_atomically(path, msgspec.json.format(msgspec.json.encode(self), indent=1).decode() + "\n")
@@ -99,7 +99,7 @@ class Plan(Struct, frozen=True, tag_field="schema", tag=SCHEMA):
             raise _unwritable(folder, error) from error
 
     def journal(self, folder: Path, version: str, suffix: str) -> Path:
-        """Name the journal of a release that is ANSWERED, FAILED or a PART."""
+        """Return the journal of a release that is ANSWERED, FAILED or a PART."""
         return folder / f"{self.files[version]}{suffix}"
 
 
@@ -111,8 +111,8 @@ def alone(folder: Path, engine: str) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
             holding.enter_context(locked(folder / f".{engine}.lock", wait=False))
         except BlockingIOError:
-            hint = "wait until it has ended, or give --results a folder of its own"
-            raise EnvironmentFailed(f"another run keeps its results of {engine} in {folder}", hint) from None
+            hint = "wait until it has ended, or pass another folder as --results"
+            raise EnvironmentFailed(f"another run is using the results of {engine} in {folder}", hint) from None
         except OSError as error:
             raise _unwritable(folder, error) from error
         yield
@@ -125,7 +125,7 @@ def plans(folder: Path) -> list[Plan]:
     """
     oldest_first = sorted((_read(path) for path in folder.glob("plan-*.json")), key=lambda plan: plan.at)
     if not oldest_first:
-        raise EnvironmentFailed(f"{folder} holds no results of a matrix", "give the --results of each shard")
+        raise EnvironmentFailed(f"{folder} has no matrix results", "pass the --results folder of each shard")
     return list({(plan.engine, plan.shard): plan for plan in oldest_first}.values())[::-1]
 
 
@@ -134,11 +134,11 @@ def _read(path: Path) -> Plan:
         return msgspec.json.decode(path.read_bytes(), type=Plan)
     except (OSError, ValueError) as error:
         hint = "run that shard again, or merge with the turngate that made it"
-        raise EnvironmentFailed(f"the plan {path} can't be read: {error}", hint) from error
+        raise EnvironmentFailed(f"can't read the plan {path}: {error}", hint) from error
 
 
 def _unwritable(folder: Path, error: OSError) -> EnvironmentFailed:
-    return EnvironmentFailed(f"{folder} can't be written: {error.strerror}", "choose another place")
+    return EnvironmentFailed(f"can't write to {folder}: {error.strerror}", "choose another folder")
 
 
 def _digest(data: Any) -> str:
@@ -150,11 +150,11 @@ def joined(
     merging: bool = False,
     failed: Mapping[str, str] | None = None,
 ) -> ProbeReport:  # fmt: skip
-    """Build the report of all planned releases; those in no folder are unanswered.
+    """Build the report of all planned releases; those without results are unanswered.
 
-    With `merging` that is what all shards were to do, else those of the plans alone. Of two plans of one release the
-    newer one counts, and before both that of the shard whose part it was.
-    `failed` says why of releases that could not even leave a journal. EnvironmentFailed if the plans don't fit
+    With `merging`, these are the releases of all shards, otherwise those of the plans. Of two plans of one release,
+    that of its own shard counts, else the newer one.
+    `failed` has the reasons of releases without a journal. EnvironmentFailed if the plans don't fit
     together, or a journal can't be read.
     """
     plans = sorted(plans, key=lambda plan: plan.at, reverse=True)
@@ -183,16 +183,16 @@ def joined(
 
 
 def _check(plans: Sequence[Plan]) -> None:
-    """Refuse plans that don't fit together; EnvironmentFailed names the difference."""
+    """Reject plans that don't fit together; EnvironmentFailed names the difference."""
     if len({(plan.level, plan.clauses) for plan in plans}) > 1:
-        raise EnvironmentFailed("the shards were asked different questions", "merge those of one level and its clauses")
+        raise EnvironmentFailed("the shards tested different levels or clauses", "merge only shards with the same ones")
     if len(programs := {plan.turngate for plan in plans}) > 1:
-        what = f"the shards are of different turngates: {', '.join(sorted(programs))}"
+        what = f"the shards come from different versions of turngate: {', '.join(sorted(programs))}"
         raise EnvironmentFailed(what, "run the older ones again")
     for engine in sorted({plan.engine for plan in plans}):
         contracts = {plan.contract_version for plan in plans if plan.engine == engine}
         if len(contracts) > 1:
-            what = f"the shards judge {engine} by different contracts: {', '.join(sorted(contracts))}"
+            what = f"the shards used different contracts of {engine}: {', '.join(sorted(contracts))}"
             raise EnvironmentFailed(what, "run the older ones again")
 
 

@@ -28,7 +28,7 @@ from turngate_probes.releases.source import Release, ReleaseSource, Target
 from turngate_probes.report.build import bugs, build, standing
 from turngate_probes.report.structs import ProbeReport
 
-AT_ONCE = 24  # releases under way: most of the time they wait for a slot, or for a later minute
+AT_ONCE = 24  # parallel releases: most of the time they wait for a slot, or for a later minute
 PATIENCE = 1.0
 
 Listener = Callable[[Event], None]
@@ -36,7 +36,7 @@ Listener = Callable[[Event], None]
 
 @dataclass(frozen=True, slots=True)
 class MatrixSettings:
-    """How to probe, the folder of results, how many bytes releases in the cache may take, and where they come from."""
+    """How to probe, the folder of results, the cache limit in bytes, and the registry."""
 
     probe: ProbeSettings
     folder: Path
@@ -56,7 +56,7 @@ def matrix_settings(
 
 
 class PatientSource(ReleaseSource):
-    """Obtains releases one after the other where memory is short."""
+    """Provides releases, one after the other if memory is short."""
 
     def __init__(self, registry: Registry, limit: CacheLimit, interrupt: Interrupt) -> None:
         super().__init__(registry, limit)
@@ -79,7 +79,7 @@ class PatientSource(ReleaseSource):
 
 
 class Matrix:
-    """The probe of many versions that a registry has, or of one shard of them."""
+    """The probe of many versions of a registry, or of one shard of them."""
 
     def __init__(
         self, registry: Registry, versions: tuple[str, ...], settings: MatrixSettings, listener: Listener,
@@ -96,7 +96,7 @@ class Matrix:
         self._telling = threading.Lock()
 
     def run(self) -> ProbeReport:
-        """Probe every release of the shard that has no answer yet, and report on all of the shard.
+        """Probe every release of the shard that has no result yet, and report on the whole shard.
 
         EnvironmentFailed if results can't be saved.
         """
@@ -111,7 +111,7 @@ class Matrix:
         todo = [v for v in self.plan.mine if not self.plan.journal(self._folder, v, ANSWERED).exists()]
         kept = len(self.plan.mine) - len(todo)
         self._tell(MatrixPlanned(releases=len(self.plan.mine), kept=kept))
-        # cached releases first: later they might have to make room
+        # cached releases first: later they might be evicted
         todo.sort(key=lambda version: not (self._registry.root(version) / MARKER).exists())
         with ResourceUsage(self._limit.used) as usage, ThreadPoolExecutor(min(AT_ONCE, max(1, len(todo)))) as pool:
             cpu_seconds = sum(pool.map(self._one, todo))
@@ -133,14 +133,14 @@ class Matrix:
         except EnvironmentFailed as failed:
             self._lost(version, failed.what, failed.hint)
         except OSError as error:
-            self._lost(version, f"it could not be probed: {error}", "make room on the disk, or mend what is named")
+            self._lost(version, f"it could not be probed: {error}", "free disk space, or fix the named problem")
         finally:
             with suppress(OSError):
                 part.unlink(missing_ok=True)
         return 0.0
 
     def _keep(self, part: Path, version: str) -> float:
-        """Save a completed probe, permanently if it has an answer; return the engine's CPU seconds."""
+        """Save a completed probe, permanently if it has a result; return the engine's CPU seconds."""
         report = build(read(part))
         release = report.releases[0]
         if report.interrupted:

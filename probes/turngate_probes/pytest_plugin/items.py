@@ -33,7 +33,7 @@ CONTRACTS = "TURNGATE_CONTRACTS"
 
 
 class ClauseFailed(Exception):  # noqa: N818 - a failure of the engine, not an error
-    """A clause does not hold; says why, with the evidence."""
+    """A clause fails; says why, with the evidence."""
 
 
 class Probed:
@@ -57,7 +57,7 @@ class Probed:
         runner = CaseRunner.of(settings.sandboxes, settings.jobs, Interrupt())
 
         def probe(target: Target, path: Path) -> ReleaseReport:
-            # a probe each, since a release does not say which target named it
+            # one probe per target, because a release does not say which target named it
             with closing(Journal(path)) as journal:
                 Probe(settings, journal, runner).run([target])
             return build(read(path)).releases[0]
@@ -99,7 +99,7 @@ class ClauseTest(pytest.Item):
         probed = self.parent.probed
         release = probed.release(self.parent.target)
         if release.failed:
-            raise ClauseFailed(f"{self.parent.name} could not be asked: {visible(release.failed.what)}")
+            raise ClauseFailed(f"{self.parent.name} could not be tested: {visible(release.failed.what)}")
         case = next(case for case in probe_cases(release, probed.fail_on) if case.name == self.name)
         if case.kind == "crashed":
             raise RuntimeError(case.text)
@@ -114,21 +114,21 @@ class ClauseTest(pytest.Item):
             self.add_report_section("call", "turngate", visible(case.text))
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """Show the result, not our own code."""
+        """Show the result, not the plugin's code."""
         return str(excinfo.value) if isinstance(excinfo.value, ClauseFailed) else super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Name the test by its release and clause (pytest would take dots of its id for those of a module)."""
+        """Name the test by its release and clause (pytest would take dots in the id for a module path)."""
         return self.path, None, f"{self.parent.name} {self.name}"
 
 
 def tests(session: pytest.Session, targets: Sequence[str], level: Level, fail_on: str) -> list[pytest.Item]:
-    """Make the tests of all targets, by the same contracts as the commands."""
+    """Create the tests of all targets, with the same contracts as the commands."""
     try:
         if own := os.environ.get(CONTRACTS):
             if not Path(own).is_dir():
-                hint = "name the one that holds engines/*.yaml"
-                raise EnvironmentFailed(f"{CONTRACTS}: there is no folder {own}", hint)
+                hint = "pass the folder that contains engines/*.yaml"
+                raise EnvironmentFailed(f"{CONTRACTS}: no such folder: {own}", hint)
             if mistakes := lay_over(Path(own)):
                 raise mistakes[0]
         parsed = list(dict.fromkeys(map(parse_target, targets)))

@@ -1,1 +1,1 @@
-"""Records real releases: runs every case and writes down each turn, without what differs from run to run."""
+"""Records real releases: runs every case and saves each turn, without text that differs from run to run."""

@@ -29,9 +29,9 @@ Files = dict[str, bytes]
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    """What the turns of one case share: what replaces volatile text, the prompts that were sent, and the contract.
+    """What the turns of one case share: the replacement of volatile text, the sent prompts, and the contract.
 
-    Bodies are measured by a replacer of their own, so that what stands in them alone takes no number.
+    A separate replacer measures bodies, so that text that occurs only in them takes no number.
     """
 
     replacer: Replacer
@@ -43,7 +43,7 @@ class _Case:
 def rendered(
     contract: EngineContract, case: str, seen: Iterable[Turn | CommandOutput], places: Mapping[str, str]
 ) -> Iterator[tuple[str, Files]]:
-    """Return the folder name and the files of each turn and page of one case, all but the provenance."""
+    """Return the folder name and the files of each turn and page of one case, without the provenance."""
     seen = tuple(seen)
     turns = [item for item in seen if isinstance(item, Turn)]
     kept = {fixed for turn in turns for fixed in fixed_ids(turn.scripted)}
@@ -64,7 +64,7 @@ def to_yaml(data: Mapping[str, Any]) -> bytes:
 
 
 def _files(turn: Turn, case: _Case) -> Files:
-    # the order in which texts are replaced decides how placeholders are numbered
+    # the order of replacement determines the numbers of placeholders
     replacer = case.replacer
     recording = _recording(turn, replacer)
     streams = {"stdout": replacer.bytes(turn.stdout), "stderr": replacer.bytes(turn.stderr)}
@@ -87,7 +87,7 @@ def _page_files(page: CommandOutput, replacer: Replacer) -> Files:
 
 
 def _recording(turn: Turn, replacer: Replacer) -> Recording:
-    """Describe a turn, all but its leftovers."""
+    """Describe a turn, without its leftovers."""
     own = list(turn.own_arguments)
     prompt_at = []
     for i, token in enumerate(turn.argv[1:]):
@@ -108,13 +108,13 @@ def _prompt(prompt: str, replacer: Replacer) -> str | LongPrompt:
     short = shortened(prompt)
     if isinstance(short, str):
         return replacer(short)
-    # in this order: it decides how placeholders are numbered
+    # in this order, which determines the numbers of placeholders
     before, repeated, after = (replacer(text) for text in (short.before, short.repeated, short.after))
     return LongPrompt(before, repeated, short.characters, after)
 
 
 def _requests(exchanges: Iterable[Exchange], case: _Case) -> list[RecordedRequest]:
-    """Describe the requests, the agent's own before its side requests; those that differ in size alone once."""
+    """Describe the requests, the agent's main ones first; those that differ only in size are listed once."""
     kept: dict[RecordedRequest, RecordedRequest] = {}
     for exchange in sorted(exchanges, key=lambda sent: (not sent.tools, sent.method, sent.protocol or "")):
         request = _request(exchange, case)

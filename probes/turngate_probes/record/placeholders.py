@@ -1,4 +1,4 @@
-"""Replaces text that differs from run to run with stable placeholders, the same text always with the same one."""
+"""Replaces text that differs from run to run with stable placeholders, equal text with the same one."""
 
 import re
 import zlib
@@ -18,7 +18,7 @@ _RUN = re.compile("#+")
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """What is volatile, in words; a pattern with an optional group `value`; what stands for it (# is a number)."""
+    """A description of volatile text; a pattern with an optional group `value`; the placeholder (# is a number)."""
 
     what: str
     pattern: str
@@ -44,16 +44,16 @@ _EVERYWHERE = (
 
 
 def fixed_ids(text: str) -> set[str]:
-    """Return the ids in a text of ours, which are the same in every run."""
+    """Return the ids in turngate's own texts, which are the same in every run."""
     return set(re.findall(UUID, text))
 
 
 class Replacer:
     """Replaces volatile text through one case; the texts of the case must come in the same order each time.
 
-    Session ids count up from a number that is the case's own, so that those of two cases differ. `places` maps
-    strings of this machine (paths, addresses) to what stands for them; `kept` are ids that are the same in every
-    run and stay. What is replaced already stays as it is when it is replaced again.
+    Session ids count up from a number that is unique to the case, so that those of two cases differ. `places` maps
+    strings of this machine (paths, addresses) to their placeholders; `kept` are ids that are the same in every run
+    and stay. Replacing text a second time changes nothing.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Replacer:
         """Start without replacements; ContractError if the contract's nonexistent id can't hold a number."""
         dead = contract.handle.nonexistent_id
         if numbered_like(dead, 1) is None:
-            raise ContractError(f"no number can stand in the dead id {dead!r} of {contract.engine}")
+            raise ContractError(f"the nonexistent id {dead!r} of {contract.engine} has no room for a number")
         self._dead = dead
         self._known = {text: text for text in (dead, *kept)} | dict(places)
         known = "|".join(re.escape(text) for text in sorted(self._known, key=len, reverse=True) if text)
@@ -81,11 +81,11 @@ class Replacer:
 
     @property
     def used(self) -> list[str]:
-        """The replacements so far, in words."""
+        """Descriptions of the replacements so far."""
         return sorted(self._used)
 
     def __call__(self, text: str) -> str:
-        """Replace volatile text, and remove what looks like a secret or a registry."""
+        """Replace volatile text, and remove text that looks like a secret or a registry."""
         return redact(self._pattern.sub(self._replaced, text))
 
     def bytes(self, data: bytes) -> bytes:
@@ -124,5 +124,5 @@ class Replacer:
 
 
 def first_number(case: str) -> int:
-    """Return the number after which the session ids of a case count."""
+    """Return the number from which the session ids of a case count."""
     return zlib.crc32(case.encode()) % 9000 * 1000

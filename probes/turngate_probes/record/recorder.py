@@ -1,4 +1,4 @@
-"""Plays every case on a release and keeps its turns and pages as recordings."""
+"""Runs every case on a release, and saves its turns and pages as recordings."""
 
 import shutil
 import threading
@@ -37,7 +37,7 @@ class RecordingSummary:
 
 @dataclass
 class _Recorder:
-    """Takes observations, and writes each case when it has ended."""
+    """Collects observations, and writes each case when it has ended."""
 
     release: Release
     into: Path
@@ -70,7 +70,7 @@ class _Recorder:
 
     def _provenance(self, item: Turn | CommandOutput) -> dict[str, Any]:
         at, timed = time.time(), dict[str, float]()
-        if isinstance(item, Turn):  # how long it took, and how long its engine stayed after it
+        if isinstance(item, Turn):  # its duration, and how long its engine ran after it
             at, timed = item.finished_at, {"seconds": round(item.seconds, 3)}
             timed |= {} if item.exit_seconds is None else {"exit_seconds": round(item.exit_seconds, 3)}
         return {
@@ -89,20 +89,20 @@ class _Recorder:
 def record(
     release: Release, cases: Sequence[Case], runner: CaseRunner, fixtures: Path, interrupt: Interrupt, note: str = ""
 ) -> RecordingSummary:
-    """Record a release into `fixtures/<engine>/<version>`, in place of what is there of these cases.
+    """Record a release into `fixtures/<engine>/<version>`, and replace existing recordings of these cases.
 
-    `note` is kept in the provenance of each recording.
+    `note` is saved in the provenance of each recording.
     Nothing there is touched before all cases have ended. Raises EnvironmentFailed if the release has no
     executable or no version, or if the recording was interrupted.
     """
     if release.executable is None or release.version is None:
-        raise EnvironmentFailed(f"{release.name} can't be recorded", "name a release that has an executable")
+        raise EnvironmentFailed(f"{release.name} can't be recorded", "choose a release that has an executable")
     folder = fixtures / release.engine / release.version
     with claimed(runner.sandboxes, "recording-") as unfinished:
         recorder = _Recorder(release, unfinished, note)
         runner.play(release.contract, release.executable, cases, recorder)
         if interrupt.is_set():
-            raise EnvironmentFailed("the recording was interrupted", "nothing was changed; start it again")
+            raise EnvironmentFailed("the recording was interrupted", "nothing was changed; run it again")
         put_in_place(folder, unfinished, [case.name for case in cases])
     return RecordingSummary(recorder.written, recorder.early, folder)
 
@@ -120,7 +120,7 @@ def places(release: Release, box: Sandbox) -> dict[str, str]:
 
 
 def put_in_place(folder: Path, new: Path, cases: Sequence[str]) -> None:
-    """Move the turns in `new` to the recordings in `folder`, in place of all that was there of these cases."""
+    """Move the turns in `new` to the recordings in `folder`, and replace those of these cases."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.iterdir():
         if old.name.startswith(tuple(f"{case}-" for case in cases)):

@@ -1,7 +1,7 @@
 """Reads recordings, and replays them as the observations of a probe.
 
 A recording is one turn, or one page such as a help text: a folder `<engine>/<version>/<case>-<step>/` with
-`recording.yaml`, `provenance.yaml`, `stdout`, `stderr` and, where somebody watched, `requests.ndjson`.
+`recording.yaml`, `provenance.yaml`, `stdout`, `stderr` and, if requests were observed, `requests.ndjson`.
 """
 
 from pathlib import Path
@@ -23,7 +23,7 @@ _PAGE_SCHEMA = "turngate.recorded-page/1"
 
 
 def replay(contract: EngineContract, root: Path | None = None) -> Observations:
-    """Read every recording of the contract's release (in `root`, else where they are found)."""
+    """Read every recording of the contract's release (in `root`, else in the default folders)."""
     seen = Observations(contract, absent=Obstacle("there is no recording of it", Reason.NO_RECORDING))
     version = str(contract.version)
     root = root or recorded_releases.releases(contract.engine).get(version)
@@ -41,7 +41,7 @@ def _read(contract: EngineContract, case: Path) -> Turn | CommandOutput:
     for error in load.schema_errors(document, schema):
         raise error
     if case.name != document.data[key].replace("/", "-"):
-        raise document.error((key,), f"lies in a folder {case.name}", f"a folder is named as its {key}")
+        raise document.error((key,), f"is in the folder {case.name}", f"name the folder after its {key}")
     stdout, stderr = (case / "stdout").read_bytes(), (case / "stderr").read_bytes()
     if not is_page:
         return _turn(contract, document, case, stdout, stderr)

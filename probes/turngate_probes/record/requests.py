@@ -1,4 +1,4 @@
-"""What recordings contain: the parts of requests that clauses judge, and the recipe of very long prompts."""
+"""The requests in recordings: the parts that clauses judge, and a short form of very long prompts."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator
@@ -20,7 +20,7 @@ MARK = "<prompt>"
 
 
 def shortened(text: str) -> str | LongPrompt:
-    """Return a long text made of the cases' filler as what stands before it, its length, and what stands after."""
+    """Return a long text with the cases' filler as the text before it, the filler's length, and the text after it."""
     start = text.find(FILLER)
     if len(text) <= LONG or start < 0:
         return text
@@ -31,7 +31,7 @@ def shortened(text: str) -> str | LongPrompt:
 
 
 def lengthened(prompt: str | LongPrompt) -> str:
-    """Return the text that was shortened; a plain text is its own."""
+    """Return the original of a shortened text; a plain text is unchanged."""
     if isinstance(prompt, str):
         return prompt
     filled = prompt.repeated * (prompt.characters // len(prompt.repeated) + 1)
@@ -46,7 +46,7 @@ MAX_SIGNS = 12
 MAX_SIGN = 100
 MAX_SHORT = 300
 MAX_NAME = 128
-HINT = "record the release again, or keep only what `RecordedRequest` lists and the prompts that we sent"
+HINT = "record the release again, or keep only what `RecordedRequest` lists and the prompts that turngate sent"
 
 ToolName = Annotated[str, Meta(pattern=rf"^\S{{1,{MAX_NAME}}}$")]
 Nonce = Annotated[str, Meta(pattern=f"^{NONCE.pattern}$")]
@@ -57,7 +57,7 @@ class RecordedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     """A line of `requests.ndjson`; the fields that `Exchange` has mean the same here.
 
     Attributes:
-        user_texts: of the user's texts that hold a prompt or a nonce of ours, these alone, with CUT for the rest.
+        user_texts: the prompts and nonces from turngate in the user's texts, with CUT for the rest.
         signs: what matched the contract's `approval_signs` patterns in the body.
         size: bytes of the body with volatile text replaced; None in recordings made before sizes were kept.
         repeated: whether there were more requests like this one.
@@ -76,7 +76,7 @@ class RecordedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
     repeated: bool = False
 
     def exchange(self, prompt: str) -> Exchange:
-        """Return the request as the backend saw it in the turn of this prompt; its body holds the signs alone."""
+        """Return the request that the backend received in the turn of this prompt; its body has only the signs."""
         texts = (text.replace(MARK, prompt) if len(prompt) > LONG else text for text in self.user_texts)
         return Exchange(
             at=0.0, method=self.method, path=self.path, protocol=self.protocol, model=self.model,
@@ -86,7 +86,7 @@ class RecordedRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, o
 
 
 def read_requests(case: Path) -> tuple[RecordedRequest, ...] | None:
-    """Read the requests of a recording's folder; None if nobody watched. ContractError names the line."""
+    """Read the requests of a recording's folder; None if they were not observed. ContractError names the line."""
     file = case / REQUESTS
     if not file.exists():
         return None
@@ -100,10 +100,9 @@ def read_requests(case: Path) -> tuple[RecordedRequest, ...] | None:
 
 
 def own_text(text: str, prompts: Iterable[str]) -> str | None:
-    """Return what is ours of a user's text: prompts that fill whole lines, and nonces; None if there is nothing.
+    """Return turngate's parts of a user's text: prompts that fill whole lines, and nonces; None if there are none.
 
-    Whatever else stands there becomes CUT; a prompt longer than LONG becomes MARK. What is returned stays as it is
-    when it is passed again.
+    Everything else becomes CUT; a prompt longer than LONG becomes MARK. Passing the result again changes nothing.
     """
     text, prompts = text.strip(), set(prompts)
     for long in (prompt for prompt in prompts if len(prompt) > LONG):
@@ -119,12 +118,12 @@ def own_text(text: str, prompts: Iterable[str]) -> str | None:
 
 
 def own_texts(texts: Iterable[str], prompts: Collection[str]) -> Iterator[str]:
-    """Return our own parts of each text, without texts that have none."""
+    """Return turngate's parts of each text, without texts that have none."""
     return (own for text in texts if (own := own_text(text, prompts)) is not None)
 
 
 def approval_signs(body: str, contract: EngineContract) -> tuple[str, ...]:
-    """Return what the contract's patterns of approval match in a body, each once; too long a match is left out."""
+    """Return the matches of the contract's approval patterns in a body, without duplicates and very long matches."""
     patterns = (sign.pattern for sign in contract.approval_signs if sign.pattern is not None)
     matches = (match[0] for pattern in patterns for match in re.finditer(pattern, body))
     return tuple(dict.fromkeys(sign for sign in matches if len(sign) <= MAX_SIGN))[:MAX_SIGNS]
@@ -139,25 +138,25 @@ def excess(release: Path, turns: Collection[Turn], contract: EngineContract) -> 
     for turn in turns:
         folder = release / turn.name.replace("/", "-")
         for file in sorted(path for path in folder.iterdir() if path.name not in FILES):
-            yield ContractError("is no file of a recording", str(file), hint="delete it")
+            yield ContractError("is not a file of a recording", str(file), hint="delete it")
         for number, request in enumerate(read_requests(folder) or (), 1):
             for i, text in enumerate(request.user_texts):
                 if own_text(text, prompts[turn.name.partition("/")[0]]) != text:
-                    message = f"holds text that turngate did not send: {bounded(text, MAX_SIGN)}"
+                    message = f"contains text that turngate did not send: {bounded(text, MAX_SIGN)}"
                     yield ContractError(message, str(folder / REQUESTS), number, 1, f"$.user_texts[{i}]", HINT)
             for i, sign in enumerate(request.signs):
                 if not any(re.fullmatch(pattern, sign) for pattern in patterns):
-                    message = f"is no sign of approval of {contract.engine}: {bounded(sign, MAX_SIGN)}"
+                    message = f"is not an approval sign of {contract.engine}: {bounded(sign, MAX_SIGN)}"
                     yield ContractError(message, str(folder / REQUESTS), number, 1, f"$.signs[{i}]", HINT)
 
 
 def tool_name(name: str) -> str:
-    """Return a tool's name as it may be kept: bounded, without white space."""
+    """Return a tool's name for a recording: bounded, without white space."""
     return re.sub(r"\s", "_", name)[:MAX_NAME] or "_"
 
 
 def _gap(text: str) -> str:
-    """Return the replacement of a text that is not ours; the line break next to ours stays."""
+    """Return the replacement of a foreign text; the line break next to turngate's text stays."""
     if not text.strip():
         return text and ("\n" if "\n" in text else " ")
     return ("\n" if text.startswith("\n") else "") + CUT + ("\n" if text.endswith("\n") else "")

@@ -1,4 +1,4 @@
-"""What `recording.yaml` holds: one turn of a real release, or one page such as its help.
+"""The content of `recording.yaml`: one turn of a real release, or one page such as its help.
 
 `schema/recording.json` and `schema/recorded-page.json` are generated from these structs.
 """
@@ -27,21 +27,21 @@ class LongPrompt(Struct, frozen=True):
 class Recording(Struct, frozen=True, kw_only=True, tag_field="schema", tag="turngate.recording/1"):
     """One turn of a real release, as run.
 
-    Its streams and, where the backend saw them, its requests are files in the same folder.
+    Its streams and, if the backend received them, its requests are files in the same folder.
 
-    turn: Case and step of the probe that this turn stands for.
+    turn: The case and step of the probe.
     argv: The command as run; the first is the executable's name.
     prompt_at: Which arguments after the executable hold the prompt.
-    stdin: What standard input held: nothing, a pipe that nobody wrote to, or the prompt.
+    stdin: What standard input was: empty, a pipe without data, or the prompt.
     cwd: The name of the working directory.
-    env: Names of the variables that were set, besides those of the machine.
-    resumed: The session id that the turn was asked to resume.
-    nonce: The word in the prompt that occurs nowhere else.
-    answer: The text that the model backend gave.
+    env: Names of the variables that were set, in addition to those of the machine.
+    resumed: The session id that the turn resumes.
+    nonce: A unique word in the prompt.
+    answer: The model backend's reply.
     signal: The signal that the process group was sent at the first request.
     ended: What ended the process; `lingered`: it did not exit after its terminal event.
     leftovers: Commands of processes that were left running.
-    replaced: What was taken out or replaced, in words.
+    replaced: Descriptions of removed or replaced text.
     """
 
     turn: _CaseStep
@@ -64,11 +64,11 @@ class Recording(Struct, frozen=True, kw_only=True, tag_field="schema", tag="turn
 
 
 class RecordedPage(Struct, frozen=True, kw_only=True, tag_field="schema", tag="turngate.recorded-page/1"):
-    """What a plain command of a real release printed, such as its help; its streams are files in the same folder.
+    """The output of a plain command of a real release, such as its help; its streams are files in the same folder.
 
-    page: Case and step of the probe that this page stands for.
+    page: The case and step of the probe.
     argv: The command as run; the first is the executable's name.
-    replaced: What was taken out or replaced, in words.
+    replaced: Descriptions of removed or replaced text.
     """
 
     page: _CaseStep

@@ -1,4 +1,4 @@
-"""The folder of installed releases, kept within a limit: the least recently used are evicted, unless they are held."""
+"""The folder of installed releases and its size limit: the least recently used releases are evicted, unless in use."""
 
 import os
 import re
@@ -13,11 +13,11 @@ from turngate.files import locked
 
 MARKER = "turngate-installed"
 UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
-GUESS = 900 * 10**6  # bytes of a release of which no other is known; the largest today take 400 MB
+GUESS = 900 * 10**6  # bytes of an engine's first release; the largest today take 400 MB
 WITH_ARCHIVE = 1.5  # the peak of an installation compared to its result: archives are stored next to their content
 LEAST_FREE = 512 * 10**6
 PATIENCE = 0.5
-MAKE_ROOM = "make room, or set TURNGATE_CACHE_DIR to a folder on another disk"
+MAKE_ROOM = "free disk space, or set TURNGATE_CACHE_DIR to a folder on another disk"
 INSTALLING = 2
 
 Say = Callable[[str], None]
@@ -30,7 +30,7 @@ def home_of(engine: str, cache: Path) -> Path:
 
 @contextmanager
 def in_use(root: Path) -> Iterator[None]:
-    """Keep the release at `root`, there already or not yet, from being evicted while the block runs."""
+    """Protect the release at `root`, which may not exist yet, from eviction while the block runs."""
     root.parent.mkdir(parents=True, exist_ok=True)
     with locked(_use_lock(root), shared=True):
         try:
@@ -54,14 +54,14 @@ def alone(lock: Path, tell_waiting: Callable[[], None]) -> Iterator[None]:
 
 
 def evict(root: Path) -> bool:
-    """Remove the release at `root`; return False, and leave it, if somebody uses or installs it."""
+    """Remove the release at `root`; return False, and leave it, if a process uses or installs it."""
     with ExitStack() as holding:
         try:
             for lock in (_use_lock(root), root.parent / f".{root.name}.lock"):
                 holding.enter_context(locked(lock, wait=False))
         except BlockingIOError:
             return False
-        # moved away first, so that nobody ever finds half of it
+        # moved away first, so that no process finds half of it
         going = root.parent / f".{root.name}.partial"
         shutil.rmtree(going, ignore_errors=True)
         with suppress(FileNotFoundError):  # another process was quicker
@@ -71,7 +71,7 @@ def evict(root: Path) -> bool:
 
 
 def clear(engines: Path) -> None:
-    """Remove what killed installations left half done below `engines`, the folder of all engines' releases."""
+    """Remove incomplete installations, left by killed processes, below `engines`, the folder of all releases."""
     for partial in engines.glob("*/.*.partial"):
         with suppress(BlockingIOError), locked(partial.parent / f"{partial.stem}.lock", wait=False):
             shutil.rmtree(partial, ignore_errors=True)
@@ -85,12 +85,12 @@ def parse_size(text: str) -> int:
     """Return a size such as `500M`, `2GB` or `1.5g` in bytes; EnvironmentFailed if it is invalid."""
     size = re.fullmatch(r"(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[KMGT]?)(?:i?B)?", text.strip(), re.IGNORECASE)
     if not size or not float(size["number"]):
-        raise EnvironmentFailed(f"{text!r} is no size; write 500M or 10G", "see --cache-limit")
+        raise EnvironmentFailed(f"{text!r} is not a size; write 500M or 10G", "see --cache-limit")
     return int(float(size["number"]) * UNITS[size["unit"].upper()])
 
 
 def bytes_below(folder: Path) -> int:
-    """Sum what the files below a folder take on disk, links not followed; what vanishes meanwhile counts nothing."""
+    """Return the disk usage of a folder, without following links; files that vanish meanwhile count as 0."""
     total, seen = 0, set[tuple[int, int]]()
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -119,7 +119,7 @@ class CacheLimit:
     def reserved(self, root: Path, say: Say) -> Iterator[None]:
         """Make room for a release that the block installs at `root`, when few others are being installed.
 
-        Waits while others of ours are in use; EnvironmentFailed if there can't be room, or the disk is full.
+        Waits while this process uses others; EnvironmentFailed if there can't be room, or the disk is full.
         """
         with self._installing:
             while not (guess := self._reserve(root.parent)):
@@ -133,9 +133,9 @@ class CacheLimit:
 
     @contextmanager
     def held(self, root: Path) -> Iterator[None]:
-        """Note that the release at `root` is ours and in use while the block runs.
+        """Mark the release at `root` as in use by this process while the block runs.
 
-        EnvironmentFailed if the disk is so full that an engine would stumble over it.
+        EnvironmentFailed if the disk is too full for an engine to run.
         """
         self._home.mkdir(parents=True, exist_ok=True)
         if shutil.disk_usage(self._home).free < LEAST_FREE:
@@ -173,12 +173,12 @@ class CacheLimit:
             return 0
 
     def trim(self) -> None:
-        """Evict what lies beyond the limit and is not in use."""
+        """Evict unused releases beyond the limit."""
         with self._lock:
             self._evict(self._measured(), self.limit)
 
     def _evict(self, sizes: dict[Path, int], most: int) -> None:
-        """Evict the least recently used of `sizes`, and take them out of it, until the rest is at most so large."""
+        """Evict the least recently used of `sizes`, and remove them from it, until the rest fits."""
 
         def last_use(root: Path) -> float:
             with suppress(OSError):
@@ -194,8 +194,8 @@ class CacheLimit:
     def _no_room(self, guess: int, limit: int) -> EnvironmentFailed:
         if limit < self.limit:
             return _disk_full()
-        what = f"a release may take {guess / 1e6:.0f} MB, for which a cache of {self.limit / 1e6:.0f} MB has no room"
-        return EnvironmentFailed(what, "raise --cache-limit, or end what uses the releases that are there")
+        what = f"a release may take {guess / 1e6:.0f} MB, but the cache is limited to {self.limit / 1e6:.0f} MB"
+        return EnvironmentFailed(what, "raise --cache-limit, or end other processes that use cached releases")
 
     def _measured(self) -> dict[Path, int]:
         there = {marker.parent for marker in self._home.glob(f"*/*/{MARKER}")}

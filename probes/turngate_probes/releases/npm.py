@@ -1,4 +1,4 @@
-"""The releases of an engine on npm, and the pins: integrity checked, without install scripts or chatter."""
+"""The releases of an engine on npm, and the pins, with integrity checks and without install scripts."""
 
 import json
 import os
@@ -39,44 +39,44 @@ _UNREACHABLE = (
     "EAI_AGAIN|ECONNREFUSED|ECONNRESET|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EPROTO|ERR_SOCKET_TIMEOUT|ETIMEDOUT|"
     "FETCH_ERROR|E429|E5..|CERT_.*|.*_CERT.*|ERR_TLS.*"
 )
-_NETWORK = "check the network, and npm's proxy and registry settings; or name an executable: ENGINE=/path/to/it"
-_TAMPERED = "try 'npm cache verify'; if it happens again do not use the release, and tell its maintainers"
-_MEND = "mend its permissions, or set TURNGATE_CACHE_DIR to another one"
+_NETWORK = "check the network, and npm's proxy and registry settings, or pass an executable: ENGINE=/path/to/executable"
+_TAMPERED = "try 'npm cache verify'. If it happens again, don't use the release, and tell its maintainers"
+_MEND = "fix its permissions, or set TURNGATE_CACHE_DIR to another folder"
 
 # npm's error codes, what is wrong, what to do about it
 _CAUSES = (
     (_UNREACHABLE, "the package registry cannot be reached", _NETWORK),
-    ("ETARGET|E404", "there is no such release", "ask for another version"),
-    ("EINTEGRITY", "the package's content is not what was promised", _TAMPERED),
+    ("ETARGET|E404", "there is no such release", "choose another version"),
+    ("EINTEGRITY", "the package's content does not match its checksum", _TAMPERED),
     ("ENOSPC|EDQUOT", "the disk is full", MAKE_ROOM),
     ("EACCES|EPERM|EROFS", "a folder cannot be written", _MEND),
-    ("EBADPLATFORM|EBADENGINE", "the release does not support this platform", "probe it on one that it supports"),
+    ("EBADPLATFORM|EBADENGINE", "the release does not support this platform", "probe it on a supported platform"),
 )
 
 
 @dataclass
 class NpmFailed(EnvironmentFailed):
-    """npm exited badly; `code` is its error code, such as ETARGET, or empty when it named none."""
+    """npm failed; `code` is its error code, such as ETARGET, or empty if it reported none."""
 
     code: str = ""
 
     def no_such_release(self) -> bool:
-        """Whether the registry answered, but does not have what was asked for."""
+        """Whether the registry responded, but doesn't have the release."""
         return self.code in ("ETARGET", "E404")
 
 
 def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
-    """Run npm in `cwd`, with the settings that the user has made for it, and return its standard output.
+    """Run npm in `cwd`, with the user's settings for it, and return its standard output.
 
     `stop` ends it early.
 
     Raises:
         NpmFailed: npm ran and failed.
-        EnvironmentFailed: there is no npm, or it was not done after `TIMEOUT` seconds.
+        EnvironmentFailed: npm is missing, or took longer than `TIMEOUT` seconds.
     """
     executable = shutil.which("npm")
     if executable is None:
-        raise EnvironmentFailed(NO_NPM, "or name an executable: ENGINE=/path/to/it")
+        raise EnvironmentFailed(NO_NPM, "or pass an executable: ENGINE=/path/to/executable")
     exit_code, stdout, stderr = run_manager("npm", (executable, *args, *_FLAGS), args[0], cwd, stop)
     if exit_code == 0:
         return stdout
@@ -88,18 +88,18 @@ def npm(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
         if re.fullmatch(codes, code):
             raise NpmFailed(f"{what} (npm {args[0]}: {code}: {without_hosts(telling[:1])})", hint, code)
     what = f"npm {args[0]} exited with {exit_code}: {without_hosts(telling[:_SHOWN_LINES])}"
-    raise NpmFailed(what, "what npm says is above", code)
+    raise NpmFailed(what, "see npm's message above", code)
 
 
 def pin_of(engine: str) -> Path:
-    """Return the folder of an engine's pin: that of the overlay, where it has one, else ours."""
+    """Return the folder of an engine's pin: in the overlay if it has one, else the bundled one."""
     own = overlay()
     folder = own / "pins" / engine if own else None
     return folder if folder and folder.is_dir() else PINS / engine
 
 
 def pinned_version(engine: str) -> str | None:
-    """Return the version that `engine` is pinned at, or None when it has no pin."""
+    """Return the version that `engine` is pinned at, or None if it has no pin."""
     manifest = pin_of(engine) / "package.json"
     if not manifest.is_file():
         return None
@@ -110,7 +110,7 @@ def pinned_version(engine: str) -> str | None:
 def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
     """Raise EnvironmentFailed unless all `packages` of a lock have a sha512, and that of the pin if pinned.
 
-    What is bundled in another package carries no checksum of its own: that of the bundle covers it.
+    A package bundled in another one has no checksum of its own; that of the bundle covers it.
     """
     for where, entry in packages.items():
         name, integrity = where.removeprefix("node_modules/"), str(entry.get("integrity", ""))
@@ -118,22 +118,22 @@ def check_integrity(packages: dict[str, Any], pinned: dict[str, Any]) -> None:
             what = f"{name} has no sha512 integrity in npm's lock"
             raise EnvironmentFailed(what, "its content cannot be checked, so it is not installed")
         if where in pinned and integrity != str(pinned[where].get("integrity", "")):
-            raise EnvironmentFailed(f"{name} is not the one that is pinned", "tell the maintainers of turngate")
+            raise EnvironmentFailed(f"{name} is not the pinned one", "tell the maintainers of turngate")
 
 
 class NpmRegistry(Registry):
-    """The npm package of an engine; the integrity of a pin goes before that of the registry."""
+    """The npm package of an engine; the integrity of a pin takes precedence over that of the registry."""
 
     name, title = "npm", "npm"
 
     def listed(self, stop: Stop | None) -> Self:
-        """Ask for all releases and their integrity, without pre-releases."""
-        # not `@*`, by which npm means the latest alone
+        """Query all releases and their integrity, without pre-releases."""
+        # not `@*`, which means only the latest one to npm
         integrity = _integrity(npm(("view", f"{self.package}@>=0.0.0", *_FIELDS), Path.cwd(), stop))
         return replace(self, versions=tuple(integrity), integrity=integrity)
 
     def with_integrity(self, versions: Iterable[str], stop: Stop | None) -> Self:
-        """Ask for the integrity of versions that the list leaves out."""
+        """Query the integrity of versions that are not in the list."""
         integrity = dict(self.integrity)
         for version in versions:
             if version in integrity:
@@ -146,7 +146,7 @@ class NpmRegistry(Registry):
         return replace(self, integrity=integrity)
 
     def exact(self, version: str, stop: Stop | None) -> str:
-        """Return a whole version, `latest` being the newest one that is published."""
+        """Return an exact version; `latest` is the newest published one."""
         if version == LATEST:
             version = json.loads(npm(("view", self.package, "dist-tags.latest", "--json"), Path.cwd(), stop))
         if not Version.is_valid(version):
@@ -167,9 +167,9 @@ class NpmRegistry(Registry):
         return packages
 
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:
-        """Install the release, from its pin where it has one.
+        """Install the release, from its pin if it has one.
 
-        Not by `npm ci`: it refuses a lock without the optional builds that a registry does not carry.
+        Not with `npm ci`, which rejects a lock without the optional builds that a registry doesn't have.
         """
         lock, pinned = folder / "package-lock.json", self._pinned(version)
         if pinned:
@@ -194,7 +194,7 @@ class NpmRegistry(Registry):
         return next((path for path in paths if path.is_file() and os.access(path, os.X_OK)), None)
 
     def _none(self, version: str, stop: Stop | None) -> EnvironmentFailed:
-        """Return an error that says that npm does not have a version, and which ones it has."""
+        """Return an error for a version that npm doesn't have, with the versions that it has."""
         try:
             published = json.loads(npm(("view", self.package, "versions", "--json"), Path.cwd(), stop))
         except NpmFailed as failure:
@@ -205,7 +205,7 @@ class NpmRegistry(Registry):
         return replace(self, versions=versions).no_such_version(version)
 
     def _lacks_build(self, root: Path) -> bool:
-        """Whether a build for this platform that the package names is missing: npm skips what is not published."""
+        """Whether a build for this platform is missing although the package lists it; npm skips unpublished ones."""
         manifest = root / "node_modules" / self.package / "package.json"
         if not manifest.is_file():
             return False
@@ -215,7 +215,7 @@ class NpmRegistry(Registry):
 
 
 def _integrity(printed: str) -> dict[str, str]:
-    """Read the integrity of each release: npm prints a list, or one object alone, or nothing."""
+    """Read the integrity of each release: npm prints a list, a single object, or nothing."""
     data: Any = json.loads(printed) if printed.strip() else []
     rows = [data] if isinstance(data, dict) else data
     return {row["version"]: row.get("dist.integrity", "") for row in rows}

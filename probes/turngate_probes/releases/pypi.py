@@ -17,13 +17,13 @@ REPORT = "pip-report.json"
 _WHEELS = ("--quiet", "--no-deps", "--only-binary=:all:", "--no-compile", "--no-cache-dir")
 _FLAGS = ("--disable-pip-version-check", "--no-input")
 
-# what pip says, what is wrong, what to do about it
+# pip's message, what is wrong, what to do about it
 _NONE = (
     "there is no such release for this platform",
-    "ask for another version, or ask npm, which may have more: leave out --registry pypi",
+    "choose another version, or omit --registry pypi to use npm, which may have more",
 )
 _CAUSES = (
-    # an index that lists versions was reached; where pip gave up reaching it, it says that nothing matches, too
+    # an index that lists versions was reached; pip also reports "no match" for an unreachable index
     (r"from versions: (?!none\))", *_NONE),
     (
         "Retrying|Connection|timed out|Temporary failure|Max retries|SSLError",
@@ -31,26 +31,26 @@ _CAUSES = (
         "check the network, and pip's proxy and index settings",
     ),
     ("No matching distribution|from versions:", *_NONE),
-    ("HASHES? .*MATCH|hash mismatch", "the package's content is not what was promised", "do not use the release"),
+    ("HASHES? .*MATCH|hash mismatch", "the package's content does not match its checksum", "don't use the release"),
     ("No space left|Errno 28", "the disk is full", MAKE_ROOM),
-    ("No module named pip", "this Python has no pip", "install pip, or ask npm: leave out --registry pypi"),
+    ("No module named pip", "this Python has no pip", "install pip, or omit --registry pypi to use npm"),
 )
 
 
 class PypiRegistry(Registry):
-    """The wheels of an engine; its integrity is known only once a wheel is there."""
+    """The wheels of an engine; the integrity is known only after the download."""
 
     name, title, folder_prefix = "pypi", "PyPI", "pypi-"
 
     def listed(self, stop: Stop | None) -> Self:
-        """Ask for the versions that have a wheel for this platform."""
+        """Query the versions that have a wheel for this platform."""
         printed = pip(("index", "versions", self.package), Path.cwd(), stop)
         line = re.search(r"^Available versions: (.+)$", printed, re.MULTILINE)
         newest_first = line[1].split(", ") if line else []
         return replace(self, versions=tuple(reversed(newest_first)))
 
     def exact(self, version: str, stop: Stop | None) -> str:  # noqa: ARG002 - as npm needs it
-        """Return a version that was listed."""
+        """Return a listed version."""
         if version not in self.versions:
             raise self.no_such_version(version)
         return version
@@ -58,7 +58,7 @@ class PypiRegistry(Registry):
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:  # noqa: ARG002 - always is
         pip(("install", *_WHEELS, "--target", SITE, "--report", REPORT, f"{self.package}=={version}"), folder, stop)
         report = folder / REPORT
-        # pip has held the wheel against this digest
+        # pip has checked the wheel against this digest
         (installed,) = json.loads(report.read_text("utf-8"))["install"]
         report.unlink()
         return f"sha256-{installed['download_info']['archive_info']['hashes']['sha256']}"
@@ -70,7 +70,7 @@ class PypiRegistry(Registry):
 
 
 def pip(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
-    """Run pip in `cwd`, with the settings that the user has made for it, and return its standard output."""
+    """Run pip in `cwd`, with the user's settings for it, and return its standard output."""
     exit_code, stdout, stderr = run_manager("pip", (sys.executable, "-m", "pip", *args, *_FLAGS), args[0], cwd, stop)
     if exit_code == 0:
         return stdout
@@ -79,4 +79,4 @@ def pip(args: tuple[str, ...], cwd: Path, stop: Stop | None = None) -> str:
             raise EnvironmentFailed(f"{what} (pip {args[0]})", hint)
     lines = [line for line in stderr.splitlines() if line.startswith("ERROR")] or stderr.splitlines()
     what = f"pip {args[0]} exited with {exit_code}: {without_hosts(lines[:3])}"
-    raise EnvironmentFailed(what, "what pip says is above")
+    raise EnvironmentFailed(what, "see pip's message above")

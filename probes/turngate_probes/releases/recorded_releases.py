@@ -11,14 +11,16 @@ from turngate import ContractError
 from turngate.contract import load
 
 CHECKOUT = Path(__file__).resolve().parents[3] / "fixtures"
-PACKAGED = Path(__file__).resolve().parents[1] / "recordings"  # in a wheel: of engines that can't be installed
+PACKAGED = (
+    Path(__file__).resolve().parents[1] / "recordings"
+)  # in a wheel: recordings of engines that can't be installed
 BROKEN = "broken.yaml"
 
 
 def folders() -> list[Path]:
-    """Return the folders of recordings, the nearest first: `TURNGATE_FIXTURES` alone, where it is set.
+    """Return the folders of recordings, nearest first: only `TURNGATE_FIXTURES`, if it is set.
 
-    Else `fixtures` in the working directory, those of our checkout, and those in our package.
+    Otherwise `fixtures` in the working directory, those of turngate's checkout, and those in its package.
     """
     named = os.environ.get("TURNGATE_FIXTURES")
     candidates = [Path(named)] if named else [Path("fixtures"), CHECKOUT, PACKAGED]
@@ -26,7 +28,7 @@ def folders() -> list[Path]:
 
 
 def default_folder() -> Path | None:
-    """Return where to record without being told: the fixtures of our checkout, if the working directory is in it."""
+    """Return the default folder for recordings: the fixtures of the checkout, if the working directory is in it."""
     return CHECKOUT if CHECKOUT.is_dir() and Path.cwd().is_relative_to(CHECKOUT.parent) else None
 
 
@@ -48,13 +50,13 @@ def releases(engine: str, roots: Sequence[Path] | None = None) -> dict[str, Path
 
 @dataclass(frozen=True, slots=True)
 class ContractRecordings:
-    """The recordings of a contract: their folders, the nearest first; `whole`: what is in none of them is nowhere."""
+    """The recordings of a contract: their folders, nearest first; `whole`: there are no others."""
 
     folders: Sequence[Path]
     whole: bool
 
     def lacks(self, name: str) -> bool:
-        """Whether a recording, `engine/version/case-step`, is missing for sure."""
+        """Whether a recording, `engine/version/case-step`, certainly doesn't exist."""
         if any((root / name / "recording.yaml").is_file() for root in self.folders):
             return False
         # those of a release are together
@@ -65,13 +67,13 @@ class ContractRecordings:
         return releases(engine, self.folders)
 
     def broken(self, engine: str) -> set[str]:
-        """Name the releases that are listed as broken, as `engine@version`; ContractError if a list is none."""
+        """Return the releases listed as broken, as `engine@version`; ContractError if a list is invalid."""
         names = {name for root in self.folders for name in _listed(root / BROKEN)}
         return {name for name in names if name.partition("@")[0] == engine}
 
 
 def contract_recordings(file: Path, fixtures: Path | None = None) -> ContractRecordings | None:
-    """Find a contract's recordings: the named folder, else those of its overlay and of our checkout or package."""
+    """Find a contract's recordings: the given folder, else those of its overlay and of the checkout or package."""
     if fixtures is not None:
         return ContractRecordings((fixtures,), whole=True)
     parent = file.resolve().parent
@@ -87,5 +89,5 @@ def _listed(file: Path) -> list[str]:
         return []
     document = load.parse(file.read_text("utf-8"), str(file))
     if not isinstance(document.data, dict) or not all(isinstance(why, str) and why for why in document.data.values()):
-        raise ContractError("is no list of broken releases", str(file), hint="write `engine@version: why`")
+        raise ContractError("is not a list of broken releases", str(file), hint="write `engine@version: why`")
     return list(document.data)

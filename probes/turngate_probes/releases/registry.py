@@ -1,7 +1,7 @@
-"""The releases of one engine in a registry, and their installation into the cache: complete, or not at all.
+"""The releases of one engine in a registry, and their installation into the cache, completely or not at all.
 
-A release is installed next to its place and then renamed, under a file lock, so that a half-installed one is never
-found and two installations of the same release do not disturb each other.
+A release is installed in a temporary folder and then renamed, under a file lock, so that no process sees an incomplete
+one, and two installations of the same release don't interfere.
 """
 
 import os
@@ -29,7 +29,7 @@ TIMEOUT = 600.0  # seconds; the largest release is about 100 MB
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A release in the cache. `integrity` is the checksum of the engine's own package, as its registry writes it."""
+    """A release in the cache. `integrity` is the checksum of the engine's own package, in the registry's notation."""
 
     version: str
     root: Path
@@ -39,7 +39,7 @@ class Installed:
 
 @dataclass(frozen=True)
 class Registry(ABC):
-    """The releases of one engine: `versions` are the published ones, oldest first, empty where nobody asked.
+    """The releases of one engine: `versions` are the published ones, oldest first, empty if not queried.
 
     `integrity` is what the registry says of a version's content before it is downloaded. `executables` are where
     the engine's command may lie in an installation.
@@ -57,15 +57,15 @@ class Registry(ABC):
 
     @abstractmethod
     def listed(self, stop: Stop | None) -> Self:
-        """Ask what is published; EnvironmentFailed if the registry can't say."""
+        """Query the published releases; EnvironmentFailed if the registry can't be reached."""
 
     def with_integrity(self, versions: Iterable[str], stop: Stop | None) -> Self:  # noqa: ARG002 - as npm needs it
-        """Add the integrity of releases that the list leaves out, such as pre-releases, if they are published."""
+        """Add the integrity of published releases that are not in the list, such as pre-releases."""
         return self
 
     @abstractmethod
     def exact(self, version: str, stop: Stop | None) -> str:
-        """Return the exact version that is meant; EnvironmentFailed if it is none."""
+        """Return the exact version; EnvironmentFailed if there is none."""
 
     @abstractmethod
     def _fill(self, version: str, folder: Path, stop: Stop | None, *, lean: bool) -> str:
@@ -76,7 +76,7 @@ class Registry(ABC):
         """Find the engine's command in an installation."""
 
     def promised(self, version: str) -> str | None:
-        """Return the integrity that a release must have, where that is known before."""
+        """Return the integrity that a release must have, if it is known in advance."""
         return self.integrity.get(version) or None
 
     def has(self, version: str) -> bool:
@@ -92,23 +92,23 @@ class Registry(ABC):
         return home_of(self.engine, default_cache()) / f"{self.folder_prefix}{version}"
 
     def is_installed(self, version: str) -> bool:
-        """Whether a version is in the cache in order."""
+        """Whether a complete version is in the cache."""
         return self._finished(version, self.root(version)) is not None
 
     def no_such_version(self, version: str) -> EnvironmentFailed:
-        """Return an error that says that a version is not published, and which ones are."""
+        """Return an error for an unpublished version, with the nearest published ones."""
         near = ", ".join(nearest(version, self.versions))
-        hint = f"nearest: {near}" if near else "nothing of it is published"
+        hint = f"nearest: {near}" if near else "it has no published versions"
         return EnvironmentFailed(f"{self.package} has no version {version}", hint)
 
     def install(self, version: str, say: Say, stop: Stop | None = None, *, lean: bool = False) -> Installed:
-        """Return the release at an exact version, installed unless it is in the cache in order.
+        """Return the release at an exact version, installed unless it is complete in the cache.
 
         `say` gets progress messages, `stop` ends it early; `lean` leaves nothing in the registry's own cache.
 
         Raises:
-            EnvironmentFailed: there is no package manager, no registry, no such version, no room or no build for
-                this platform, or the content is not what was promised.
+            EnvironmentFailed: there is no package manager, no registry, no such version, no space or no build for
+                this platform, or the content does not match its checksum.
             OSError: the cache can't be written.
         """
         root, named = self.root(version), f"{self.engine} {version}"
@@ -137,12 +137,12 @@ class Registry(ABC):
         try:
             integrity = self._fill(version, unfinished, stop, lean=lean)
             if integrity != (self.promised(version) or integrity):
-                what = f"{self.package} {version} is not what {self.title} published"
-                raise EnvironmentFailed(what, "do not use it, and tell its maintainers")
+                what = f"{self.package} {version} differs from what {self.title} published"
+                raise EnvironmentFailed(what, "don't use it, and tell its maintainers")
             if not self._executable(unfinished):
                 tried = ", ".join(self.executables).replace("{platform}", node_platform())
                 what = f"{self.engine} {version} installs no executable for {node_platform()} (looked for {tried})"
-                hint = f"probe it on another platform, or name an executable: {self.engine}=/path/to/it"
+                hint = f"probe it on another platform, or pass an executable: {self.engine}=/path/to/executable"
                 raise EnvironmentFailed(what, hint)
             (unfinished / MARKER).write_text(f"{self.package} {version} {integrity}\n")
             shutil.rmtree(root, ignore_errors=True)
@@ -166,19 +166,19 @@ def run_manager(
 ) -> tuple[int | None, str, str]:
     """Run a package manager with the user's settings; return exit code, standard output and standard error.
 
-    EnvironmentFailed if `stop` ended it, or it was not done after `TIMEOUT` seconds.
+    EnvironmentFailed if `stop` ended it, or it took longer than `TIMEOUT` seconds.
     """
     outcome = run(ProcessRequest(argv, cwd, dict(os.environ), timeout=TIMEOUT), stop=stop)
     if outcome.ended is Ended.STOPPED:
         raise EnvironmentFailed(f"{name} {command} was interrupted", "run it again")
     if outcome.ended is not Ended.EXIT:
-        hint = "the package registry may be slow or out of reach; try again"
-        raise EnvironmentFailed(f"{name} {command} was not done after {outcome.seconds:.0f} s", hint)
+        hint = "the package registry may be slow or unreachable; try again"
+        raise EnvironmentFailed(f"{name} {command} did not finish within {outcome.seconds:.0f} s", hint)
     return outcome.exit_code, outcome.stdout.decode(errors="replace"), outcome.stderr.decode(errors="replace")
 
 
 def without_hosts(lines: list[str]) -> str:
-    """Join lines, with no address of a registry, which may be a private one, in them."""
+    """Join lines, without addresses of registries, which may be private."""
     text = "\n".join(lines)
     hosts = re.findall(r"https?://[^\s/]+|(?<=ENOTFOUND )\S+|(?<=EAI_AGAIN )\S+", text)
     return redact(text, dict.fromkeys(hosts, "<package-registry>"))

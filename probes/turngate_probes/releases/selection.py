@@ -20,25 +20,25 @@ HINT = "write all, latest:20, 0.168.0,0.169.0 or '>=0.100 <0.150'"
 
 
 def known_clauses(clause_ids: Iterable[str], level: str) -> tuple[str, ...]:
-    """Return each of these clauses once; EnvironmentFailed names those nearest to one that the level doesn't have."""
+    """Return these clauses without duplicates; EnvironmentFailed suggests others for one that is not at the level."""
     at_level = [clause.id for clause in load.catalogue().at_level(*LEVELS[level])]
     for name in clause_ids:
         if name not in at_level:
             near = difflib.get_close_matches(name, at_level, 3, 0.4) or at_level
-            raise EnvironmentFailed(f"no clause {name!r} at level {level}", f"there are: {', '.join(near)}")
+            raise EnvironmentFailed(f"unknown clause {name!r} at level {level}", f"similar: {', '.join(near)}")
     return tuple(dict.fromkeys(clause_ids))
 
 
 def level_of(clause_id: str) -> Level:
-    """Return the lowest level of `probe` that asks a clause."""
+    """Return the lowest level of `probe` that tests a clause."""
     return "static" if clause_id in {clause.id for clause in load.catalogue().at_level("static")} else "hermetic"
 
 
 def chosen(spec: str, published: Iterable[str]) -> tuple[str, ...]:
     """Choose versions as `spec` says, oldest first: `all`, `latest:N`, comparators that all must hold, or a list.
 
-    Pre-releases are chosen by a list alone, which may also name what is not published. EnvironmentFailed: `spec`
-    can't be read, or nothing lies in it.
+    Only a list chooses pre-releases; it may also name unpublished versions. EnvironmentFailed if `spec` can't be read,
+    or nothing matches.
     """
     spec = spec.strip()
     listed = _listed(spec)
@@ -51,13 +51,13 @@ def chosen(spec: str, published: Iterable[str]) -> tuple[str, ...]:
         tests = [] if spec == "all" else _tests(spec)
         chosen_ones = [version for version in releases if all(SIGNS[sign](version, bound) for sign, bound in tests)]
     if not chosen_ones:
-        ends = f"published are {releases[0]} to {releases[-1]}" if releases else "nothing is published"
-        raise EnvironmentFailed(f"no published release lies in {spec!r}", ends)
+        ends = f"published releases: {releases[0]} to {releases[-1]}" if releases else "nothing is published"
+        raise EnvironmentFailed(f"no published release matches {spec!r}", ends)
     return tuple(map(str, chosen_ones))
 
 
 def nearest(version: str, published: Iterable[str]) -> tuple[str, ...]:
-    """Return the published releases just below and above `version`, the newest two if it is no version.
+    """Return the published releases just below and above `version`, the newest two if it is not a version.
 
     Pre-releases are left out: builds for single platforms are published as such.
     """
@@ -68,15 +68,15 @@ def nearest(version: str, published: Iterable[str]) -> tuple[str, ...]:
 
 
 def parse_shard(text: str) -> tuple[int, int]:
-    """Read `i/n`; EnvironmentFailed if it is none."""
+    """Read `i/n`; EnvironmentFailed if it is invalid."""
     numbers = re.fullmatch(r"(\d+)/(\d+)", text)
     if not numbers or not 1 <= int(numbers[1]) <= int(numbers[2]):
-        raise EnvironmentFailed(f"{text!r} is no shard; write 1/3", "see --shard")
+        raise EnvironmentFailed(f"{text!r} is not a shard; write 1/3", "see --shard")
     return int(numbers[1]), int(numbers[2])
 
 
 def _listed(spec: str) -> tuple[str, ...] | None:
-    """Read a list of exact versions, each once, oldest first; None if `spec` is none."""
+    """Read a list of exact versions, oldest first, without duplicates; None if `spec` is not a list."""
     words = [word.strip() for word in spec.split(",")]
     if not all(Version.is_valid(word) for word in words):
         return None
@@ -85,11 +85,11 @@ def _listed(spec: str) -> tuple[str, ...] | None:
 
 def _tests(spec: str) -> list[tuple[str, Version]]:
     if COMPARATOR.sub("", spec).strip(" ,"):
-        raise EnvironmentFailed(f"{spec!r} names no versions", HINT)
+        raise EnvironmentFailed(f"{spec!r} does not select versions", HINT)
     written = [(comparator["sign"], _parsed(comparator["version"])) for comparator in COMPARATOR.finditer(spec)]
     tests = [(sign, version) for sign, version in written if version]
     if not tests or len(tests) != len(written):
-        raise EnvironmentFailed(f"{spec!r} names no versions", HINT)
+        raise EnvironmentFailed(f"{spec!r} does not select versions", HINT)
     return tests
 
 

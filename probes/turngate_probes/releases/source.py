@@ -32,7 +32,7 @@ from turngate_probes.releases.pypi import PypiRegistry
 from turngate_probes.releases.registry import Registry, RegistryName
 
 _TARGET = re.compile(r"(?P<engine>[a-z][a-z0-9-]*)(?:@(?P<version>[^=@]+)|=(?P<path>.+))?", re.DOTALL)
-_NAME_IT = "name an executable as ENGINE=PATH"
+_NAME_IT = "pass an executable as ENGINE=PATH"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Target:
     path: Path | None = None
 
     def __str__(self) -> str:
-        """Render as users write it."""
+        """Return the target as users write it."""
         return self.engine + (f"@{self.version}" if self.version else f"={self.path}" if self.path else "")
 
 
@@ -52,8 +52,8 @@ class Target:
 class Release:
     """A release to probe: `source` is `path`, `npm`, `pypi` or `recordings`, which have no executable.
 
-    `version` None means that the executable did not say one; `note` says how it was chosen, and
-    `integrity` is the checksum of the engine's own package, as its registry writes it.
+    `version` None means that the executable didn't report one; `note` says how it was chosen, and
+    `integrity` is the checksum of the engine's own package, in its registry's notation.
     """
 
     engine: str
@@ -71,12 +71,12 @@ class Release:
 
     @property
     def build(self) -> str:
-        """The name, and the executable unless it was installed by us: two of them may say the same version."""
+        """The name, plus the executable unless turngate installed it: two executables may have the same version."""
         return f"{self.name} ({self.executable})" if self.source == "path" else self.name
 
 
 def parse_target(text: str) -> Target:
-    """Read a target; EnvironmentFailed says what one looks like."""
+    """Read a target; EnvironmentFailed describes valid targets."""
     target, known = _TARGET.fullmatch(text), engine_names()
     if not target or target["engine"] not in known:
         name, hint = (
@@ -85,12 +85,14 @@ def parse_target(text: str) -> Target:
         )
         if text == "-" or text.endswith(".json"):
             name, hint = "", "--json takes no value; write files with --report FILE"
-        raise EnvironmentFailed(f"{text!r} names no engine", hint if name in known else did_you_mean(name, known, hint))
+        raise EnvironmentFailed(
+            f"{text!r} is not an engine", hint if name in known else did_you_mean(name, known, hint)
+        )
     return Target(target["engine"], target["version"], Path(target["path"]).expanduser() if target["path"] else None)
 
 
 def registries(engine: str) -> dict[str, Registry]:
-    """Return the registries that have an engine's releases, by their names, without asking them."""
+    """Return the registries that have an engine's releases, by their names, without querying them."""
     contract, wheels = load_contract(engine), load.contract(engine).document.data["published"].get("pypi")
     return {
         **({"npm": NpmRegistry(engine, contract.npm.package, contract.npm.executables)} if contract.npm else {}),
@@ -99,10 +101,10 @@ def registries(engine: str) -> dict[str, Registry]:
 
 
 def published(engine: str, name: RegistryName = "npm", stop: Stop | None = None) -> Registry:
-    """Ask a registry for the releases of an engine; EnvironmentFailed if it has none or can't be asked."""
+    """Query a registry for the releases of an engine; EnvironmentFailed if it has none or can't be reached."""
     known = registries(engine)
     if not known:
-        note = load_contract(engine).lifecycle.note or "name an executable: ENGINE=/path/to/it"
+        note = load_contract(engine).lifecycle.note or "pass an executable: ENGINE=/path/to/executable"
         raise EnvironmentFailed(f"no release of {engine} is published", note)
     if name not in known:
         raise EnvironmentFailed(f"{engine} is not published on {name}", f"use --registry {next(iter(known))}")
@@ -112,10 +114,10 @@ def published(engine: str, name: RegistryName = "npm", stop: Stop | None = None)
 
 
 class ReleaseSource:
-    """Obtains releases and keeps them in place while they are used: everything that is probed comes from here.
+    """Provides every release that is probed, and protects it from eviction while it is in use.
 
-    Versions come from `registry`, whose answer is known already, or without one from npm. With `limit` an
-    installation waits for room in the cache, and leaves none of npm's own files behind.
+    Versions come from `registry`, which was already queried, or by default from npm. With `limit`, an installation
+    waits for space in the cache, and leaves none of npm's own files behind.
     """
 
     def __init__(self, registry: Registry | None = None, limit: CacheLimit | None = None) -> None:
@@ -124,17 +126,17 @@ class ReleaseSource:
 
     @contextmanager
     def held(self, target: Target, say: Say, stop: Stop | None = None) -> Iterator[Release]:
-        """Find or install what a target names, and keep it from being evicted while the block runs.
+        """Find or install the release of a target, and protect it from eviction while the block runs.
 
-        Without version and path that is the executable on PATH, else the pinned release, or the newest recordings of
+        Without version and path, that is the executable on PATH, else the pinned release, or the newest recordings of
         an engine that was withdrawn. EnvironmentFailed: it is not available; NotCoveredError: no contract covers it.
         """
         contract = load_contract(target.engine)
         if target.path is not None:
             if not target.path.is_file() or not os.access(target.path, os.X_OK):
-                hint = "give the path of the engine's command"
+                hint = "pass the path of the engine's command"
                 raise EnvironmentFailed(f"there is no executable {target.path}", hint)
-            yield _of_path(contract, target.path.absolute(), "the executable that was named", stop)
+            yield _of_path(contract, target.path.absolute(), "the given executable", stop)
         elif target.version is not None:
             with self._installed(contract, target.version, "installed on request", say, stop) as release:
                 yield release
@@ -167,7 +169,7 @@ class ReleaseSource:
                         installing.enter_context(self._limit.reserved(root, say))
                     installed = registry.install(version, say, stop, lean=self._limit is not None)
             except OSError as error:
-                hint = "make room or mend its permissions, or set TURNGATE_CACHE_DIR to another folder"
+                hint = "free disk space, fix its permissions, or set TURNGATE_CACHE_DIR to another folder"
                 raise EnvironmentFailed(f"the cache cannot be written: {error}", hint) from error
             if self.registry:
                 note = f"installed from {registry.name}, {installed.integrity}"
@@ -177,21 +179,22 @@ class ReleaseSource:
 
 
 def _unpublished(contract: EngineContract, version: str) -> EnvironmentFailed:
-    """Return why no release of an engine can be installed, and what answers instead."""
+    """Return why no release of an engine can be installed, and what to use instead."""
     engine = contract.engine
     if contract.lifecycle.status != "sealed":
         return EnvironmentFailed(f"npm has no releases of {engine}", _NAME_IT)
     what = f"{engine}@{version} can't be installed: its vendor withdrew {engine}"
     recorded = recorded_releases.newest(engine)
     return EnvironmentFailed(
-        what, f"the recordings of {recorded} answer: turngate probe {engine}; or {_NAME_IT}" if recorded else _NAME_IT
+        what,
+        f"probe the recordings of {recorded} with turngate probe {engine}, or {_NAME_IT}" if recorded else _NAME_IT,
     )
 
 
 def obstacle(engine: str, *, recordings: bool) -> str | None:
-    """Return why an engine can't be probed here unless a target says how; None if it can be.
+    """Return why an engine can't be probed here without an explicit target; None if it can be.
 
-    `recordings`: whether those of an engine that was withdrawn can answer.
+    `recordings`: whether the recordings of a withdrawn engine can be used.
     """
     contract = load_contract(engine)
     if shutil.which(contract.executable):
@@ -199,7 +202,7 @@ def obstacle(engine: str, *, recordings: bool) -> str | None:
     if contract.lifecycle.status == "sealed":
         if recorded_releases.newest(engine) is None:
             return f"{contract.executable} is not on PATH, and its vendor withdrew it"
-        return None if recordings else f"{contract.executable} is not on PATH, and recordings can't answer this level"
+        return None if recordings else f"{contract.executable} is not on PATH, and this level can't use recordings"
     npm, pinned = registries(engine).get("npm"), pinned_version(engine)
     if npm is None or pinned is None:
         return f"{contract.executable} is not on PATH, and no release is pinned"
@@ -211,13 +214,13 @@ def obstacle(engine: str, *, recordings: bool) -> str | None:
 def _recorded(engine: str) -> Release:
     version = recorded_releases.newest(engine)
     if version is None:
-        raise EnvironmentFailed(f"{engine} was withdrawn, and neither executable nor recording is at hand", _NAME_IT)
+        raise EnvironmentFailed(f"{engine} was withdrawn, and there is neither an executable nor a recording", _NAME_IT)
     contract = load_contract(engine, version)
-    return Release(engine, version, None, "recordings", contract, "withdrawn: judged by recordings alone")
+    return Release(engine, version, None, "recordings", contract, "withdrawn: judged only by recordings")
 
 
 def _of_path(contract: EngineContract, executable: Path, note: str, stop: Stop | None) -> Release:
-    """Ask an executable for its version, which is None if the contract can read none in what it says."""
+    """Query the version of an executable; None if its output doesn't match the contract."""
     with (
         tempfile.TemporaryDirectory() as parent,
         sandbox(contract.hermetic, Path(parent), "version", keep=False) as box,

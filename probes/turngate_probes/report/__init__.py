@@ -1,1 +1,1 @@
-"""Reports of probes and gates: what is seen while they run, and every format of what they found."""
+"""Reports of probes and gates: the progress that they show, and every format of their results."""

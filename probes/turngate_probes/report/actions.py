@@ -1,4 +1,4 @@
-"""What an orchestrator must do, one line for each known caveat or change."""
+"""What an orchestrator must do: one line for each known caveat or change."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -15,7 +15,7 @@ class Action(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Why: a known caveat, or a change from the older release of a gate.
     about: The clause, or what else changed.
     releases: The releases that need it.
-    new: The older release of a gate does not need it.
+    new: Whether the older release of a gate does not need it.
     """
 
     kind: Literal["caveat", "change"]
@@ -32,7 +32,7 @@ class Action(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def known_caveats(releases: Iterable[ReleaseReport]) -> tuple[Action, ...]:
-    """Return what to do about the known caveats of releases; the same caveat of several is one action."""
+    """Return what to do about the known caveats of releases, once for a caveat that several releases share."""
     having: dict[tuple[str, str], list[str]] = {}
     for release in releases:
         for clause in release.clauses:

@@ -1,7 +1,7 @@
-"""From the events of a journal to the report.
+"""Builds the report from the events of a journal.
 
-A journal may end anywhere: clauses of which it says nothing are `not_run`, and their release `unanswered` (or
-`broken`, if it says that much).
+A journal may end anywhere. Clauses that it doesn't mention are `not_run`, and their release is `unanswered`, or
+`broken` if a breaking clause failed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,13 +47,13 @@ from turngate_probes.report.structs import ExitCode, NotAsked, ProbeReport, Rele
 INTERRUPTED_CODE: Final = 130
 CRASHED_CODE: Final = 3
 
-BUG = "not run, and turngate can't say why: that is a bug of turngate, and says nothing about the engine"
+BUG = "not run, and turngate can't say why. This is a bug in turngate, and says nothing about the engine"
 
 EXCERPT = 4000
 WORD = 1000
 MOST_REQUESTS = 20
 
-# a journal that says that it came to its end was written by a turngate that did not know the clause
+# a complete journal without the clause was written by a turngate that did not have it
 _NOT_ASKED = Obstacle("not reported", Reason.NOT_ASKED)
 
 
@@ -62,7 +62,7 @@ def build(events: Iterable[Event]) -> ProbeReport:
     listed = list(events)
     started = next((event for event in listed if isinstance(event, ProbeStarted)), None)
     if started is None:
-        raise EnvironmentFailed("the journal does not say that a probe started", "run the probe again")
+        raise EnvironmentFailed("the journal contains no start of a probe", "run the probe again")
     finished = next((event for event in listed if isinstance(event, ProbeFinished)), None)
     wanted = [c for c in catalogue().at_level(*LEVELS[started.level]) if not started.clauses or c.id in started.clauses]
     about: dict[str, list[ReleaseEvent]] = {e.release: [] for e in listed if isinstance(e, ReleasePlanned)}
@@ -92,7 +92,7 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
     shown = {event.name: event for event in events if isinstance(event, TurnEvent | CallEvent)}
     able = finished.capability if finished else None if selected else capability(results)
     kind = finished.profile if finished else profile(able) if able else None
-    # a release that was not asked to the end is never good
+    # a release that was not tested completely is never compatible
     early = Verdict.BROKEN if verdict(results) is Verdict.BROKEN else Verdict.UNANSWERED
     return ReleaseReport(
         release=plan.release, engine=plan.engine, version=plan.version, executable=plan.executable,
@@ -112,7 +112,7 @@ def _release(events: Sequence[ReleaseEvent], wanted: Iterable[Clause], *, select
 def _in_order(
     judged: dict[str, ClauseResult], wanted: Iterable[Clause], why_missing: Obstacle
 ) -> Iterator[ClauseResult]:
-    # in the order of the catalogue; clauses that only a newer or older catalogue knows come last
+    # in the order of the catalogue, then clauses of newer or older catalogues
     for clause in wanted:
         missing = ClauseResult.of(clause, Result.NOT_RUN, why_missing.text, reason=why_missing.reason)
         yield judged.pop(clause.id, missing)
@@ -122,16 +122,16 @@ def _in_order(
 def _why_missing(failed: ReleaseFailed | None) -> Obstacle:
     if failed is None:
         return Obstacle("interrupted", Reason.INTERRUPTED)
-    return Obstacle(f"could not be asked: {failed.what}", failed.reason)
+    return Obstacle(f"could not be tested: {failed.what}", failed.reason)
 
 
 def bugs(release: ReleaseReport) -> list[str]:
-    """List the clauses of a release that were not run for no reason: turngate itself failed there."""
+    """List the clauses of a release that were not run without a reason, which is a bug in turngate."""
     return [result.id for result in unexplained(release.clauses)]
 
 
 def _shown(result: ClauseResult, shown: Mapping[str, TurnEvent | CallEvent], *, is_bug: bool) -> ClauseResult:
-    """Replace names by what was seen, except for a pass; a name without its turn or call stays a name."""
+    """Replace names by their turn or call, if it was observed; a pass keeps the names."""
     detail = f"{result.detail}: {BUG}" if is_bug else result.detail
     if result.result is Result.PASS:
         return result
@@ -163,12 +163,12 @@ def _request(request: RequestExcerpt) -> RequestExcerpt:
 
 
 def standing(release: ReleaseReport) -> Verdict:
-    """Return the verdict of a release, or what the exit code makes of its selected clauses."""
+    """Return the verdict of a release; for selected clauses, the one that the exit code is based on."""
     return release.verdict or verdict_of_selected(release.clauses)
 
 
 def code_of(releases: Sequence[ReleaseReport], fail_on: FailOn, *, interrupted: bool) -> ExitCode:
-    """Return the exit code of what is said of these releases; that of a crash if turngate failed to say it."""
+    """Return the exit code of these releases; that of a crash if turngate itself failed."""
     if any(map(bugs, releases)):
         return CRASHED_CODE
     if interrupted:

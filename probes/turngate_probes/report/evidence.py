@@ -24,7 +24,7 @@ def evidence_text(evidence: Iterable[Evidence]) -> str:
 
 
 def evidence_lines(evidence: Evidence) -> Iterator[Line]:
-    """Tell a turn that shows something: how it ended, its command, streams and requests."""
+    """Describe a turn (how it ended, its command, streams and requests) or a call."""
     if isinstance(evidence, str):
         yield 2, Text(f"turn {visible(evidence)}")
         return
@@ -40,8 +40,8 @@ def evidence_lines(evidence: Evidence) -> Iterator[Line]:
 
 
 def _call(call: CallEvidence) -> Iterator[Line]:
-    yield 2, Text(visible(f"call {call.call}: {call.method} {call.path}, answered {call.status}"))
-    for label, text in (("sent", call.sent), ("answer", call.answer)):
+    yield 2, Text(visible(f"call {call.call}: {call.method} {call.path}, response {call.status}"))
+    for label, text in (("request", call.sent), ("response", call.answer)):
         if text is not None:
             yield 3, Text(visible(f"{label}: {bounded(text, EXCERPT)}"))
 
@@ -57,7 +57,7 @@ def _requests(evidence: TurnEvidence) -> Iterator[Line]:
     if requests is None:
         return
     if not requests:
-        yield 3, Text("the backend saw no request")
+        yield 3, Text("the stub model backend received no request")
     for request in requests[:MOST_REQUESTS]:
         yield 3, Text(_request(request))
     more = (evidence.requests_seen or 0) - min(len(requests), MOST_REQUESTS)
@@ -72,6 +72,6 @@ def _request(request: RequestExcerpt) -> str:
         f"request: {request.method} {bounded(request.path, WORD)} ({kind}, model {model})",
         f"nonces {' '.join(request.nonces) or 'none'}",
         f"last user text {'none' if said is None else repr(bounded(said, WORD))}",
-        f"answered: {request.reply}",
+        f"response: {request.reply}",
     ]
     return visible("; ".join(parts))

@@ -13,7 +13,7 @@ from turngate_probes.report.structs import ExitCode, NotAsked, ProbeReport, Rele
 
 
 class GateOutcome(StrEnum):
-    """What a gate says of the newer release."""
+    """What a gate says about the newer release."""
 
     PASS = "pass"
     FAIL = "fail"
@@ -34,8 +34,8 @@ class Impact(StrEnum):
 class Difference(Struct, frozen=True, forbid_unknown_fields=True):
     """One difference between two releases.
 
-    before: What the older release shows of the subject; null: nothing.
-    clause: The clause by which a baseline excuses it.
+    before: What the older release shows; null: nothing.
+    clause: The clause that a baseline names to excuse it.
     """
 
     kind: Literal["clause", "option", "event", "key", "tool", "call", "claim", "deviation"]
@@ -48,7 +48,7 @@ class Difference(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True):
-    """An expected failure: what a baseline excuses, its place in the file (`at`), and what the entry does here."""
+    """An expected failure: what a baseline excuses, its line in the file (`at`), and what the entry does here."""
 
     clause: str
     since: str | None
@@ -66,10 +66,10 @@ class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GateReason(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What speaks against the newer release, or was not answered, in one sentence.
+    """Why the newer release fails the gate, or what could not be tested, in one sentence.
 
     kind: One of clause, stale, caveat, the kind of a difference, baseline, unanswered, crashed, interrupted.
-    about: What distinguishes it from all others, such as the id of a clause.
+    about: What distinguishes it from all other reasons, such as the id of a clause.
     clause: The clause that it is about.
     at: The entry of the baseline that it is about.
     """
@@ -82,7 +82,7 @@ class GateReason(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=
 
 
 class Excuse(Struct, frozen=True, forbid_unknown_fields=True):
-    """What would speak against the newer release, and why the baseline expects it."""
+    """What would fail the newer release, and why the baseline expects it."""
 
     reason: GateReason
     why: str
@@ -94,7 +94,7 @@ class Excuse(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
-    """The outcome, what speaks against the newer release, and what the baseline excuses."""
+    """The outcome, the reasons for it, and what the baseline excuses."""
 
     outcome: GateOutcome
     reasons: tuple[GateReason, ...]
@@ -102,10 +102,10 @@ class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GatedRelease(Struct, frozen=True, forbid_unknown_fields=True):
-    """What became of a release as a whole.
+    """The result of a release as a whole.
 
-    verdict: null: only selected clauses were asked.
-    failed: Why it could not be asked.
+    verdict: null: only selected clauses were tested.
+    failed: Why it could not be tested.
     """
 
     release: Text
@@ -124,12 +124,12 @@ class GateReport(
     """Whether you can upgrade from one release to another, and what differs.
 
     changes-required: Whether a green upgrade requires changes to your orchestrator; null: not known, or not green.
-    reasons: What speaks against the upgrade, or was not answered.
-    actions: What your orchestrator must do, a line for each caveat or change; new ones first.
-    ruling: The outcome, and the reasons with what each is about.
+    reasons: Why the upgrade fails the gate, or what could not be tested.
+    actions: What your orchestrator must do: one entry for each caveat or change, new ones first.
+    ruling: The outcome, and the subject of each reason.
     differences: The worst first.
-    clauses: The only clauses that were asked; none: all.
-    probe: The older and the newer release; the newer one with the clauses asked of both.
+    clauses: The selected clauses; empty: all.
+    probe: The older and the newer release; the newer one includes the clauses that test both releases.
     """
 
     turngate: Text
@@ -152,5 +152,5 @@ class GateReport(
 
     @property
     def judged(self) -> ReleaseReport:
-        """The newer release, which alone is judged; the older one is there to be compared with."""
+        """The newer release. Only this one is judged; the older one is the comparison."""
         return self.probe.releases[1]

@@ -1,4 +1,4 @@
-"""What GitHub Actions shows besides the log: annotations, and a summary of the job."""
+"""What GitHub Actions shows in addition to the log: annotations, and a job summary."""
 
 import os
 import secrets
@@ -25,13 +25,13 @@ IN_PROPERTY = IN_MESSAGE + ":,"
 
 
 def runs_here(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether this runs in a workflow of GitHub."""
+    """Whether this runs in a GitHub workflow."""
     return environ.get("GITHUB_ACTIONS") == "true"
 
 
 @contextmanager
 def commands_off(console: Console) -> Iterator[None]:
-    """Keep GitHub from reading output as commands while the block runs, since engines may print anything."""
+    """Keep GitHub from reading output as commands while the block runs, because engines may print anything."""
     if not runs_here():
         yield
         return
@@ -44,7 +44,7 @@ def commands_off(console: Console) -> Iterator[None]:
 
 
 def announce(report: ProbeReport | GateReport, console: Console) -> None:
-    """Print the annotations of a report and append its summary; does nothing elsewhere."""
+    """Print the annotations of a report and append its summary; does nothing outside GitHub."""
     if not runs_here():
         return
     for line in annotations(report):
@@ -54,7 +54,7 @@ def announce(report: ProbeReport | GateReport, console: Console) -> None:
 
 
 def annotations(report: ProbeReport | GateReport) -> list[str]:
-    """Write a command for each remark and for what an orchestrator must do, at most ten of a kind."""
+    """Write a command for each remark and each action, at most ten of a kind."""
     shown = view(report)
     releases = {release.release: release for release in shown.probe.releases}
     commands: dict[str, list[str]] = {kind: [] for kind in KINDS.values()}
@@ -94,11 +94,11 @@ def _append(path: Path, text: str) -> None:
     try:
         taken = path.stat().st_size if path.exists() else 0
         if taken + len(text.encode()) > MOST_BYTES:
-            text = "\nThe summary of turngate is left out, since there is no room for it.\n"
+            text = "\nturngate's summary is left out, because there is no room for it.\n"
         with path.open("a", encoding="utf-8") as file:
             file.write(text + "\n")
     except OSError as error:
-        raise EnvironmentFailed(f"the job's summary can't be written: {error.strerror}") from error
+        raise EnvironmentFailed(f"can't write the job summary: {error.strerror}") from error
 
 
 def _print(console: Console, line: str) -> None:

@@ -14,15 +14,15 @@ CHANGES_REQUIRED = "green, changes required"
 UPGRADES = {
     GateOutcome.PASS: "green, you can upgrade from",
     GateOutcome.FAIL: "red, do not upgrade from",
-    GateOutcome.UNANSWERED: "unanswered, since not everything could be tested for the upgrade from",
-    GateOutcome.CRASHED: "unanswered, since turngate itself failed while it tested the upgrade from",
+    GateOutcome.UNANSWERED: "unanswered, because not everything could be tested for the upgrade from",
+    GateOutcome.CRASHED: "unanswered, because turngate itself failed while testing the upgrade from",
     GateOutcome.INTERRUPTED: "interrupted while testing the upgrade from",
 }
 GATE_MEANING = {
-    GateOutcome.PASS: "nothing speaks against the upgrade",
+    GateOutcome.PASS: "nothing prevents the upgrade",
     GateOutcome.UNANSWERED: "not everything could be tested",
-    GateOutcome.CRASHED: "turngate itself failed; this says nothing about the engine",
-    GateOutcome.INTERRUPTED: "interrupted; this is what was known by then",
+    GateOutcome.CRASHED: "turngate itself failed, which says nothing about the engine",
+    GateOutcome.INTERRUPTED: "interrupted, so the results are incomplete",
 }
 GATE_FAILS = {
     FailOn.BROKEN: "something breaks",
@@ -30,10 +30,10 @@ GATE_FAILS = {
     FailOn.CAVEAT: "something breaks or gets worse, or there are known caveats",
 }
 MEANING = {
-    0: "no release fails, and none is left unanswered",
+    0: "no release fails or is unanswered",
     1: "a release fails",
-    2: "a question is left unanswered",
-    3: "turngate itself failed: it can't say why a clause was not run; please report it",
+    2: "a release is unanswered",
+    3: "turngate itself failed and can't say why a clause was not run; please report this bug",
     130: "interrupted",
 }
 FAILS = {
@@ -41,11 +41,11 @@ FAILS = {
     FailOn.DEGRADED: "a release is broken or degraded, or a declared deviation no longer occurs",
     FailOn.CAVEAT: "a release is broken or degraded, or has known caveats",
 }
-NOTHING = "there was nothing to probe"
+NOTHING = "nothing was probed"
 
 
 def gate_headline(report: GateReport) -> str:
-    """Return what a gate says of the newer release."""
+    """Return what a gate says about the newer release."""
     said = f"{CHANGES_REQUIRED} before you upgrade from" if report.changes_required else UPGRADES[report.outcome]
     only = " (selected clauses only)" if report.clauses else ""
     return visible(f"{report.new.release}: {said} {report.old.release}{only}")

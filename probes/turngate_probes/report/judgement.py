@@ -1,4 +1,4 @@
-"""How every report judges a clause: what makes the exit code 1 fails, whatever the format."""
+"""How every report judges a clause: in every format, what makes the exit code 1 fails."""
 
 from collections.abc import Iterator
 from typing import Literal, TypeAlias
@@ -22,7 +22,7 @@ OPEN = ("unanswered", "interrupted", "crashed")
 class JudgedCase(Struct, frozen=True):
     """A clause of a release, or another reason of a gate, as test reports judge it.
 
-    `kind` says what kind of failure it is; what a `clause` showed, or a `hint`, belongs to it.
+    `kind` says what kind of failure it is; `clause` and `hint` add what was observed.
     """
 
     name: str
@@ -34,7 +34,7 @@ class JudgedCase(Struct, frozen=True):
 
     @property
     def note(self) -> str:
-        """What is said of a case that does not fail."""
+        """The remark on a case that does not fail."""
         return f"{self.kind}: {self.text}" if self.judgement == "warned" else self.text
 
 
@@ -56,7 +56,7 @@ def judged(clause: ClauseResult, fail_on: FailOn = FailOn.BROKEN) -> JudgedCase:
 
 
 def probe_cases(release: ReleaseReport, fail_on: FailOn) -> Iterator[JudgedCase]:
-    """Judge each clause of a release. What leaves the release unanswered is open, in a case of its own if need be."""
+    """Judge each clause of a release. What leaves it unanswered is open, if necessary in a separate case."""
     unexplained, unanswered = set(bugs(release)), standing(release) is Verdict.UNANSWERED
     is_open = bool(unexplained)
     for clause in release.clauses:
@@ -71,7 +71,7 @@ def probe_cases(release: ReleaseReport, fail_on: FailOn) -> Iterator[JudgedCase]
     if failed := release.failed:
         yield JudgedCase(ANSWERED, "open", failed.what, "unanswered", hint=failed.hint)
     elif unanswered and not is_open:
-        yield JudgedCase(ANSWERED, "open", "the release was not asked to the end", "unanswered")
+        yield JudgedCase(ANSWERED, "open", "the release was not tested completely", "unanswered")
 
 
 def gate_cases(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Iterator[JudgedCase]:
@@ -79,7 +79,7 @@ def gate_cases(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Itera
     reasons = {reason.about: reason for reason in ruling.reasons}
     excused = {excuse.reason.about: excuse.text for excuse in ruling.excused}
     for clause in release.clauses:
-        # by either name, as a clause that failed or that was not answered
+        # by either name: as a clause that failed or as one that was not tested
         reason = reasons.pop(clause.id, None) or reasons.pop(f"{release.release}: {clause.id}", None)
         excuse = excused.pop(clause.id, None)
         if reason:

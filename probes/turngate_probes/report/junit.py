@@ -1,4 +1,4 @@
-"""Reports as JUnit XML: a suite for each release, a case for each clause."""
+"""Reports as JUnit XML: a test suite for each release, a test case for each clause."""
 
 from xml.etree import ElementTree as ET
 
@@ -17,7 +17,7 @@ TAGS = {"failed": "failure", "open": "error"}
 
 
 def junit(report: ProbeReport | GateReport) -> str:
-    """Render a report, that of a gate with the newer release alone."""
+    """Render a report; for a gate, only the newer release."""
     shown = view(report)
     root = ET.Element("testsuites", name="turngate", time=f"{report.seconds:.3f}")
     root.extend(_suite(shown, release) for release in ([shown.gate.judged] if shown.gate else shown.probe.releases))
@@ -62,7 +62,7 @@ def _case(release: ReleaseReport, case: JudgedCase) -> ET.Element:
 
 
 def _seconds(release: ReleaseReport, case: JudgedCase) -> float:
-    """Return how long the turns took that a clause shows, or those of its cases where it shows none."""
+    """Return the duration of the turns in a clause's evidence or, without evidence, of those of its cases."""
     clause = next((clause for clause in release.clauses if clause.id == case.name), None)
     shown = {item if isinstance(item, str) else getattr(item, "turn", "") for item in clause.evidence} if clause else ()
     named = release.durations.keys() & shown

@@ -1,4 +1,4 @@
-"""Reads reports and journals from untrusted files: everything in them is checked."""
+"""Reads reports and journals from untrusted files, and checks everything in them."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -19,11 +19,11 @@ from turngate_probes.report.structs import ProbeReport, ReleaseReport
 
 MOST_BYTES = 256 * 1024 * 1024
 BREAKS = (Severity.BREAKING, Result.FAIL)
-HINT = "give the JSON report or the journal of a probe, made by this version of turngate"
+HINT = "pass the JSON report or the journal of a probe, written by this version of turngate"
 
 
 def load_report(path: Path) -> ProbeReport:
-    """Read a report (`.json`) or build it from a journal; EnvironmentFailed says why a file is neither."""
+    """Read a report (`.json`) or build it from a journal; EnvironmentFailed if a file is neither."""
     with refused(path):
         if path.suffix.lower() != ".json":
             report = build(read(_bounded(path)))
@@ -31,38 +31,42 @@ def load_report(path: Path) -> ProbeReport:
             report = msgspec.convert(_json(path), ProbeReport, dec_hook=decode_hook)
         wrong = told_otherwise(report)
     if wrong:
-        raise EnvironmentFailed(f"{path} is no report: {wrong}", HINT)
+        raise EnvironmentFailed(f"{path} is not a valid report: {wrong}", HINT)
     return report
 
 
 def read_json(path: Path) -> Any:
-    """Read a file as JSON; EnvironmentFailed says why it can't be."""
+    """Read a file as JSON; EnvironmentFailed if it can't be read."""
     with refused(path):
         return _json(path)
 
 
 @contextmanager
 def refused(path: Path) -> Iterator[None]:
-    """Turn whatever is wrong with a file into EnvironmentFailed."""
+    """Turn any error in a file into EnvironmentFailed."""
     try:
         yield
     except OSError as error:
-        raise EnvironmentFailed(f"{path} can't be read: {error.strerror}") from error
+        raise EnvironmentFailed(f"can't read {path}: {error.strerror}") from error
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise EnvironmentFailed(f"{path} is no report: {str(error)[:200] or type(error).__name__}", HINT) from error
+        raise EnvironmentFailed(
+            f"{path} is not a valid report: {str(error)[:200] or type(error).__name__}", HINT
+        ) from error
 
 
 def joined(reports: Sequence[ProbeReport], names: Sequence[Path]) -> ProbeReport:
-    """Make one report of several; EnvironmentFailed if they don't fit together."""
+    """Merge several reports into one; EnvironmentFailed if they don't fit together."""
     first, releases = reports[0], dict[str, ReleaseReport]()
     if len(reports) == 1:
         return first
     for report, name in zip(reports, names, strict=True):
         if (report.level, report.clauses) != (first.level, first.clauses):
-            raise EnvironmentFailed(f"{name} was asked another question than {names[0]}", "join those of one level")
+            raise EnvironmentFailed(
+                f"{name} and {names[0]} tested different levels or clauses", "merge only reports with the same ones"
+            )
         for release in report.releases:
             if release.release in releases:
-                raise EnvironmentFailed(f"{name} holds {release.release} once more", "give each release once")
+                raise EnvironmentFailed(f"{name} contains {release.release} again", "pass each release only once")
             releases[release.release] = release
     fail_on = max((r.fail_on for r in reports), key=list(FailOn).index)
     interrupted = any(r.interrupted for r in reports)
@@ -84,26 +88,26 @@ def _json(path: Path) -> Any:
 
 def _bounded(path: Path) -> Path:
     if path.stat().st_size > MOST_BYTES:
-        raise EnvironmentFailed(f"{path} is too large for a report", HINT)
+        raise EnvironmentFailed(f"{path} is too large to be a report", HINT)
     return path
 
 
 def _no_number(name: str) -> Never:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def told_otherwise(report: ProbeReport) -> str | None:
-    """Find what the structs can't say: a verdict or an exit code that does not follow, a time without its zone."""
+    """Find what the structs can't check: a wrong verdict or exit code, a time without a time zone."""
     if datetime.fromisoformat(report.started_at).tzinfo is None:
         return "started_at has no time zone"
     for release in report.releases:
         failed = [clause.id for clause in release.clauses if (clause.severity, clause.result) == BREAKS]
         if release.verdict is None and not report.clauses:
-            return f"{release.release} has no verdict although all clauses were asked"
+            return f"{release.release} has no verdict although all clauses were tested"
         if failed and release.verdict not in (Verdict.BROKEN, None):
-            return f"{release.release} is called {release.verdict} although {failed[0]} failed"
+            return f"{release.release} has the verdict {release.verdict} although {failed[0]} failed"
     code = code_of(report.releases, report.fail_on, interrupted=report.interrupted)
     if report.exit_code != code:
-        return f"its exit code is {report.exit_code}, but its releases make it {code}"
+        return f"its exit code is {report.exit_code}, but its releases require {code}"
     names = {release.release for release in report.releases}
-    return None if len(names) == len(report.releases) else "a release stands in it twice"
+    return None if len(names) == len(report.releases) else "a release occurs in it twice"

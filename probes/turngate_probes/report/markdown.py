@@ -15,22 +15,22 @@ from turngate_probes.report.structs import ProbeReport, ReleaseReport
 from turngate_probes.report.view import ACTIONS, View, view
 from turngate_probes.report.wording import counted, duration, known, profile_of, verdict_of
 
-MOST_BYTES = 1024 * 1024  # a longer summary is not shown at all
+MOST_BYTES = 1024 * 1024  # GitHub doesn't show a longer summary at all
 SPARE = 4096
 LONGEST = 500
 MOST_DIFFERENCES = 200
-# by judgement, the worst first
+# by judgement, worst first
 SIGNS = {"failed": "❌", "open": "❔", "warned": "🟡", "passed": "✅"}
 OUTCOMES = {"pass": "✅", "fail": "❌", "unanswered": "❔", "crashed": "💥", "interrupted": "❔"}
 MARKS_OF = {"error": "❌", "warning": "🟡", "note": "🔵"}
 MOST_PROBLEMS = 20
 MARKS = {"breaking": "❌", "degraded": "🟡", "additive": "🟢"}
-# all that starts something within a line: markup, HTML, a cell, a mention, a reference, math, an emoji, a link
+# everything with a meaning within a line: markup, HTML, a cell, a mention, a reference, math, an emoji, a link
 _SPECIAL = re.compile(r"[&<>|`*_\[\]~^$@#\\!]|:(?=//|\w)|(?<=www)\.", re.IGNORECASE)
 
 
 def markdown(report: ProbeReport | GateReport) -> str:
-    """Render a report in at most 1 MiB; says how much is left out."""
+    """Render a report in at most 1 MiB; it says how much is left out."""
     shown = view(report)
     parts = list(_head_of_gate(shown.gate, shown) if shown.gate else _head(shown.probe, shown))
     sections = [("lines", list(_tool_access(shown)))]
@@ -46,12 +46,12 @@ def markdown(report: ProbeReport | GateReport) -> str:
         room -= sum(map(_size, section[:fitting]))
         parts += section[:fitting]
         if fitting < len(section):
-            parts.append(f"\n{len(section) - fitting} more {what} are left out here.\n")
+            parts.append(f"\n{len(section) - fitting} more {what} are not shown.\n")
     return "\n".join(parts)
 
 
 def escaped(text: str) -> str:
-    """Write text so that it is text, in a cell of a table too: nothing of it is Markdown, HTML or a new line."""
+    """Escape text so that nothing in it is Markdown, HTML or a new line, even in a table cell."""
     return _SPECIAL.sub(lambda special: f"&#{ord(special[0])};", visible(bounded(text, LONGEST)))
 
 
@@ -59,7 +59,7 @@ def _head(report: ProbeReport, shown: View) -> Iterator[str]:
     signs = {_sign(shown, release) for release in report.releases}
     sign = next((f"{sign} " for sign in SIGNS.values() if sign in signs), "")
     yield f"## {sign}{escaped(shown.headline)}\n"
-    ended = "interrupted: this is what was known by then; " if report.interrupted else ""
+    ended = "interrupted, so the results are incomplete; " if report.interrupted else ""
     counted_verdicts = ", ".join(f"{count} {verdict}" for verdict, count in shown.verdicts.items() if count)
     releases = counted_verdicts or ("selected clauses only" if report.releases else "no releases")
     how = f"level {report.level}, {duration(report.seconds)}, exit code {report.exit_code} ({shown.meaning})"
@@ -87,7 +87,7 @@ def _head_of_gate(report: GateReport, shown: View) -> Iterator[str]:
 
 
 def _actions(shown: View) -> Iterator[str]:
-    """Write what an orchestrator must do, a line for each caveat or change."""
+    """Write what an orchestrator must do: one line for each caveat or change."""
     if shown.actions or shown.remaining:
         yield f"\n### {ACTIONS}\n"
     if shown.remaining:
@@ -126,7 +126,7 @@ def _differences(shown: View, gate: GateReport) -> Iterator[str]:
         "\n| impact | what | before | after | |\n|---|---|---|---|---|", map(_difference, listed[:MOST_DIFFERENCES])
     )
     if len(listed) > MOST_DIFFERENCES:
-        yield f"\n{len(listed) - MOST_DIFFERENCES} more differences are left out here."
+        yield f"\n{len(listed) - MOST_DIFFERENCES} more differences are not shown."
     if shown.fallen:
         fallen = ", ".join(row.subject for row in shown.fallen)
         yield f"\nNo longer testable, because a clause that they need fails: {escaped(fallen)}."
@@ -141,9 +141,7 @@ def _difference(row: Difference) -> tuple[object, ...]:
 
 
 def _tool_access(shown: View) -> Iterator[str]:
-    head = (
-        "| release | mode | tools offered | in this mode alone | a tool call | exit code |\n|---|---|---:|---|---|---:|"
-    )
+    head = "| release | mode | tools offered | only in this mode | tool call | exit code |\n|---|---|---:|---|---|---:|"
     rows = (
         (escaped(release.release), row.mode, row.offered, escaped(row.alone), escaped(row.call), row.code)
         for release, row in shown.tool_access
@@ -154,7 +152,7 @@ def _tool_access(shown: View) -> Iterator[str]:
 def _failure(remark: Remark, clause: ClauseResult) -> str:
     entry = known(clause.id)
     why = f"{escaped(entry.sentence)} {escaped(entry.why)}\n\n" if entry else ""
-    # the blank lines make <pre> a block of its own, which ends at </pre> alone
+    # the blank lines make <pre> a separate block, which ends only at </pre>
     return (
         f"\n<details><summary>{MARKS_OF[remark.level]} {escaped(remark.release.release)}: {escaped(clause.id)} "
         f"({clause.severity}): {escaped(clause.detail)}</summary>\n\n{why}"

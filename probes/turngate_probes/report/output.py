@@ -20,9 +20,9 @@ class Detail(StrEnum):
 
 
 class Output:
-    """What the options of a command say about its output. JSON has standard output alone, text goes to standard error.
+    """The output options of a command. With JSON, standard output has only JSON, and text goes to standard error.
 
-    Progress is printed on a console of its own, which `--quiet` silences.
+    Progress has a separate console, which `--quiet` silences.
     """
 
     def __init__(
@@ -31,7 +31,7 @@ class Output:
         self.as_json, self.reports, self.detail = as_json, reports, detail
         stream = sys.stderr if as_json else sys.stdout
         if isinstance(stream, io.TextIOWrapper):
-            # what an engine wrote may not exist in the encoding of this terminal
+            # this terminal's encoding may lack characters that an engine wrote
             stream.reconfigure(errors="backslashreplace")
         self.console: Console = _Console(file=stream, highlight=False, markup=False, emoji=False)
         self.progress = Console(quiet=True) if detail is Detail.QUIET else self.console

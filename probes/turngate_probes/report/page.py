@@ -1,4 +1,4 @@
-"""Reports as one HTML page that needs nothing else: a matrix of releases and clauses, with the evidence."""
+"""Reports as one self-contained HTML page: a matrix of releases and clauses, with the evidence."""
 
 import base64
 import hashlib
@@ -23,9 +23,9 @@ from turngate_probes.report.view import ACTIONS, View, view
 from turngate_probes.report.wording import counted, duration, known, label, state, verdict_of, version_of
 
 FOLDER = Path(__file__).parent / "html"
-MOST_EVIDENCE = 12_000_000  # characters of JSON, of the whole page
+MOST_EVIDENCE = 12_000_000  # characters of JSON in the whole page
 MOST_PROBLEMS = 20
-FEW = 8  # so many columns have room for what stands above them
+FEW = 8  # the most columns that have room for full headings
 LONGEST_WORD = 1000
 
 STATES = ("pass", "fail", "deviates", "stale", "unsupported", "not_run", "excused")
@@ -42,7 +42,7 @@ Json = Mapping[str, Any]
 
 
 def page(report: ProbeReport | GateReport) -> str:
-    """Render a page. Nothing in it but its own script and style can run or load, whatever engines wrote."""
+    """Render a page. Only its own script and style can run or load, whatever engines wrote."""
     shown = view(report)
     probe = shown.probe
     style, script = (_source(name) for name in ("page.css", "page.js"))
@@ -102,7 +102,7 @@ def _column(number: int, release: ReleaseReport) -> Json:
 
 
 def _problems(shown: View, families: Iterable[Json]) -> list[Json]:
-    """Return the remarks of a probe, each with the cell that it is about."""
+    """Return the remarks of a probe, each with its cell."""
     rows = {row["id"]: row["n"] for family in families for row in family["rows"]}
     columns = {release.release: number for number, release in enumerate(shown.probe.releases)}
     problems = list[Json]()
@@ -115,7 +115,7 @@ def _problems(shown: View, families: Iterable[Json]) -> list[Json]:
 
 
 def _engines(columns: Iterable[Json]) -> list[Json]:
-    """Group the columns that stand side by side."""
+    """Group adjacent columns of the same engine."""
     groups = groupby(columns, key=lambda column: column["engine"])
     return [{"name": name, "columns": list(group)} for name, group in groups]
 
@@ -153,7 +153,7 @@ def _cell(clause: ClauseResult, whole: Container[int]) -> dict[str, Any]:
 
 
 def _with_evidence(results: Iterable[Mapping[str, ClauseResult]]) -> set[int]:
-    """Choose the clauses (by identity) whose evidence the page has room for; what failed is what one comes for."""
+    """Choose the clauses (by identity) whose evidence fits on the page, failures first."""
     chosen, room = set[int](), MOST_EVIDENCE
     for by_id in results:
         for clause in sorted(by_id.values(), key=lambda clause: clause.result is not Result.FAIL):

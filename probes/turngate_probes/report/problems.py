@@ -1,4 +1,4 @@
-"""What is new in each release as lines of text: what fails, what is open, then what is stale, missing or not run."""
+"""Problems of each release as lines of text: failures, open clauses, then stale, missing and not run ones."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +21,7 @@ SEVEREST_FIRST = (*WORDS, "noted", "skipped")
 
 STYLES = dict.fromkeys(("broken", "fail", "crashed", "breaking"), "bold red")
 STYLES |= dict.fromkeys(("degraded", "known caveat", "unsupported"), "yellow") | {"stale": "cyan"}
-STYLES |= dict.fromkeys(("unanswered", "not run", "not asked", "interrupted"), "magenta")
+STYLES |= dict.fromkeys(("unanswered", "not run", "not tested", "interrupted"), "magenta")
 
 
 def style_of(word: str) -> str:
@@ -35,13 +35,13 @@ def labelled(word: str, rest: str) -> Text:
 
 
 def named(releases: Sequence[str]) -> str:
-    """Return the names of releases, a few of them if they are many."""
+    """Return the names of releases, shortened to a few if there are many."""
     more = len(releases) - MOST_NAMED
     return ", ".join(releases[:MOST_NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def problem_lines(report: ProbeReport, detail: Detail) -> Iterator[Line]:
-    """Return a block for the releases that have problems, one for all releases of which the same is said."""
+    """Return a block for the releases that have problems; releases with the same problems share one."""
     blocks: dict[tuple[str, ...], tuple[list[Line], list[ReleaseReport]]] = {}
     for release in report.releases:
         if lines := list(_block(release, _listed(report, release, detail), detail)):
@@ -54,7 +54,7 @@ def problem_lines(report: ProbeReport, detail: Detail) -> Iterator[Line]:
 
 
 def failure_evidence(report: ProbeReport, detail: Detail) -> Iterator[Line]:
-    """Return what was seen of each failure, with a blank line after it; known caveats show theirs in verbose text."""
+    """Return the evidence of each failure, then a blank line; verbose text includes that of known caveats."""
     shown = [
         (release, case)
         for release in report.releases
@@ -95,7 +95,7 @@ def _title(releases: Sequence[ReleaseReport]) -> Text:
 def _block(release: ReleaseReport, cases: Iterable[JudgedCase], detail: Detail) -> Iterator[Line]:
     clauses = {clause.id: clause for clause in release.clauses}
     if failed := release.failed:
-        yield 1, labelled("not asked", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
+        yield 1, labelled("not tested", visible(failed.what) + (f" ({visible(failed.hint)})" if failed.hint else ""))
         return
     listed = [(case, clauses.get(case.name)) for case in cases]
     shared = Counter((_word(case), clause.detail) for case, clause in listed if clause and _not_run(clause))
@@ -112,7 +112,7 @@ def _block(release: ReleaseReport, cases: Iterable[JudgedCase], detail: Detail) 
     if listed and release.unverified and detail is not Detail.QUIET:
         yield 1, Text("unverified in the contract: " + ", ".join(map(visible, release.unverified)))
     if detail is Detail.VERBOSE:
-        yield 1, Text(f"{release.turns} turns; the engine used {duration(release.engine_seconds)} of CPU")
+        yield 1, Text(f"{release.turns} turns; the engine used {duration(release.engine_seconds)} of CPU time")
 
 
 def _clause(case: JudgedCase, clause: ClauseResult, detail: Detail) -> Iterator[Line]:
@@ -125,7 +125,7 @@ def _clause(case: JudgedCase, clause: ClauseResult, detail: Detail) -> Iterator[
 
 
 def _word(case: JudgedCase) -> str:
-    """Return the word that a line begins with."""
+    """Return the first word of a line."""
     if case.judgement in WORDS:
         return "crashed" if case.kind == "crashed" else WORDS[case.judgement]
     return "known caveat" if case.kind == "caveat" else case.text.partition(":")[0]

@@ -1,4 +1,4 @@
-"""What one sees while a probe runs: a table on a terminal, else a plain line now and then."""
+"""The progress of a running probe: a table on a terminal, otherwise a plain line now and then."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ Clock = Callable[[], float]
 
 @dataclass(slots=True)
 class ProgressRow:
-    """One release so far: its state in a word, what happens now, and what was counted."""
+    """One release so far: its state in a word, the current step, and the counts."""
 
     release: str
     planned: int
@@ -56,7 +56,7 @@ class ProgressRow:
     ended: float | None = None
 
     def follow(self, event: ReleaseEvent, now: float) -> None:
-        """Take in one event of the release."""
+        """Handle an event of the release."""
         if self.state == "waiting":
             self.begun = now
         match event:
@@ -69,7 +69,7 @@ class ProgressRow:
                 self.passed += event.result is Result.PASS
                 self.failing += [event.id] if event.result is Result.FAIL else []
             case ReleaseFinished() | ReleaseFailed():
-                self.state = (event.verdict or "done") if isinstance(event, ReleaseFinished) else "not asked"
+                self.state = (event.verdict or "done") if isinstance(event, ReleaseFinished) else "not tested"
                 self.ended, self.now = now, ""
 
     def cells(self, now: float) -> tuple[Text, ...]:
@@ -87,7 +87,7 @@ class ProgressRow:
         )
 
     def left(self, now: float, longest: float) -> float:
-        """Return the seconds until it ends at its pace so far, or before its first turn if it takes the `longest`."""
+        """Return the seconds until it ends at its current pace; before its first turn, assume the `longest`."""
         elapsed = now - self.begun
         return max(0.0, elapsed * (self.planned - self.turns) / self.turns if self.turns else longest - elapsed)
 
@@ -98,7 +98,7 @@ class ProgressRow:
 
 
 class Progress:
-    """The rows of all releases, in the order in which they were planned; drawn as a table of what is known then."""
+    """The rows of all releases, in the planned order, rendered as a table of the current state."""
 
     def __init__(self, clock: Clock) -> None:
         self.rows: dict[str, ProgressRow] = {}
@@ -108,7 +108,7 @@ class Progress:
         self._unit, self._begun = "releases", 0.0
 
     def follow(self, event: Event) -> None:
-        """Take in one event."""
+        """Handle an event."""
         with self._lock:
             self._follow(event, self._clock())
 
@@ -118,7 +118,7 @@ class Progress:
                 self._begun = self._begun if self._planned else now
                 self._planned, self._kept, self._unit = event.releases, event.kept, event.unit
             case ReleasePlanned():
-                row = self.rows.get(event.release)  # there already if it was installed
+                row = self.rows.get(event.release)  # exists already if it was installed
                 begun, state = (row.begun, "running") if row else (now, "waiting")
                 self.rows[event.release] = ProgressRow(event.release, event.turns, begun, state)
             case ProbeStarted() | ProbeFinished():
@@ -132,7 +132,7 @@ class Progress:
                     self._done.add(event.release)
 
     def running(self) -> list[ProgressRow]:
-        """List the releases that have begun and not ended."""
+        """List the releases that are running."""
         return [row for row in self.rows.values() if row.ended is None and row.state != "waiting"]
 
     def overall(self) -> str:
@@ -151,14 +151,14 @@ class Progress:
         share = min(1.0, (len(self._done) + parts) / todo) if todo else 1.0
         if not share:
             return "no estimate yet"
-        # no more than what is left can take: those that run at their own pace, then the others one after the other
+        # at most what is left: running releases at their own pace, then the others one after the other
         longest = max((row.ended - row.begun for row in self.rows.values() if row.ended and row.turns), default=inf)
         most = max((row.left(now, longest) for row in running), default=0.0) + (left * longest if left else 0.0)
         seconds = min((now - self._begun) * (1 - share) / share, most)
         return f"about {seconds / 60:.0f} min more" if seconds >= ENOUGH_FOR_MINUTES else f"about {seconds:.0f} s more"
 
     def __rich__(self) -> RenderableType:
-        """Draw the table as things are now."""
+        """Render the table of the current state."""
         table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
         for heading in COLUMNS:
             table.add_column(heading, justify="left" if heading in COLUMNS[:2] else "right", no_wrap=True)
@@ -172,14 +172,14 @@ class Progress:
 
 
 class ProgressLines:
-    """Prints a line for what matters, and one on how far it is at most every `HEARTBEAT` seconds."""
+    """Prints a line for each important event, and one for the progress every `HEARTBEAT` seconds at most."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console, self._clock, self._last = console, clock, clock()
         self._progress = Progress(clock)
 
     def follow(self, event: Event) -> None:
-        """Take in one event and print what it calls for."""
+        """Handle an event, and print a line if it is due."""
         row = self._progress.rows.get(event.release) if isinstance(event, InstallProgress) else None
         begins = row is not None and row.state == "waiting"
         self._progress.follow(event)
@@ -203,7 +203,7 @@ def _line(event: Event, *, begins: bool) -> str | None:
         case ClauseEvent() if event.result is not Result.PASS:
             return f"{event.release}: {label(event.result)} {event.id}: {event.detail}"
         case ReleaseFailed():
-            return f"{event.release}: could not be asked: {event.what}"
+            return f"{event.release}: could not be tested: {event.what}"
         case ReleaseFinished():
             return f"{event.release}: {event.verdict or 'done'} after {event.turns} turns in {event.seconds:.1f} s"
     return None
@@ -213,7 +213,7 @@ def _line(event: Event, *, begins: bool) -> str | None:
 def live(console: Console, interrupt: Interrupt, clock: Clock = time.monotonic) -> Iterator[Listener]:
     """Show the progress of a probe while the block runs, and yield the listener for the journal.
 
-    The table of a terminal is gone when the block ends; lines stay. If a line can't be printed, the probe is
+    The table on a terminal disappears when the block ends; lines stay. If a line can't be printed, the probe is
     interrupted, and the OSError is raised when the block ends. `clock` never goes back.
     """
     if not console.is_terminal or console.is_dumb_terminal:

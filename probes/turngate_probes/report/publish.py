@@ -1,4 +1,4 @@
-"""Publishes a report: JSON, files by their suffix, the text, and what GitHub shows.
+"""Publishes a report: as JSON, as files by their suffix, as text, and on GitHub.
 
 A command probes inside `live(output.progress)`, whose listener follows the journal, and ends with `publish`, which
 returns the exit code.
@@ -26,7 +26,7 @@ from turngate_probes.report.text import print_line, report_lines
 from turngate_probes.report.view import view
 
 SARIF = ".sarif"
-# by module and function, since a run without --report needs none of them
+# by module and function, because a run without --report needs none of them
 FORMATS = {
     ".json": "turngate_probes.report.publish:json_text",
     ".xml": "turngate_probes.report.junit:junit",
@@ -39,7 +39,7 @@ FORMATS = {
 def publish(report: ProbeReport | GateReport, output: Output, journal: Path | None = None) -> int:
     """Write a report as `write_reports` does, print its text, and return its exit code.
 
-    `journal` is where the events of a probe lie.
+    `journal` is the path of the probe's events.
     """
     write_reports(report, output)
     with github.commands_off(output.console):
@@ -52,7 +52,7 @@ def publish(report: ProbeReport | GateReport, output: Output, journal: Path | No
 
 
 def write_reports(report: Any, output: Output) -> None:
-    """Print a report as JSON if that is asked for, and write it to each file by its suffix, whole or not at all.
+    """Print a report as JSON if requested, and write it to each file by its suffix, completely or not at all.
 
     Raises ValueError if the report breaks its schema or a suffix is unknown, EnvironmentFailed if a file can't be
     written.
@@ -66,7 +66,7 @@ def write_reports(report: Any, output: Output) -> None:
 
 
 def checked(report: Any) -> None:
-    """Raise ValueError if a report breaks its schema, which is our mistake."""
+    """Raise ValueError if a report breaks its schema, which is a bug in turngate."""
     data = json.loads(json_text(report))
     name = data["schema"].removeprefix("turngate.").partition("/")[0]
     if wrong := first_error(name, data):
@@ -79,16 +79,16 @@ def json_text(report: Any) -> str:
 
 
 def renderer(path: Path) -> Callable[[ProbeReport | GateReport], str]:
-    """Return the function that renders what a file of this name holds; ValueError if its suffix is unknown."""
+    """Return the function that renders the format of this file name; ValueError if its suffix is unknown."""
     if path.suffix.lower() not in FORMATS:
-        raise ValueError(f"{str(path)!r} ends in no known format; there are {', '.join(FORMATS)}")
+        raise ValueError(f"{str(path)!r} has an unknown suffix; use one of {', '.join(FORMATS)}")
     module, _, name = FORMATS[path.suffix.lower()].partition(":")
     render: Callable[..., str] = getattr(import_module(module), name)
     return partial(render, fallback=fallback_of(path)) if path.suffix.lower() == SARIF else render
 
 
 def _unplaced(report: ProbeReport | GateReport, paths: Iterable[Path]) -> list[str]:
-    """Say of each SARIF report whose results have no place in the user's repository where they point instead."""
+    """Tell the user where the results of a SARIF report point if they have no file in the user's repository."""
     written = [path for path in paths if path.suffix.lower() == SARIF]
     if not written or not any(remark.rule and not remark.place for remark in view(report).remarks):
         return []
@@ -99,4 +99,4 @@ def _write(path: Path, text: str) -> None:
     try:
         write_atomically(path.resolve(), text)
     except OSError as error:
-        raise EnvironmentFailed(f"the report {path} can't be written: {error.strerror}") from error
+        raise EnvironmentFailed(f"can't write the report {path}: {error.strerror}") from error

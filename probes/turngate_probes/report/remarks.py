@@ -1,4 +1,4 @@
-"""Remarks on releases: what is unanswered, what failed and what is excused, the severest first."""
+"""Remarks on releases: what is unanswered, what failed and what is excused, most severe first."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final, Literal, TypeAlias
@@ -15,20 +15,20 @@ from turngate_probes.report.wording import name_of
 
 RemarkLevel: TypeAlias = Literal["error", "warning", "note"]
 
-# the severest first
+# most severe first
 REMARK_LEVELS: Final[dict[Severity, RemarkLevel]] = {
     Severity.BREAKING: "error", Severity.DEGRADED: "warning", Severity.INFORMATIVE: "warning",
 }  # fmt: skip
 
 
-# of what is judged; the severest first
+# of judged cases; most severe first
 LEVELS_OF: Final[dict[str, RemarkLevel]] = {"failed": "error", "warned": "warning", "noted": "note"}
 SEVEREST_FIRST = tuple(LEVELS_OF)
 KINDS = (*Severity, "stale", "caveat")
 
 
 class Remark(Struct, frozen=True):
-    """One remark on a release; `about` tells it apart from all others of that release.
+    """One remark on a release; `about` distinguishes it from all other remarks on that release.
 
     `rule` is the clause that fails, or the kind of reason (None: nothing that the engine did); `at` is the entry of the
     baseline that it is about; `result` is that of a clause that failed.
@@ -50,12 +50,12 @@ class Remark(Struct, frozen=True):
 
     @property
     def place(self) -> Place | None:
-        """The place in the user's repository that the remark belongs to."""
+        """The location in the user's repository that the remark belongs to."""
         return place_of(self.release, self.at)
 
 
 def gate_remarks(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Iterator[Remark]:
-    """Remark on each reason of a ruling, then on what failed besides, then on what is excused."""
+    """Remark on each reason of a ruling, then on other failures, then on what is excused."""
     for reason in ruling.reasons:
         rule = reason.about if reason.about == reason.clause else f"gate.{reason.kind}"
         yield Remark(release, "error", reason.about, reason.text, rule, reason.at)
@@ -68,7 +68,7 @@ def gate_remarks(release: ReleaseReport, ruling: Ruling, fail_on: FailOn) -> Ite
 
 
 def probe_remarks(report: ProbeReport) -> Iterator[Remark]:
-    """Remark on what was left unanswered, then on what makes the exit code 1, then on what else is new."""
+    """Remark on what is unanswered, then on what makes the exit code 1, then on everything else that is new."""
     cases = [(release, list(probe_cases(release, report.fail_on))) for release in report.releases]
     for release, listed in cases:
         if left_open := [case for case in listed if case.judgement == "open"]:
@@ -89,6 +89,6 @@ def _on(release: ReleaseReport, case: JudgedCase) -> Remark:
 
 def _unanswered(release: ReleaseReport, left_open: Sequence[JudgedCase]) -> str:
     if release.failed:
-        return f"could not be asked: {release.failed.what}"
+        return f"could not be tested: {release.failed.what}"
     first, more = left_open[0], len(left_open) - 1
     return f"unanswered: {first.name}: {first.text}{f' (and {more} more)' if more else ''}"

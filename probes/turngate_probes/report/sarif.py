@@ -25,35 +25,35 @@ EFFECTS = {
     Severity.DEGRADED: "If it fails, the release is degraded: check whether your orchestrator depends on it.",
     Severity.INFORMATIVE: "If it fails, the release is degraded, but no orchestrator should depend on it.",
 }
-EVIDENCE = "The HTML and JSON reports of the same run show what was run and what came back."
+EVIDENCE = "The HTML and JSON reports of the same run show the commands and their output."
 GATE_RULES = {
-    "option": "An option that callers may pass is gone.",
-    "event": "A kind of record that turns are read by is gone.",
-    "key": "A key of a record that turns are read by is gone.",
-    "tool": "A tool that the model was offered is gone.",
-    "call": "A tool call that the model makes ends differently.",
+    "option": "The new release no longer accepts an option that callers may pass.",
+    "event": "The new release no longer prints a kind of record that the contract reads.",
+    "key": "The new release no longer prints a key that the contract reads.",
+    "tool": "The new release no longer offers a tool to the model.",
+    "call": "A tool call by the model ends differently.",
     "claim": "The contract requires something else of the new release.",
     "deviation": "The new release has another known caveat.",
     "baseline": "A failure that the baseline expects no longer occurs.",
-    "unanswered": "A question about one of the two releases was not answered.",
+    "unanswered": "Part of one of the two releases could not be tested.",
     "crashed": "turngate itself failed, so the new release was not judged.",
-    "interrupted": "The gate was interrupted before it had an answer.",
+    "interrupted": "The gate was interrupted before it had a result.",
 }
 
 Json = dict[str, Any]
 
 
 def sarif(report: ProbeReport | GateReport, fallback: str = UNPLACED) -> str:
-    """Render a report; what says nothing of an engine is a notification: releases not asked, what is excused.
+    """Render a report; untested releases and excused failures are notifications, not results.
 
-    Results whose place in the user's repository is not known point at the file `fallback`, and a notification says so.
+    Results without a known file in the user's repository point at the file `fallback`, and a notification says so.
     """
     shown = view(report)
     probe, what = shown.probe, "gate" if shown.gate else shown.probe.level
     results = [remark for remark in shown.remarks if remark.rule]
     notes = [_notification(remark) for remark in shown.remarks if not remark.rule]
     if left_out := len(results[MOST_RESULTS:]):
-        notes.append(_note("error", f"{left_out} more failures are left out"))
+        notes.append(_note("error", f"{left_out} more failures are not shown"))
     results = results[:MOST_RESULTS]
     if any(remark.place is None for remark in results):
         notes.append(_note("warning", unplaced(fallback)))
@@ -81,9 +81,7 @@ def _rule(clause_id: str) -> Json:
         sentence, why = entry.sentence, f"{entry.why} {EFFECTS[entry.severity]}"
     else:
         level, why = "error", "The gate fails because of it."
-        sentence = GATE_RULES.get(
-            clause_id.removeprefix("gate."), "A clause that this version of turngate does not know."
-        )
+        sentence = GATE_RULES.get(clause_id.removeprefix("gate."), "This version of turngate doesn't know the clause.")
     return {
         "id": visible(clause_id),
         "shortDescription": {"text": sentence},
@@ -102,7 +100,7 @@ def _result(remark: Remark, place: Place) -> Json:
         "level": remark.level,
         "message": {"text": f"{name}: {visible(bounded(remark.text, LONGEST_MESSAGE))}"},
         "locations": [_location(*place)],
-        # the first is what GitHub knows an alert by
+        # GitHub identifies an alert by the first
         "partialFingerprints": {"primaryLocationLineHash": f"{identity}:1", "turngateReleaseClause/v1": identity},
         "properties": {"release": name, "verdict": release.verdict, "source": release.source, **severity},
     }

@@ -1,6 +1,6 @@
-"""Where in the user's repository a finding belongs: a file, by its path below the root of the repository, and a line.
+"""Where in the user's repository a finding belongs: a file, relative to the root of the repository, and a line.
 
-That is the file that `--anchor` names, else the one that pins the engine's package, else the workflow that runs.
+That is the file that `--anchor` names, else the one that pins the engine's package, else the running workflow.
 """
 
 import os
@@ -23,7 +23,7 @@ _anchors: list[str] = []
 
 
 def use_anchor(file: Path | None) -> None:
-    """Place every finding at this file from now on; None: no longer. ValueError: it is not in the repository."""
+    """Place every finding at this file from now on (None: no longer). ValueError: it is not in the repository."""
     path = below(file) if file else None
     if file and not path:
         raise ValueError(f"{str(file)!r} is not a file in the repository {root()}")
@@ -31,7 +31,7 @@ def use_anchor(file: Path | None) -> None:
 
 
 def place_of(release: ReleaseReport, entry: str = "") -> Place | None:
-    """Return where a finding about a release belongs, of a baseline the `entry` itself; None: nowhere is known."""
+    """Return where a finding about a release belongs, or the baseline's `entry` itself; None if unknown."""
     if _anchors:
         return _anchors[0], 1
     file, _, line = entry.rpartition(":")
@@ -40,10 +40,10 @@ def place_of(release: ReleaseReport, entry: str = "") -> Place | None:
 
 
 def below(file: Path | str) -> str | None:
-    """Name a file relative to the root of the repository; None if it is not there, or lies elsewhere."""
+    """Name a file relative to the root of the repository; None if it is missing or outside."""
     try:
         return relative(file) if Path(file).resolve().is_file() else None
-    except (OSError, RuntimeError, ValueError):  # a name out of a report may be none at all, or lead in a circle
+    except (OSError, RuntimeError, ValueError):  # a name from a report may be invalid, or a symlink loop
         return None
 
 
@@ -54,27 +54,27 @@ def relative(file: Path | str) -> str | None:
 
 
 def fallback_of(report: Path) -> str:
-    """Return what findings point at whose place is not known: the report that holds them."""
+    """Return what findings without a known location point at: the report itself."""
     return relative(report) or report.name
 
 
 def unplaced(fallback: str) -> str:
-    """Say where results point whose place in the user's repository is not known, and what to do."""
+    """Say where results without a known location point, and what to do about it."""
     return (
-        "No file here names the engine's package, and this is no GitHub workflow: "
-        f"results point at {visible(fallback)}. Name a file of your repository with --anchor FILE."
+        "No file here names the engine's package, and this is not a GitHub workflow, so "
+        f"results point at {visible(fallback)}. Pass a file in your repository with --anchor FILE."
     )
 
 
 def root() -> Path:
-    """Return the repository that this runs in: the checkout around the working directory, else that of the workflow."""
+    """Return the repository that this runs in: the checkout of the working directory, else that of the workflow."""
     here = Path.cwd().resolve()
     checkouts = (folder for folder in (here, *here.parents) if (folder / ".git").exists())
     return next(checkouts, None) or Path(os.environ.get("GITHUB_WORKSPACE") or here).resolve()
 
 
 def _workflow() -> Place | None:
-    """Return the workflow, unless it is of another repository."""
+    """Return the workflow, unless it belongs to another repository."""
     repository = os.environ.get("GITHUB_REPOSITORY", "") + "/"
     path, _, ref = os.environ.get("GITHUB_WORKFLOW_REF", "").partition("@")
     return (path.removeprefix(repository), 1) if ref and path.startswith(repository) else None
@@ -82,7 +82,7 @@ def _workflow() -> Place | None:
 
 @cache
 def _pin(repository: Path, engine: str, version: str | None) -> Place | None:
-    """Return the first line that names a package of the engine, with this version if there is one."""
+    """Return the first line that names a package of the engine, if possible with this version."""
     if engine not in engine_names():  # reports are read from files too
         return None
     published = load_contract(engine).published
@@ -105,7 +105,7 @@ def _lines(repository: Path, wanted: re.Pattern[str]) -> Iterator[tuple[Place, s
 
 @cache
 def _pin_files(repository: Path) -> tuple[Path, ...]:
-    """List the files that may pin a package, those at the top first, and none of what is installed."""
+    """List the files that may pin a package, top-level ones first, without installed packages."""
     files: list[Path] = []
     for name, folders, names in os.walk(repository):
         folder = Path(name)

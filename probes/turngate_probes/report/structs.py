@@ -1,4 +1,4 @@
-"""The report of a probe: what it says of each release, with evidence."""
+"""The report of a probe: the results of each release, with evidence."""
 
 from collections.abc import Mapping
 from typing import Annotated, Literal, TypeAlias
@@ -18,7 +18,7 @@ ExitCode: TypeAlias = Literal[0, 1, 2, 3, 130]
 
 
 class NotAsked(Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a release could not be asked anything."""
+    """Why a release could not be tested."""
 
     reason: Reason
     what: Text
@@ -26,19 +26,19 @@ class NotAsked(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a probe says of a release.
+    """The results of a release.
 
-    release: A key that no other release of this report has.
-    version: null: not known.
+    release: A key that is unique in this report.
+    version: null: unknown.
     executable: null: none was run.
-    verdict: null: only selected clauses were asked, which says nothing of the whole release.
+    verdict: null: only selected clauses were tested, which says nothing about the whole release.
     profile: null: not tested.
     capability: null: not tested.
-    unverified: Sections of the contract that nobody has seen hold.
-    failed: Why the question could not be asked.
-    integrity: The checksum of the engine's own package, as its registry writes it; absent: it comes from none.
-    durations: The seconds that each turn took, by its name as evidence has it.
-    tool_access: The tools offered in each mode, and what becomes of a tool call; null: nobody looked.
+    unverified: Sections of the contract that were never observed.
+    failed: Why the release could not be tested.
+    integrity: The checksum of the engine's own package, in the registry's notation; absent: not from a registry.
+    durations: The seconds that each turn took, by its name in the evidence.
+    tool_access: The tools offered in each mode, and the outcome of a tool call; null: not observed.
     """
 
     release: Text
@@ -64,7 +64,7 @@ class ReleaseReport(Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class PeakUsage(Struct, frozen=True, forbid_unknown_fields=True):
-    """The most that the cache took on disk, and all processes in memory, at one time."""
+    """The peak size of the cache on disk, and of all processes in memory."""
 
     cache_bytes: Count
     memory_bytes: Count
@@ -73,14 +73,14 @@ class PeakUsage(Struct, frozen=True, forbid_unknown_fields=True):
 class ProbeReport(
     Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="schema", tag="turngate.probe-report/2"
 ):
-    """What a probe says of each release, with evidence.
+    """The results of each release, with evidence.
 
     turngate: The version of turngate.
     fail_on: The mildest problem for which the exit code is 1.
-    clauses: The only clauses that were asked; none: all of the level.
-    skipped: Engines that were left out because they are not available where the probe ran.
-    cores: How many cores the probe used.
-    interrupted: The probe did not come to its end.
+    clauses: The selected clauses; empty: all of the level.
+    skipped: Engines that were skipped because they are not available on this machine.
+    cores: The number of CPU cores.
+    interrupted: Whether the probe ended early.
     seconds: Wall time of the whole probe.
     engine_seconds: CPU time of all engines.
     """

@@ -23,7 +23,7 @@ LONGEST = 240
 
 
 def print_line(console: Console, depth: int, line: Text) -> None:
-    """Print a line at a depth, folded on a terminal alone, and never cut."""
+    """Print a line at a depth; it is wrapped only on a terminal, and never cut."""
     if not line:
         console.print()
     elif console.is_terminal:
@@ -36,10 +36,10 @@ def print_line(console: Console, depth: int, line: Text) -> None:
 def report_lines(
     report: ProbeReport | GateReport, journal: Path | None, detail: Detail = Detail.NORMAL
 ) -> Iterator[Line]:
-    """Return the lines of a whole report with their depth; `journal` is where its events lie."""
+    """Return the lines of a whole report with their depth; `journal` is the path of its events."""
     shown, before = view(report), True
     for line in _of_gate(shown.gate, shown, detail) if shown.gate else _of_probe(shown.probe, shown, journal, detail):
-        if before or line[1]:  # a part that is left out leaves no second blank line
+        if before or line[1]:  # a missing part leaves no second blank line
             yield line
         before = bool(line[1])
 
@@ -55,19 +55,19 @@ def _of_probe(report: ProbeReport, shown: View, journal: Path | None, detail: De
     yield from _tool_access(shown)
     if peak := report.peak_usage:
         most = f"{peak.cache_bytes / 1e9:.2f} GB of disk for releases, {peak.memory_bytes / 1e9:.2f} GB of memory"
-        yield 0, Text(f"at most at one time: {most} (sum of resident sets)")
+        yield 0, Text(f"peak usage: {most} (sum of resident sets)")
     if report.interrupted:
-        yield 0, Text("interrupted: this is what was known by then", style_of("interrupted"))
+        yield 0, Text("interrupted, so the results are incomplete", style_of("interrupted"))
     if journal:
         yield 0, Text(f"journal: {visible(str(journal))}")
     yield 0, Text(f"exit code {report.exit_code}: {shown.meaning}")
     if detail is Detail.VERBOSE:
         yield from _cpu(report)
-    yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU")
+    yield 0, Text(f"{duration(report.seconds)}; the engines used {duration(report.engine_seconds)} of CPU time")
 
 
 def _of_gate(report: GateReport, shown: View, detail: Detail) -> Iterator[Line]:
-    """Return the lines of a gate; only differences that cost or bring something are printed one by one."""
+    """Return the lines of a gate; differences without consequences are only counted."""
     yield 0, Text(shown.headline, style_of(report.outcome))
     yield from ((1, _shortened(reason)) for reason in report.reasons)
     if detail is Detail.QUIET:
@@ -116,11 +116,11 @@ def _cells(release: ReleaseReport) -> tuple[str, ...]:
 
 
 def _cpu(report: ProbeReport) -> Iterator[Line]:
-    """Return how well the engines used the cores."""
+    """Return how much of the cores the engines used."""
     per_core = report.engine_seconds / report.cores
-    ratio = f"; the wall time is {report.seconds / per_core:.2f} times that" if per_core else ""
+    ratio = f"; the wall time is {report.seconds / per_core:.2f} times as long" if per_core else ""
     cores = f"{report.cores} core{'s' * (report.cores != 1)}"
-    yield 0, Text(f"{cores}: {duration(per_core)} of CPU on each{ratio}")
+    yield 0, Text(f"{cores}: {duration(per_core)} of CPU time per core{ratio}")
 
 
 def _actions(shown: View, releases: int) -> Iterator[Line]:
@@ -161,11 +161,11 @@ def _differences(impact: Impact, listed: list[Difference], fallen: list[Differen
 
 
 def _tool_access(shown: View) -> Iterator[Line]:
-    """Return what each mode offers the model, and the outcome of a call, with a blank line after it."""
+    """Return the tools offered in each mode and the outcome of a call, with a blank line after them."""
     listed = shown.tool_access
     if not listed:
         return
-    yield 0, Text("tools available per approval mode, and the outcome of a call:")
+    yield 0, Text("tools available per approval mode, and the outcome of a tool call:")
     for release, row in listed[:MOST_TOOL_LINES]:
         offered = f"tools offered: {row.offered}{f' ({row.alone})' if row.alone else ''}"
         ended = f", exit code {row.code}" if row.code else ""

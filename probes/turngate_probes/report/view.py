@@ -1,4 +1,4 @@
-"""What every format shows of a report, decided once: headline, judged clauses, remarks, differences, tool access."""
+"""The content of a report, the same in every format: headline, judged clauses, remarks, differences, tool access."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -17,21 +17,21 @@ from turngate_probes.report.structs import ProbeReport, ReleaseReport
 
 ACTIONS = "What your orchestrator must do"
 NOTHING_TO_DO = "Nothing."
-UNKNOWN = "Not everything could be tested, so there may be more to do."
+UNKNOWN = "Not everything could be tested. There may be more to do."
 
 
 class View(Struct, frozen=True):
-    """A report as every format shows it.
+    """The content of a report in every format.
 
-    gate: The report of the gate whose probe this is; None for a probe alone.
-    ruling: That of the gate; empty for a probe alone.
+    gate: The report of the gate; None for a probe.
+    ruling: The ruling of the gate; empty for a probe.
     meaning: What the exit code means.
-    verdicts: The number of releases of each verdict, the worst first.
-    remarks: What is wrong and what is excused, the severest first; those of a gate are on the newer release alone.
-    actions: What an orchestrator must do, a line for each known caveat, and for each change of a gate.
-    remaining: What a gate says if there is nothing to do, or may be more.
-    differences: Those that cost or bring something, except clauses that fell with others that they need.
-    fallen: The clauses that fell with others that they need.
+    verdicts: The number of releases with each verdict, worst first.
+    remarks: What is wrong and what is excused, most severe first; for a gate, only of the newer release.
+    actions: What an orchestrator must do: one entry for each known caveat, and for each change of a gate.
+    remaining: What a gate says if there is nothing to do, or possibly more.
+    differences: Those with consequences, except the `fallen` ones.
+    fallen: The clauses that are no longer testable because a prerequisite fails.
     """
 
     probe: ProbeReport
@@ -48,14 +48,14 @@ class View(Struct, frozen=True):
     tool_access: tuple[tuple[ReleaseReport, ToolAccessRow], ...]
 
     def cases(self, release: ReleaseReport) -> Iterator[JudgedCase]:
-        """Return a case for each clause of a release and each other reason; what is excused is skipped."""
+        """Return a case for each clause of a release and each other reason; excused ones are skipped."""
         if self.gate:
             return gate_cases(release, self.ruling, self.probe.fail_on)
         return probe_cases(release, self.probe.fail_on)
 
 
 def view(report: ProbeReport | GateReport) -> View:
-    """Decide what is shown of a report."""
+    """Return the content of a report."""
     probe, gate = (report.probe, report) if isinstance(report, GateReport) else (report, None)
     ruling = gate.ruling if gate else Ruling(GateOutcome.PASS, ())
     counts = Counter(release.verdict for release in probe.releases if release.verdict)

@@ -1,4 +1,4 @@
-"""Cases of an engine behind the reference server: resumed turns, a sticky process, and the ways in which they fail."""
+"""Cases of an engine behind the reference server: resumed turns, a sticky process, and their failures."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,7 @@ SCHEMA = {
 MALFORMED = '{"outcome": "ask_user", "interaction": {"kind": "choose_one", "options": ["red", "blue"]}}'
 REFUSED = 401
 HANGS = "hang-401"
-SHORT_LIMIT = 20  # seconds for an engine that never gives up; a good one needs less for a turn
+SHORT_LIMIT = 20  # seconds for an engine that never gives up; a working one needs less for a turn
 RACERS = 10
 REPEATS = 3
 NO_OPTION = "perhaps"
@@ -77,7 +77,7 @@ def _one_reply(run: ServerRun) -> None:
     run.race("reply", run.question("question"), [ask(ASK, turn_index=2) for _ in range(RACERS)])
     run.settle("asked-again")
     if run.run.get("state") != "waiting_user":
-        raise CaseStoppedError("after the first reply the run does not ask again", by_engine=True)
+        raise CaseStoppedError("after the first reply, the run does not ask again", by_engine=True)
     again = ask(FINAL, turn_index=3)
     run.race("repeated", run.question("question-again"), [again] * REPEATS, key=new_nonce())
     run.settle("ended")
@@ -102,7 +102,7 @@ def _sticky(run: ServerRun) -> None:
 
 
 def _decline(run: ServerRun) -> None:
-    """Answer a permission request, first with no option, then with the one that declines."""
+    """Reply to a permission request, first with an invalid option, then with the one that declines."""
     run.waits("acting")
     asked = run.question("permission")
     if asked["kind"] != "risk_ack":
@@ -113,7 +113,7 @@ def _decline(run: ServerRun) -> None:
 
 
 def _sticky_ends(run: ServerRun) -> None:
-    """End three waits: by the death of the process, by timeout, by the death of the server."""
+    """End three waits: by killing the process, by a timeout, and by killing the server."""
     run.create(ASK)
     began = time.monotonic()
     run.waits("killed-asked")

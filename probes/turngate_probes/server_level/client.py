@@ -1,4 +1,4 @@
-"""Talks to the server as any client would, and records requests and answers."""
+"""Talks to the server like any client, and records requests and responses."""
 
 import json
 from collections.abc import Callable
@@ -14,7 +14,7 @@ FAILED = 500
 
 
 class ServerClient:
-    """Sends requests to the server at `url`. Safe for threads, since each request has a connection of its own."""
+    """Sends requests to the server at `url`. Safe for threads, because each request uses a separate connection."""
 
     def __init__(self, url: str, note: Callable[[Call], None]) -> None:
         """Send requests to `url`; `note` gets those that have a name."""
@@ -30,7 +30,7 @@ class ServerClient:
         return self._send(name, "POST", path, body, {"Idempotency-Key": key} if key else {})
 
     def _send(self, name: str, method: str, path: str, body: Any, headers: dict[str, str]) -> Call:
-        """Make one request; CaseStoppedError if the server fails at it, which says nothing of the engine."""
+        """Send one request; CaseStoppedError if the server fails, which says nothing about the engine."""
         sent = None if body is None else json.dumps(body)
         if sent is not None:
             headers = headers | {"Content-Type": "application/json"}
@@ -40,7 +40,7 @@ class ServerClient:
             response = connection.getresponse()
             call = Call(name, method, path, response.status, body, _read(response.read()))
         except (OSError, HTTPException) as failed:
-            raise CaseStoppedError(f"the server did not answer {method} {path}: {failed}") from failed
+            raise CaseStoppedError(f"the server did not respond to {method} {path}: {failed}") from failed
         finally:
             connection.close()
         if name:

@@ -22,9 +22,9 @@ SLOTS = 2
 _ADDRESS = re.compile(rb"serves (?P<url>http://\S+)")
 _TOLD = 500
 _SERVER = re.compile(rb"server (?P<pid>\d+)\n")
-# outlives the server, whose end is then not that of the tree in which its engines are
+# outlives the server, so that the server's end does not end the process tree of its engines
 _BEHIND = ("/bin/sh", "-c", '"$@" & echo "server $!"; wait; exec tail -f /dev/null', "sh")
-# with the interpreter that runs us, since its `turngate` may not be on PATH
+# with the current interpreter, because its `turngate` may not be on PATH
 _COMMAND = (sys.executable, "-P", "-c", "from turngate.cli import main; main()", "serve")
 
 
@@ -37,10 +37,10 @@ def request(
     behind: bool = False,
     verify: str = "off",
 ) -> ProcessRequest:
-    """Return the server's command: its data are below `folder`; `pass_env` are names of extra variables for engines.
+    """Return the server's command: its data is below `folder`; `pass_env` are names of extra variables for engines.
 
-    With `behind` a launcher outlives it, so that its sudden death leaves its engines alone until this is closed. It
-    doesn't verify the engine by itself unless `verify` says when: the clauses test whether it resumes.
+    With `behind`, a launcher outlives it, so that killing it leaves its engines running until this is closed. It
+    verifies the engine only if `verify` says when, because the clauses test whether it resumes.
     """
     names = [word for name in sorted(pass_env) for word in ("--pass-env", name)]
     options = (
@@ -55,7 +55,7 @@ class ServerProcess:
     """A running server process; every process below it ends with it."""
 
     def __init__(self, asked: ProcessRequest, interrupt: Interrupt, name: str) -> None:
-        """Serve as `asked` once entered; `name` is the name of the page with its output."""
+        """Run the server `asked` for once entered; `name` is the name of the page with its output."""
         self._asked, self._interrupt, self._name = asked, interrupt, name
         self._printed, self._started = bytearray(), threading.Event()
         self._pid, self._url = 0, ""
@@ -90,7 +90,7 @@ class ServerProcess:
         self._stack.close()
 
     def kill(self) -> None:
-        """Kill it at once, as a crash of the machine would; return when it is gone, behind a launcher at once."""
+        """Kill it like a crash; return when it is gone, or immediately behind a launcher."""
         behind = _SERVER.search(self._printed)
         os.kill(int(behind["pid"]) if behind else self._pid, signal.SIGKILL)
         if not behind:
@@ -126,6 +126,6 @@ class ServerProcess:
         if self._failed is not None:
             return str(self._failed)
         if self._outcome is None or self._outcome.ended is not Ended.EXIT:
-            return f"it did not say an address within {READY_WITHIN:.0f} s"
+            return f"it printed no address within {READY_WITHIN:.0f} s"
         said = self._outcome.stderr.decode("utf-8", "replace").strip()
         return f"exit code {self._outcome.exit_code}: {bounded(said, _TOLD)}"

@@ -33,9 +33,9 @@ _UNENDED = (*_UNSETTLED, "waiting_user")
 
 @dataclass(slots=True)
 class ServerRun:
-    """Runs on one server, one after the other: created, observed, answered.
+    """Creates, observes and replies to runs on one server, one after the other.
 
-    Each request is recorded under the name of its step. With `sticky` a run keeps its engine process between turns.
+    Each request is recorded under the name of its step. With `sticky`, a run keeps its engine process between turns.
     """
 
     driver: EngineDriver
@@ -51,7 +51,7 @@ class ServerRun:
     _client: ServerClient = field(init=False)
 
     def open(self) -> None:
-        """Start the server, with `sticky` behind a launcher that outlives it; CaseStoppedError if it does not serve."""
+        """Start the server, with `sticky` behind a launcher that outlives it; CaseStoppedError if it does not start."""
         driver, hermetic, root = self.driver, self.driver.contract.hermetic, self.driver.sandbox.root
         env = driver.sandbox.env(hermetic, root)
         env["PATH"] = f"{self.shim.folder}:{env.get('PATH', '')}"
@@ -70,7 +70,7 @@ class ServerRun:
         self._end(self._server)
 
     def restart(self) -> None:
-        """Kill the server without warning, and restart it before anything else ends what it has left."""
+        """Kill the server without warning, and restart it before anything else ends its processes."""
         killed = self._server
         killed.kill()
         try:
@@ -79,7 +79,7 @@ class ServerRun:
             self._end(killed)
 
     def create(self, reply: Reply, *, timeout: int = TURN_LIMIT, **more: Any) -> None:
-        """Create an interactive run; CaseStoppedError if it is refused."""
+        """Create an interactive run; CaseStoppedError if it is rejected."""
         driver, contract = self.driver, self.driver.contract
         self._earlier_starts += len(self._starts())
         self._asked, self._turns_noted = [], 0
@@ -98,11 +98,11 @@ class ServerRun:
         }  # fmt: skip
         call = self._client.post("/v1/runs", body, f"{driver.case}/create")
         if "links" not in call.document:
-            raise CaseStoppedError(f"no run was created: {call.said()}", by_engine=True)
+            raise CaseStoppedError(f"the run was rejected: {call.said()}", by_engine=True)
         self.run = call.document
 
     def settle(self, step: str) -> None:
-        """Wait until the run is neither queued nor running, or for too long; record it and each new turn."""
+        """Wait until the run is neither queued nor running, or the deadline; record it and each new turn."""
         turns = self.follow(step)
         requests = self._new_requests()
         for i, start in list(enumerate(self._starts()))[self._turns_noted :]:
@@ -114,10 +114,10 @@ class ServerRun:
         """Wait until the run waits for its user; CaseStoppedError if it does not."""
         self.follow(step)
         if self.run.get("state") != "waiting_user":
-            raise CaseStoppedError(f"the run does not wait with its process: {self._standing()}", by_engine=True)
+            raise CaseStoppedError(f"the run does not wait with a sticky process: {self._standing()}", by_engine=True)
 
     def ends(self, step: str) -> float:
-        """Wait until the run has ended and nothing of its process is left, or for too long; return the seconds.
+        """Wait until the run has ended and its process is gone, or the deadline; return the seconds.
 
         The server learns a little later than the system that a process is gone, and how it ended.
         """
@@ -132,7 +132,7 @@ class ServerRun:
         return seconds
 
     def follow(self, step: str, states: tuple[str, ...] = _UNSETTLED) -> list[dict[str, Any]]:
-        """Wait while the run is in these states, or for too long; record it, and return its turns in the API."""
+        """Wait while the run is in these states, or until the deadline; record it, and return its turns in the API."""
         deadline, pause = time.monotonic() + TURN_LIMIT + SPARE, _FIRST_LOOK
         while self._get("self").state in states and time.monotonic() < deadline:
             self.driver.interrupt.wait(pause)
@@ -148,21 +148,21 @@ class ServerRun:
         """Read the question; CaseStoppedError if there is none."""
         pending = self._get("interaction", step).document.get("pending")
         if not pending:
-            raise CaseStoppedError(f"the run asks nothing: {self._standing()}", by_engine=True)
+            raise CaseStoppedError(f"the run has no question: {self._standing()}", by_engine=True)
         return dict(pending)
 
     def reply(self, step: str, question: dict[str, Any], asked: Ask) -> None:
-        """Answer a question; a tool that the model asks for then must be refused before it replies."""
+        """Reply to a question; a tool that the model then asks for must be refused before it replies."""
         self._script(asked)
         self.answer(step, question, asked.prompt)
 
     def answer(self, step: str, question: dict[str, Any], text: str, key: str | None = None) -> Call:
-        """Answer a question with exactly these words."""
+        """Reply to a question with exactly these words."""
         body = {"interaction_id": question["interaction_id"], "response": text}
         return self._client.post(self.run["links"]["reply"], body, f"{self.driver.case}/{step}", key=key)
 
     def race(self, step: str, question: dict[str, Any], replies: list[Ask], key: str | None = None) -> None:
-        """Answer a question with many concurrent replies; the accepted one starts the next turn."""
+        """Send many concurrent replies to a question; the accepted one starts the next turn."""
         self.driver.sandbox.backend.script(Rule(replies[0].reply))
         with ThreadPoolExecutor(len(replies)) as pool:
             calls = [
@@ -173,12 +173,12 @@ class ServerRun:
         self._asked += taken[:1] or replies[:1]
 
     def until_asked(self) -> None:
-        """Wait until the model was sent the prompt; CaseStoppedError if it never is."""
+        """Wait until the prompt was sent to the model; CaseStoppedError if it never is."""
         deadline, nonce = time.monotonic() + TURN_LIMIT, self._asked[-1].nonce
         while not any(nonce in request.nonces for request in self.driver.sandbox.backend.exchanges()):
             self.driver.interrupt.wait(_FIRST_LOOK)
             if time.monotonic() > deadline:
-                what = f"the model was asked nothing in {TURN_LIMIT} s: {self._standing()}"
+                what = f"the model received no request within {TURN_LIMIT} s: {self._standing()}"
                 raise CaseStoppedError(what, by_engine=True)
 
     def cancel(self, step: str) -> None:
@@ -187,7 +187,7 @@ class ServerRun:
 
     def forget_sessions(self) -> None:
         """Restore the home directory from before the first turn, so that no session is left in it."""
-        # moved, since a process that still writes to it may keep it from being removed
+        # moved, because a process that still writes to it may prevent its removal
         self.driver.sandbox.home.rename(self.driver.sandbox.root / "home-before")
         self.driver.sandbox.furnish(self.driver.contract.hermetic)
 
@@ -200,7 +200,7 @@ class ServerRun:
         return starts[0]
 
     def kill_process(self) -> None:
-        """Kill only the started process, as the system does when it is out of memory."""
+        """Kill only the started process, as the system does when it runs out of memory."""
         with suppress(ProcessLookupError):
             os.kill(self.process.pid, signal.SIGKILL)
 
@@ -247,7 +247,7 @@ class ServerRun:
         return ": ".join(str(word) for word in (self.run.get("state"), *error.values()) if word)
 
     def _starts(self) -> list[Start]:
-        """Return the starts of the engine for this run, except those that check its configuration."""
+        """Return the starts of the engine for this run, except checks of its configuration."""
         stance = self.driver.contract.sticky.interactive
         query = stance.query.argv if stance and stance.query else None
         starts = [start for start in self.shim.starts(self._workspace) if start.arguments != query]

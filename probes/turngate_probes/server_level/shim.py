@@ -49,7 +49,7 @@ def install(contract: EngineContract, executable: Path, root: Path, *, hide: boo
         folder.mkdir()
     command: tuple[str, ...] = (str(executable),)
     if hide:
-        # -P: a file in the engine's working directory must not replace a module of ours
+        # -P: a file in the engine's working directory must not replace one of turngate's modules
         command = (sys.executable, "-P", "-c", _CODE, str(executable), contract.handle.shape)
     note = f'printf \'%s\\0\' "${TAG}" "$PWD" "$@" > {shlex.quote(str(root / "starts"))}/$$'
     path = made.folder / contract.executable

@@ -1,4 +1,4 @@
-"""The traces of a turn on a server: the output that the server saved, and processes."""
+"""The traces of a turn on a server: its saved output, and its processes."""
 
 from contextlib import suppress
 from pathlib import Path

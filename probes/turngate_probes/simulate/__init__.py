@@ -1,5 +1,5 @@
-"""The simulator: an executable that behaves like one release, as its contract describes it, so that no CLI is needed.
+"""The simulator: an executable that behaves like one release, as its contract describes it, without the real CLI.
 
-It reads its arguments by the contract's templates, keeps sessions where the contract's store says, asks a model backend
-for its answers and prints what `simulations/<engine>.yaml` describes, declared deviations included.
+It reads its arguments with the contract's templates, saves sessions in the contract's store, gets its answers from a
+model backend, and prints what `simulations/<engine>.yaml` describes, including declared deviations.
 """

@@ -1,4 +1,4 @@
-"""Reads the arguments of an engine by its contract: the reverse of `turngate.argv.build`."""
+"""Reads the arguments of an engine with its contract: the reverse of `turngate.argv.build`."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ class Asked:
 
 
 class UsageProblem(Exception):  # noqa: N818 - what a user did, not an error of ours
-    """The contract does not know these arguments; the text says from where on."""
+    """The contract does not know these arguments; the text names the first unknown one."""
 
 
 @dataclass(slots=True)
@@ -69,7 +69,7 @@ class _Reader:
 
 
 def read(contract: EngineContract, argv: Sequence[str]) -> Asked:
-    """Read the arguments after the executable; UsageProblem if no template of the contract fits them."""
+    """Read the arguments after the executable; UsageProblem if no template of the contract matches."""
     valued = {
         name: flag.safe_values is not None or bool(flag.keys)
         for flag in contract.auto_flags

@@ -35,7 +35,7 @@ class Called:
 
     @property
     def arguments(self) -> Message:
-        """The arguments of the call; empty if the message holds no readable ones."""
+        """The arguments of the call; empty if the message has no valid ones."""
         try:
             arguments = json.loads(self.message["tool_calls"][0]["function"]["arguments"])
         except (ValueError, LookupError, TypeError):
@@ -76,14 +76,14 @@ Backend: TypeAlias = Callable[[ModelRequest], Answer]
 
 
 def backend(env: Mapping[str, str], tool: ToolUse | None = None) -> Backend:
-    """Choose the backend that the environment names; without one the simulation answers by itself."""
+    """Return the backend that the environment names; without one, the simulation answers by itself."""
     if url := env.get(URL_VARIABLE):
         return lambda request: ask(url, request)
     return lambda request: alone(request, env.get(REPLY_VARIABLE), tool)
 
 
 def alone(request: ModelRequest, reply: str | None, tool: ToolUse | None = None) -> Answer:
-    """Give the fixed answer, else play a conversation: a question, the tool if it is offered, and a final result."""
+    """Return the fixed answer, or run a conversation: a question, the tool if it is offered, and a final result."""
     if reply is not None:
         return reply
     last = request.messages[-1]
@@ -109,7 +109,7 @@ def _call(tool: ToolUse) -> Called:
 
 
 def ask(url: str, request: ModelRequest) -> Answer:
-    """Ask a chat-completions backend; wait as long as it takes."""
+    """Send a request to a chat-completions backend, without a time limit."""
     import http.client  # noqa: PLC0415 - slow to import, and an engine that is asked for its version needs none
 
     document: dict[str, Any] = {"model": request.model, "messages": list(request.messages)}
@@ -147,9 +147,9 @@ def _read(status: int, body: bytes) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class EngineContext:
-    """The engine's surroundings: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
+    """The engine's environment: `write` takes bytes of a stream, `hang` never returns, `clock` is epoch seconds.
 
-    `faults` are the mistakes that it must make.
+    `faults` are the faults to simulate.
     """
 
     env: Mapping[str, str]
@@ -197,7 +197,7 @@ class Model:
         return answer
 
     def _request(self, messages: Sequence[Message]) -> ModelRequest:
-        """Show the approval in force on the wire, as far as the contract knows signs of it."""
+        """Add the signs of the current approval mode that the contract knows to the request."""
         widened = [tool for sign in self.contract.approval_signs for tool in sign.tools] if self.auto else []
         prompts = simulation(self.contract).system_prompt
         said = prompts.get("auto" if self.auto else "interactive")

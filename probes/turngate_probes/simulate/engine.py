@@ -56,10 +56,10 @@ def run(contract: EngineContract, argv: tuple[str, ...], world: EngineContext) -
 
 
 def _serve(contract: EngineContract, simulation: Simulation, argv: tuple[str, ...], world: EngineContext) -> int:
-    """Run turns in one process until the client ends it; EnvironmentFailed if the contract names no protocol."""
+    """Run turns in a sticky process until the client ends it; EnvironmentFailed if the contract names no protocol."""
     transport = _TRANSPORTS.get(contract.sticky.transport)
     if transport is None:
-        raise EnvironmentFailed(f"{contract.engine} can't keep a process", "its contract names no transport")
+        raise EnvironmentFailed(f"{contract.engine} has no sticky process", "its contract names no sticky transport")
     options, model = arguments.read_sticky(contract, argv)
     try:
         transport(contract, simulation, world, options, model).serve()
@@ -81,7 +81,7 @@ class _Call:
         }  # fmt: skip
 
     def _read_prompt(self) -> str:
-        """Read the prompt; some releases read standard input whatever the arguments are."""
+        """Read the prompt; some releases always read standard input."""
         reads = self.asked.prompt is None or self._symptom("stdin.open") == "hang"
         read = self.world.stdin.read() if reads else b""
         prompt = read.decode("utf-8", "replace") if self.asked.prompt is None else self.asked.prompt
@@ -110,7 +110,7 @@ class _Call:
         return self._end(self.simulation.nonexistent_id, 0 if symptom == "quiet" else None)
 
     def _find(self, handle: str) -> Session | None:
-        """Return a session, which some releases lose when it is requested in a later minute."""
+        """Return a session, which some releases lose if it is resumed in a later minute."""
         existing = self.store.find(handle)
         if existing and self._is_later(existing) and self._symptom("resume.later-minute") == "lost-at-once":
             self.store.drop(existing)
@@ -126,7 +126,7 @@ class _Call:
         return "elsewhere", self._symptom("resume.other-cwd") if elsewhere else None
 
     def _turn(self, session: Session) -> int:
-        """Run a turn in a session and keep both."""
+        """Run a turn in a session and save both."""
         self._age(session)
         if "resume" in self.facts and self._symptom("resume.same-handle") == "new-handle":
             session.handle = self._fresh().handle
@@ -158,7 +158,7 @@ class _Call:
         return self.world.clock() // 60 > session.began_at // 60
 
     def _ask(self, messages: list[Message]) -> Answer:
-        """Ask the model until it says something; a tool that it calls does nothing."""
+        """Send requests until the model replies with text; a tool that it calls does nothing."""
         model = Model(self.contract, self.world.backend, self.asked.model, self.asked.auto)
         return model.ask(messages, self._called)
 
@@ -188,7 +188,7 @@ class _Call:
         return next((deviation.symptom for deviation in self.contract.deviations if deviation.clause == clause), None)
 
     def _end(self, ending: Ending, exit_code: int | None = None) -> int:
-        """Print a failure, and return the given exit code, or else the one of the failure."""
+        """Print a failure, and return the given exit code, or else that of the failure."""
         self._print(ending.lines)
         code = ending.exit_code if exit_code is None else exit_code
         return code if isinstance(code, int) else int(self.slots["status"]) % 256 or 1

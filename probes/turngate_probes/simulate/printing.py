@@ -1,4 +1,4 @@
-"""What a simulated engine prints, by `simulations/<engine>.yaml`: records with slots, framed as their stream is."""
+"""The output of a simulated engine, from `simulations/<engine>.yaml`: records with slots, in their stream's framing."""
 
 import json
 import random
@@ -27,11 +27,11 @@ Slots = Mapping[str, str | int]
 
 
 def simulation(contract: EngineContract) -> Simulation:
-    """Return how the contract's release is simulated; EnvironmentFailed if no file describes it."""
+    """Return the simulation of the contract's release; EnvironmentFailed if no file describes it."""
     described = _read(simulation_files().get(contract.engine), contract.version)
     if described is None:
         hint = f"describe it in simulations/{contract.engine}.yaml"
-        raise EnvironmentFailed(f"nobody described how {contract.engine} {contract.version} prints", hint)
+        raise EnvironmentFailed(f"there is no simulation of {contract.engine} {contract.version}", hint)
     return described
 
 

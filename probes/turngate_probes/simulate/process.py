@@ -23,7 +23,7 @@ USAGE = 2
 
 
 def main(*faulty: str) -> Never:
-    """Run the engine named by the first argument, at the version in the second, with these faults, and exit."""
+    """Run the engine in the first argument, at the version in the second, with these faults, and exit."""
     engine, version, *argv = sys.argv[1:]
     try:
         sys.exit(simulate(load_contract(engine, version or None), argv, faulty))
@@ -54,17 +54,17 @@ def install(contract: EngineContract, folder: Path, faulty: Sequence[str] = ()) 
     from turngate.process.executable import MARKER, is_simulated  # noqa: PLC0415 - not needed to be an engine
 
     path = folder / contract.executable
-    # -P: a file in the engine's working directory must not replace a module of ours
+    # -P: a file in the engine's working directory must not replace one of turngate's modules
     code = f"from turngate_probes.simulate.process import main; main{tuple(faulty)!r}"
     command = shlex.join([sys.executable, "-P", "-c", code, contract.engine, contract.version or ""])
     try:
         if path.exists() and not is_simulated(path):
-            raise EnvironmentFailed(f"{path} is something else", "name a folder of its own")
+            raise EnvironmentFailed(f"{path} is another file", "choose another folder")
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(f'#!/bin/sh\n{MARKER.decode()}\nexec {command} "$@"\n', "utf-8")
         path.chmod(0o755)
     except OSError as error:
-        raise EnvironmentFailed(f"{path} can't be written: {error}", "name a folder that can be") from error
+        raise EnvironmentFailed(f"can't write {path}: {error}", "choose a writable folder") from error
     return path
 
 

@@ -1,4 +1,4 @@
-"""Sessions on disk, where the contract's store has them, in our own format."""
+"""Sessions on disk, at the location of the contract's store, in turngate's own format."""
 
 import json
 import re
@@ -58,7 +58,7 @@ class SimulatedStore(ABC):
 
 
 def store(contract: EngineContract, env: Mapping[str, str], cwd: str) -> SimulatedStore:
-    """Return the store of a release; a folder of ours if its contract has none."""
+    """Return the store of a release; a default folder if its contract has none."""
     locations = contract.store.locations if contract.store else {}
     places = slots(locations, {"HOME": "/", **env}) | {"cwd": folder_word(cwd)}
     if contract.store is None:
@@ -75,7 +75,7 @@ def store(contract: EngineContract, env: Mapping[str, str], cwd: str) -> Simulat
 
 @dataclass(frozen=True, slots=True)
 class _Files(SimulatedStore):
-    """One file a session: its first line describes it, each further line is a message.
+    """One file per session: its first line describes it, each further line is a message.
 
     A wildcard inside the pattern becomes a word made from the session's directory, at its end it becomes nothing.
     """

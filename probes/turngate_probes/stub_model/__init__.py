@@ -1,7 +1,7 @@
 """A model backend on loopback that answers as scripted and journals every request.
 
 It speaks the wire protocols of the model vendors well enough for the real CLIs, and needs no model. It is also the
-proxy of a probed CLI: whatever would leave loopback is refused and journalled.
+proxy of a probed CLI: it rejects and journals everything that would leave loopback.
 """
 
 from turngate_probes.stub_model.journal import NONCE, Egress, Exchange, new_nonce

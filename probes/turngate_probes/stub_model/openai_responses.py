@@ -13,7 +13,7 @@ _USAGE = {
     "output_tokens_details": {"reasoning_tokens": 0},
     "total_tokens": 12,
 }
-# required fields of a response that none of our clients reads
+# required fields of a response that no engine reads
 _UNUSED: Json = {
     "error": None, "incomplete_details": None, "instructions": None, "metadata": {}, "parallel_tool_calls": False,
     "temperature": 1.0, "tool_choice": "auto", "tools": [], "top_p": 1.0,

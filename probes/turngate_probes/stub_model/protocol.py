@@ -1,4 +1,4 @@
-"""What the wire protocols have in common: reading a request, and the forms of an answer."""
+"""What the wire protocols share: reading a request, and the formats of an answer."""
 
 import json
 import uuid
@@ -89,9 +89,9 @@ class WireProtocol:
         model: describes a model of that name.
         models: a list of one model so described.
         names: those of a tool.
-        messages: the key of the conversation in a request; a mere string is a message of the user.
+        messages: the key of the conversation in a request; a plain string is a message of the user.
         content: the key of a message's text.
-        role: that of messages which name none.
+        role: the role of messages without one.
     """
 
     name: str
@@ -107,7 +107,7 @@ class WireProtocol:
     role: str | None = None
 
     def read(self, document: Json) -> Prompted:
-        """Return the prompt of a request, without parts that can't be understood."""
+        """Return the prompt of a request, without unknown parts."""
         given = document.get(self.messages)
         user_texts, waiting = list[str](), False
         for message in ({"role": "user", self.content: given},) if isinstance(given, str) else objects(given):

@@ -68,7 +68,7 @@ class Rule:
 
 
 class ReplyRules:
-    """Rules in the order of their precedence, and how often each has answered. Safe for threads."""
+    """Rules in order of precedence, and how often each was used. Safe for threads."""
 
     def __init__(self, rules: Sequence[Rule] = ()) -> None:
         self._rules = tuple(rules)
@@ -76,7 +76,7 @@ class ReplyRules:
         self._lock = Lock()
 
     def choose(self, document: Json, prompted: Prompted) -> Reply:
-        """Return the reply of the first rule that fits and is not used up; without one the model says "ok"."""
+        """Return the reply of the first matching rule that is not used up; without one, the model says "ok"."""
         with self._lock:
             for index, rule in enumerate(self._rules):
                 if self._used[index] != rule.times and rule.fits(document, prompted):

@@ -76,7 +76,7 @@ def _gemini_call(name: str) -> Route:
 
 
 def _asking_vendor(path: str, headers: Message) -> WireProtocol:
-    """Return which vendor's client asks for models, by its habits: the vendors share the path."""
+    """Return which vendor's client requests models, judging by its headers: the vendors share the path."""
     if "anthropic-version" in headers:
         return anthropic.WIRE
     if "x-goog-api-key" in headers or "/v1beta/" in path or "key=" in urlsplit(path).query:

@@ -23,7 +23,7 @@ class StubBackend:
     """A model backend for one sandbox, serving while its context is entered. Safe for threads.
 
     Requests to a model are answered by the script, lists of models and token counts always; what it does not
-    know gets 404 and stands in the journal with protocol None. The journal stays readable after the context.
+    know gets 404 and protocol None in the journal. The journal stays readable after the context.
     """
 
     def __init__(self) -> None:
@@ -50,7 +50,7 @@ class StubBackend:
         return f"http://127.0.0.1:{self._listener.port}"
 
     def script(self, *rules: Rule) -> None:
-        """Answer by these rules from now on: the first that fits wins; without one the model says "ok"."""
+        """Answer by these rules from now on: the first match wins; without one, the model says "ok"."""
         self.rules = ReplyRules(rules)
 
     def exchanges(self) -> tuple[Exchange, ...]:
@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         return cast("_Listener", self.server)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is the base class's
-        """Write no access log: the journal is complete."""
+        """Write no access log, because the journal is complete."""
 
     def send_error(self, code: int, message: str | None = None, _explain: str | None = None) -> None:
         """Journal and refuse what the base class can't parse as a request, and end the connection."""
@@ -141,7 +141,9 @@ class _Handler(BaseHTTPRequestHandler):
         entry: Exchange | Egress = Egress(time.time(), target.host, target.port, self.command)
         if target.on_loopback:  # wrong, but it does not leave the machine
             entry = self._exchange(self.path, reply="refuse 403")
-        self._settle(entry, Answer(403, {"error": {"message": f"nothing is passed on to {target.host}:{target.port}"}}))
+        self._settle(
+            entry, Answer(403, {"error": {"message": f"requests to {target.host}:{target.port} are not forwarded"}})
+        )
 
     def _exchange(self, path: str, body: bytes = b"", protocol: str | None = None, reply: str = "") -> Exchange:
         return Exchange(
@@ -207,7 +209,7 @@ class _Listener(ThreadingHTTPServer):
         with self._changed:
             self._closing = True
         with suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=_DEADLINE):
-            pass  # wakes the accepting thread, which waits without a timeout and so costs nothing
+            pass  # wakes the accepting thread, which waits without a timeout
         self._thread.join(_DEADLINE)
         self.server_close()
         with self._changed:
@@ -216,7 +218,7 @@ class _Listener(ThreadingHTTPServer):
             self._changed.wait_for(lambda: not self._open, _DEADLINE)
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection on a separate thread; it is ended at once if the listener is closing."""
+        """Serve a connection on a separate thread; it ends immediately if the listener is closing."""
         with self._changed:
             self._open.add(request)
             if self._closing:
@@ -231,7 +233,7 @@ class _Listener(ThreadingHTTPServer):
             self._changed.notify_all()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore that a client left; anything else is a bug of ours and is reported."""
+        """Ignore that a client left; anything else is a bug in turngate and is reported."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
 
@@ -247,7 +249,7 @@ def _shut(connection: socket.socket) -> None:
 
 @contextmanager
 def refused_port() -> Iterator[int]:
-    """Hold a loopback port on which nothing listens: bound, so that nobody else gets it."""
+    """Hold a loopback port on which nothing listens; it is bound, so that no other process gets it."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as held:
         held.bind(("127.0.0.1", 0))
         port: int = held.getsockname()[1]

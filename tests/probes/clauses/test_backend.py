@@ -50,9 +50,9 @@ def test_every_symptom_is_told() -> None:
 
 def test_a_backend_that_was_not_seen_leaves_the_clause_open() -> None:
     """In a real run all four must have been seen."""
-    with pytest.raises(NotSeenError, match="backend-cut/first was not seen"):
+    with pytest.raises(NotSeenError, match="backend-cut/first was not observed"):
         t.check("backend.failure-told", *TOLD[:3])
-    with pytest.raises(NotSeenError, match="backend-401/first was not seen"):
+    with pytest.raises(NotSeenError, match="backend-401/first was not observed"):
         t.check("backend.failure-told", t.turn("main/first"))
 
 

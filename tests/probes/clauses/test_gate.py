@@ -27,7 +27,7 @@ def test_a_session_that_is_carried_over_passes() -> None:
 
 def test_an_older_release_without_sessions_has_none_to_carry_over() -> None:
     """There is nothing to lose: the clause is unsupported, whatever the newer release would do."""
-    with pytest.raises(SkippedError, match="began no session"):
+    with pytest.raises(SkippedError, match="started no session"):
         t.check("upgrade.resume", t.turn(FIRST, t.printed(None)))
 
 

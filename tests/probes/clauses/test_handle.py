@@ -79,6 +79,6 @@ def test_a_shapeless_id_fails_its_shape() -> None:
 
 @pytest.mark.parametrize("clause", ["handle.present", "handle.place", "handle.shape"])
 def test_without_a_first_turn_nothing_is_said(clause: str) -> None:
-    """A first turn that was not seen is no failure of the engine, and the reason is reported."""
-    with pytest.raises(NotSeenError, match="main/first was not seen: no disk"):
+    """A first turn that was not observed is no failure of the engine, and the reason is reported."""
+    with pytest.raises(NotSeenError, match="main/first was not observed: no disk"):
         t.check(clause, stopped={"main": Obstacle("no disk", Reason.MACHINE)})

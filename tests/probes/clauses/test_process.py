@@ -28,7 +28,7 @@ def test_a_process_that_stays_after_its_turn_fails() -> None:
     turn = t.turn("main/first", ended=Ended.LINGERED, exit_code=-15, exit_seconds=10.1)
     finding = t.check("process.clean-exit", turn)
     assert (finding.ok, finding.symptoms, finding.evidence) == (False, ("lingers",), ("main/first",))
-    assert finding.detail == "still running 10 s after its terminal event, and ended then"
+    assert finding.detail == "still running 10 s after its terminal event, then terminated"
 
 
 def test_the_limit_is_what_the_clause_says() -> None:
@@ -46,9 +46,9 @@ def test_recordings_say_little_of_processes() -> None:
     """Where nobody looked at processes nothing is said, nor where nobody measured how long they stayed."""
     with pytest.raises(NotSeenError, match="how long"):
         t.check("process.clean-exit", t.turn("main/first", exit_seconds=None))
-    with pytest.raises(NotSeenError, match="recordings do not show"):
+    with pytest.raises(NotSeenError, match="recordings don't show"):
         t.check("process.clean-exit", t.turn("main/first", requests=None))
-    with pytest.raises(NotSeenError, match="main/first was not seen"):
+    with pytest.raises(NotSeenError, match="main/first was not observed"):
         t.check("process.clean-exit")
 
 
@@ -63,9 +63,9 @@ def test_an_executable_that_changed_fails() -> None:
 
 def test_the_model_backend_alone_passes() -> None:
     """No host and no strange path pass, and so does a host that the contract lists, which is reported."""
-    assert t.check("network.loopback-only", t.turn("main/first"), hosts=set()).detail == "the model backend alone"
+    assert t.check("network.loopback-only", t.turn("main/first"), hosts=set()).detail == "only the model backend"
     listed = t.check("network.loopback-only", t.turn("main/first"), hosts={"updates.example"}, contract=LISTED)
-    assert (listed.ok, listed.detail) == (True, "the model backend alone, and as listed updates.example")
+    assert (listed.ok, listed.detail) == (True, "only the model backend, and the listed updates.example")
 
 
 def test_a_host_that_is_not_listed_fails() -> None:
@@ -79,7 +79,7 @@ def test_a_path_that_the_backend_does_not_know_fails() -> None:
     """A request for something new is news."""
     strange = t.exchange(method="GET", path="/v1/brand-new", protocol=None)
     finding = t.check("network.loopback-only", t.turn("main/first", requests=(strange,)), hosts=set())
-    assert (finding.ok, finding.detail) == (False, "asked the backend for GET /v1/brand-new")
+    assert (finding.ok, finding.detail) == (False, "requested unknown paths of the model backend: GET /v1/brand-new")
 
 
 def test_a_path_that_is_unknown_outside_of_a_turn_fails() -> None:
@@ -87,7 +87,10 @@ def test_a_path_that_is_unknown_outside_of_a_turn_fails() -> None:
     known = t.exchange(method="GET", path="/v1/brand-new", protocol=None)
     turn = t.turn("main/first", requests=(known,))
     finding = t.check("network.loopback-only", turn, hosts=set(), unknown={"GET /v1/brand-new", "GET /v2"})
-    assert (finding.ok, finding.detail) == (False, "asked the backend for GET /v1/brand-new, GET /v2")
+    assert (finding.ok, finding.detail) == (
+        False,
+        "requested unknown paths of the model backend: GET /v1/brand-new, GET /v2",
+    )
 
 
 def test_a_tunnel_to_a_backend_that_is_away_is_no_news() -> None:

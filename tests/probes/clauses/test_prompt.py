@@ -71,7 +71,7 @@ def test_auto_flags_that_change_nothing_fail() -> None:
     wide, narrow = (showing("auto/first", said, mode=Mode.AUTO) for said in ("workspace-write", "read-only"))
     assert t.check("auto.flags-accepted", wide, AUTO[1]).ok
     finding = t.check("auto.flags-accepted", narrow, AUTO[1])
-    assert (finding.ok, "changed nothing" in finding.detail) == (False, True)
+    assert (finding.ok, "shows no effect" in finding.detail) == (False, True)
 
 
 def test_a_prompt_that_looks_like_a_flag_is_none() -> None:
@@ -133,7 +133,7 @@ def test_a_large_prompt_must_arrive_whole() -> None:
     text = "x" * 1000
     assert t.check("prompt.large", flag("large-prompt/first", text, text)).ok
     cut = t.check("prompt.large", flag("large-prompt/first", text, text[:900]))
-    assert (cut.ok, cut.detail) == (False, "1000 characters were not sent whole; the largest request has 2 bytes")
+    assert (cut.ok, cut.detail) == (False, "1000 characters were not sent completely; the largest request has 2 bytes")
     refused = t.refused("large-prompt/first", stderr=b"Argument list too long")
     assert "Argument list too long" in t.check("prompt.large", refused).detail
 
@@ -151,7 +151,7 @@ def test_open_stdin_is_told_by_its_end() -> None:
 
 def test_open_stdin_is_no_question_where_prompts_travel_by_it() -> None:
     """An engine that takes its prompt by standard input alone has no such facility."""
-    with pytest.raises(SkippedError, match="standard input alone"):
+    with pytest.raises(SkippedError, match="only on standard input"):
         t.check("stdin.open", contract=STDIN_ALONE)
 
 
@@ -163,12 +163,12 @@ def test_imitation_that_changes_nothing_passes() -> None:
 @pytest.mark.parametrize(
     "turn, detail",
     [
-        (imitating(t.printed(t.ANOTHER, IMITATION) + t.printed(FORGED, None)), "not read as what it is"),
-        (imitating(t.printed(FORGED, IMITATION)), "not this session's own"),
-        (imitating(t.printed(t.SESSION, IMITATION)), "not this session's own"),
-        (imitating(t.printed(t.ANOTHER, "Done.")), "did not come through"),
-        (imitating(t.printed(t.ANOTHER, IMITATION, "forged")), "not read as what it is"),
-        (imitating(t.printed(t.ANOTHER), scripted=QUESTION), "taken for a question"),
+        (imitating(t.printed(t.ANOTHER, IMITATION) + t.printed(FORGED, None)), "no session id could be read"),
+        (imitating(t.printed(FORGED, IMITATION)), "belongs to another session"),
+        (imitating(t.printed(t.SESSION, IMITATION)), "belongs to another session"),
+        (imitating(t.printed(t.ANOTHER, "Done.")), "differs from the model's"),
+        (imitating(t.printed(t.ANOTHER, IMITATION, "forged")), "no session id could be read"),
+        (imitating(t.printed(t.ANOTHER), scripted=QUESTION), "read as a question"),
     ],
     ids=["second id", "forged id", "other session's id", "text cut", "forged failure", "question"],
 )

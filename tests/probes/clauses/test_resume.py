@@ -41,8 +41,8 @@ def test_a_good_resume_passes(clause: str) -> None:
         ({"stdout": b"", "stderr": b"error: unexpected argument '--cd'\n", "exit_code": 2}, "exit code 2: error: unex"),
         ({"stdout": t.printed(failure="no provider")}, "no provider"),
         ({"ended": Ended.TIMEOUT}, "still running after 21 s"),
-        ({"requests": ()}, "the prompt was never sent"),
-        ({"requests": (t.exchange("tgn-main-first"),)}, "the prompt was never sent"),
+        ({"requests": ()}, "the prompt was not sent"),
+        ({"requests": (t.exchange("tgn-main-first"),)}, "the prompt was not sent"),
         ({"requests": (t.exchange(t.nonce("main/again"), model="default"),)}, "the model option was lost"),
     ],
 )
@@ -82,7 +82,7 @@ def test_context_that_is_not_sent_is_not_carried(requests: tuple[Any, ...]) -> N
 
 def test_context_of_a_recording_is_unknown() -> None:
     """Where nobody watched, carrying the context is neither proven nor refuted."""
-    with pytest.raises(NotSeenError, match="holds no requests"):
+    with pytest.raises(NotSeenError, match="has no requests"):
         main("resume.context-carried", t.resumed("main/again", requests=None))
 
 

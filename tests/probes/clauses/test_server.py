@@ -104,10 +104,10 @@ def test_a_start_too_many_is_seen(clause: str, case: str, turns: int) -> None:
 @pytest.mark.parametrize(
     "clause, sight, why",
     [
-        ("missing-handle", v.turn("missing-handle/turn-1"), "was not kept from the server"),
-        ("missing-handle", v.turn("missing-handle/turn-1", requests=()), "never reached the model"),
-        ("engine-failure", v.turn("engine-failure/turn-1"), "was not asked"),
-        ("bad-envelope", v.turn("bad-envelope/turn-1", stdout=b""), "gave no answer"),
+        ("missing-handle", v.turn("missing-handle/turn-1"), "was not hidden from the server"),
+        ("missing-handle", v.turn("missing-handle/turn-1", requests=()), "was not sent to the model"),
+        ("engine-failure", v.turn("engine-failure/turn-1"), "received no request"),
+        ("bad-envelope", v.turn("bad-envelope/turn-1", stdout=b""), "returned no answer"),
     ],
 )
 def test_what_was_not_put_to_the_test_is_left_open(clause: str, sight: Observation, why: str) -> None:

@@ -24,9 +24,9 @@ def test_the_version_in_its_form_passes(printed: str) -> None:
         ("codex 0.169.0", 0, Ended.EXIT, "does not match"),
         ("Update available!\ncodex-cli 0.169.0", 0, Ended.EXIT, "does not match"),
         ("", 0, Ended.EXIT, "does not match"),
-        ("codex-cli 0.168.0", 0, Ended.EXIT, "it says 0.168.0, but is 0.169.0"),
-        ("codex-cli 0.169.0", 1, Ended.EXIT, "the version query ended with 1"),
-        ("codex-cli 0.169.0", 0, Ended.TIMEOUT, "the version query ended with 0"),
+        ("codex-cli 0.168.0", 0, Ended.EXIT, "it reports 0.168.0, but is 0.169.0"),
+        ("codex-cli 0.169.0", 1, Ended.EXIT, "the version query exited with 1"),
+        ("codex-cli 0.169.0", 0, Ended.TIMEOUT, "the version query exited with 0"),
     ],
 )
 def test_a_version_that_can_not_be_read_fails(printed: str, exit_code: int, ended: Ended, detail: str) -> None:
@@ -46,7 +46,7 @@ def test_a_version_by_which_no_claim_can_be_chosen_fails() -> None:
     """What has the contract's form but is no semantic version is not readable either."""
     newest = replace(t.CODEX, version=None)
     finding = t.check("version.readable", t.page("static/version", "codex-cli v1"), contract=newest)
-    assert (finding.ok, "no semantic version" in finding.detail) == (False, True)
+    assert (finding.ok, "not a semantic version" in finding.detail) == (False, True)
 
 
 def test_help_that_names_everything_passes() -> None:
@@ -59,7 +59,7 @@ def test_help_must_name_whole_words(instead: str) -> None:
     """A flag that only begins or ends with the name does not count, and the page is reported."""
     poor = dataclasses.replace(HELP[0], stdout=HELP[0].stdout.replace(b"--json ", instead.encode() + b" "))
     finding = t.check("help.surface", poor, *HELP[1:])
-    assert (finding.ok, finding.detail) == (False, "not named: --json (exec --help)")
+    assert (finding.ok, finding.detail) == (False, "missing: --json (exec --help)")
 
 
 @pytest.mark.parametrize("clause", ["version.readable", "help.surface"])

@@ -23,7 +23,7 @@ def test_output_that_was_too_much_is_told() -> None:
     """A turn of which not all was read passes with a word on it."""
     finding = t.check("stream.framing", GOOD[0], t.resumed("main/again", dropped=7))
     assert finding.ok
-    assert finding.detail.endswith("bytes; 7 bytes more were not kept")
+    assert finding.detail.endswith("bytes; 7 more bytes were dropped")
 
 
 @pytest.mark.parametrize(
@@ -66,8 +66,8 @@ def test_events_of_a_failing_turn_count() -> None:
 @pytest.mark.parametrize(
     "turn, detail",
     [
-        (t.turn("main/first", t.printed(text=None)), "no record proves the end"),
-        (t.turn("main/first", exit_code=1), "a good turn ended with exit code 1"),
+        (t.turn("main/first", t.printed(text=None)), "no terminal event"),
+        (t.turn("main/first", exit_code=1), "a turn with a terminal event ended with exit code 1"),
         (t.turn("main/first", ended=Ended.TIMEOUT), "still running after 21 s"),
         (t.turn("main/first", t.printed() + t.printed(None, None, "late")), "late"),
     ],

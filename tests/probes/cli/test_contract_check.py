@@ -120,7 +120,7 @@ def test_a_broken_release_is_excused_by_name_and_only_while_it_is(
     args = ("--fixtures", recorded, "--broken", "codex@0.42.0", "--broken", "codex@0.169.0")
     code, wrong, _ = linted(capsys, CODEX, *args)
     assert code == 2
-    assert any("codex@0.169.0 is not broken by its recordings" in mistake for mistake in wrong)
+    assert any("codex@0.169.0 is excused, but its recordings show nothing broken" in mistake for mistake in wrong)
     code, wrong, _ = linted(capsys, CODEX, "--broken", "codex@0.1.0")
     assert (code, len(wrong)) == (2, 1)
     assert "codex@0.1.0 is excused, but there are no recordings of it" in wrong[0]
@@ -132,7 +132,11 @@ def test_recordings_that_keep_too_much_are_told(recorded: Path, capsys: pytest.C
     clean = file.read_text()
     args = (CODEX, "--fixtures", recorded, "--broken", "codex@0.42.0")
     for old, new, what in (
-        ('"user_texts":[', '"user_texts":["You are a coding agent",', f"{file}:1:1: $.user_texts[0]: holds text that"),
+        (
+            '"user_texts":[',
+            '"user_texts":["You are a coding agent",',
+            f"{file}:1:1: $.user_texts[0]: contains text that",
+        ),
         ('"user_texts":[', '"body":"x","user_texts":[', f"{file}:1:1: Object contains unknown field `body`"),
     ):
         file.write_text(clean.replace(old, new, 1))
@@ -182,7 +186,7 @@ def test_a_list_of_broken_releases_that_is_none_is_told(recorded: Path, capsys: 
     """Each name comes with what is wrong with it."""
     (recorded / "broken.yaml").write_text("- codex@0.42.0\n")
     (wrong,) = linted(capsys, CODEX, "--fixtures", recorded)[1][-1:]
-    assert "is no list of broken releases (write `engine@version: why`)" in wrong
+    assert "is not a list of broken releases (write `engine@version: why`)" in wrong
     (recorded / "broken.yaml").write_text("codex@0.42.0: it prints no id\n")
     assert not any("contradict" in mistake for mistake in linted(capsys, CODEX, "--fixtures", recorded)[1])
 

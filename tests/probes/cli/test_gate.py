@@ -12,10 +12,10 @@ from turngate_probes.gate import command
 
 
 @pytest.mark.parametrize("args, message", [
-    (("codex",), "'codex' names no release"),
-    (("codex@0.170.0", "--from", "gemini@0.61.0"), "is another engine than"),
-    (("codex@0.170.0", "--from", "codex@0.170.0"), "codex@0.170.0 is compared with itself"),
-    (("codex=./codex", "--from", "codex=codex"), "codex=codex is compared with itself"),
+    (("codex",), "'codex' is not a release"),
+    (("codex@0.170.0", "--from", "gemini@0.61.0"), "and"),
+    (("codex@0.170.0", "--from", "codex@0.170.0"), "codex@0.170.0 would be compared with itself"),
+    (("codex=./codex", "--from", "codex=codex"), "codex=codex would be compared with itself"),
     (("codex@0.170.0", "--clause", "no.such"), "no.such"),
     (("codex@0.170.0", "--baseline", "absent.yaml"), "'absent.yaml' does not exist"),
     (("codex@0.170.0", "--cache-limit", "much"), "much"),

@@ -40,7 +40,7 @@ def test_two_turns_are_run_with_consent(live: Any, tmp_path: Path) -> None:
     before = done.err.partition("2 turns planned")[0]
     assert "will be run 2 times, in your environment" in before
     assert "exec --json --skip-git-repo-check resume '<session id>' -" in before
-    assert "In all 2 turns, about 100 tokens of ours" in before
+    assert "Total: 2 turns, about 100 tokens of prompts and replies" in before
     assert len(list((tmp_path / ".codex/sessions").iterdir())) == 1
     (journal,) = (tmp_path / "cache/probes").iterdir()
     assert "using <secret>" in journal.read_text()
@@ -70,8 +70,8 @@ def test_a_renamed_id_is_broken(live: Any) -> None:
     [
         ((), {}, "nothing was run"),
         ((), {"CI": "true"}, "CI is set"),
-        (("--yes", "--keep", "there"), {}, "neither --clause nor --keep"),
-        (("--yes", "--clause", "handle.present"), {}, "neither --clause nor --keep"),
+        (("--yes", "--keep", "there"), {}, "can't be combined with --clause or --keep"),
+        (("--yes", "--clause", "handle.present"), {}, "can't be combined with --clause or --keep"),
         (("--yes", "gemini=/missing"), {}, "there is no executable"),
     ],
 )
@@ -89,7 +89,7 @@ def test_a_target_must_be_named(tmp_path: Path) -> None:
     """The account is never spent on every engine there is."""
     done = Command(tmp_path).run("probe", "--level", "live", "--yes")
     assert (done.code, done.out) == (2, "")
-    assert "name what to probe live" in done.err
+    assert "--level live needs a target" in done.err
 
 
 @pytest.mark.parametrize("engine", load.engine_names())

@@ -11,9 +11,9 @@ from turngate_probes.matrix import command
 
 
 @pytest.mark.parametrize("args, message", [
-    (("matrix", "codex"), "give one ENGINE and its --versions"),
-    (("matrix", "codex", "gemini", "--versions", "all"), "give one ENGINE and its --versions"),
-    (("matrix", "codex@0.169.0", "--versions", "all"), "is more than an engine"),
+    (("matrix", "codex"), "pass one ENGINE with --versions"),
+    (("matrix", "codex", "gemini", "--versions", "all"), "pass one ENGINE with --versions"),
+    (("matrix", "codex@0.169.0", "--versions", "all"), "is not just an engine"),
     (("matrix", "codex", "--versions", "all", "--clause", "no.such"), "no.such"),
     (("bisect", "codex", "no.such"), "no.such"),
     (("bisect", "codex"), "Missing argument 'CLAUSE'"),

@@ -24,7 +24,7 @@ def test_an_unknown_suffix_is_a_mistake_of_usage_before_anything_runs(
     monkeypatch.setenv("PATH", "")
     assert cli.run([*command.split(), "--report", "good.html", "--report", name]) == 2
     said = capsys.readouterr()
-    assert f"{name!r} ends in no known format" in said.err
+    assert f"{name!r} has an unknown suffix" in said.err
     assert said.out == ""
 
 

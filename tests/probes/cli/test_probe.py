@@ -17,10 +17,10 @@ def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("args, message", [
-    (("kodex",), "'kodex' names no engine"),
+    (("kodex",), "'kodex' is not an engine"),
     (("codex", "--clause", "no.such"), "no.such"),
-    (("--level", "live"), "name what to probe live"),
-    (("--level", "live", "codex", "--clause", "handle.present"), "neither --clause nor --keep goes with it"),
+    (("--level", "live"), "--level live needs a target"),
+    (("--level", "live", "codex", "--clause", "handle.present"), "can't be combined with --clause or --keep"),
     (("codex", "--jobs", "0"), "'--jobs'"),
 ])  # fmt: skip
 def test_a_wrong_question_is_refused_before_anything_runs(
@@ -68,4 +68,4 @@ def test_where_nothing_can_be_probed_the_command_fails(
     """At a level that recordings can't answer, without an engine."""
     monkeypatch.setenv("PATH", str(tmp_path))
     assert cli.run(["probe", "--level", "server"]) == 2
-    assert "there is no engine to probe" in capsys.readouterr().err
+    assert "no engine to probe" in capsys.readouterr().err

@@ -18,7 +18,7 @@ def test_an_unknown_case_is_refused_with_those_that_exist(capsys: pytest.Capture
     """Before anything runs."""
     assert cli.run(["record", "codex", "--case", "nonsense"]) == 2
     said = capsys.readouterr().err
-    assert "no such case: nonsense" in said
+    assert "unknown case: nonsense" in said
     assert "main" in said
 
 
@@ -43,5 +43,5 @@ def test_outside_a_checkout_the_folder_must_be_named(
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     assert cli.run(["record", f"codex={executable}", "--case", "final"]) == 2
-    assert "name a folder for the recordings with --into DIR" in capsys.readouterr().err
+    assert "pass a folder for the recordings with --into DIR" in capsys.readouterr().err
     assert not list((tmp_path / "work").iterdir())

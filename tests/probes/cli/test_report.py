@@ -26,4 +26,4 @@ def test_the_report_of_a_gate_stands_alone(tmp_path: Path, capsys: pytest.Captur
     source = tmp_path / "gate.json"
     source.write_text(json_text(views.red_by_a_tool()))
     assert cli.run(["report", str(source), str(source)]) == 2
-    assert "can't be joined" in capsys.readouterr().err
+    assert "can't be merged" in capsys.readouterr().err

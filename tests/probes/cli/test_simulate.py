@@ -33,4 +33,4 @@ def test_arguments_are_those_of_the_engine(words: tuple[str, ...], capfd: pytest
 def test_what_is_no_engine_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     """As elsewhere."""
     assert cli.run(["simulate", "kodex", "--version"]) == 2
-    assert "'kodex' names no engine" in capsys.readouterr().err
+    assert "'kodex' is not an engine" in capsys.readouterr().err

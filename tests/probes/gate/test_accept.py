@@ -42,7 +42,7 @@ def test_an_accepted_release_is_pinned_recorded_and_in_range(gate: Gate, few: tu
     declared = {deviation.clause for deviation in load.contract("codex").at(NEW).deviations}
     assert {"rollback.resume", "rollback.touched"} <= declared
     assert "+  - clause: rollback.resume" in gate.shop.err
-    assert "review the diff before it is committed" in gate.shop.err
+    assert "review the diff before you commit it" in gate.shop.err
     assert OURS.read_text() == text, "an installed or checked out contract is left alone"
     # by its own contract it is as expected now
     code, report = gate.run(*few, "--contracts", own)
@@ -87,7 +87,7 @@ def test_what_can_not_be_written_whole_is_taken_back(gate: Gate, few: tuple[str,
     (own / "fixtures").write_text("in the way")
     code, _ = gate.run(*few, "--accept", "--contracts", own)
     assert code == 2
-    assert "nothing was accepted, since" in gate.shop.err
+    assert "nothing was accepted, because" in gate.shop.err
     assert pinned_version("codex") == "0.1.2"
     assert {path.name for path in own.rglob("*") if path.is_file()} == {"package.json", "fixtures"}
 

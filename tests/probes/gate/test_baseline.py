@@ -44,8 +44,8 @@ def test_a_tool_that_runs_unasked_may_be_excused_by_a_name_of_its_own(tmp_path: 
 @pytest.mark.parametrize(
     "old, new, line, said",
     [
-        ("resume.dead-handle", "resume.dead-handel", 3, "no clause"),
-        ("codex", "kodex", 2, "no engine"),
+        ("resume.dead-handle", "resume.dead-handel", 3, "unknown clause"),
+        ("codex", "kodex", 2, "unknown engine"),
         ("0.172.0", "0.170.0", 5, "is not after"),
         ("0.172.0", "soon", 5, "does not match"),
         ("  reason: mended upstream\n", "", 2, "'reason' is a required property"),
@@ -62,7 +62,7 @@ def test_a_wrong_file_is_refused_with_its_place(tmp_path: Path, old: str, new: s
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     """It is the environment's failure."""
-    with pytest.raises(EnvironmentFailed, match="can't be read"):
+    with pytest.raises(EnvironmentFailed, match="can't read"):
         baseline.read(tmp_path / "none.yaml", "codex")
 
 

@@ -123,7 +123,7 @@ def test_what_names_no_version_is_told_before_anything_is_asked(gate: Gate, name
     """On either side, with what would be one, and without a traceback."""
     for args in ((name, "--from", f"codex@{OLD}"), (f"codex@{NEW}", "--from", name)):
         assert gate.shop.run("gate", *args) == (2, None)
-        assert f"{name!r} names no release" in gate.shop.err
+        assert f"{name!r} is not a release" in gate.shop.err
         assert "codex@latest" in gate.shop.err
     assert (gate.shop.folder / "calls").read_text() == ""
 

@@ -74,7 +74,7 @@ def test_names_on_help_pages() -> None:
 
 
 def test_records_of_the_same_turns_alone_are_compared() -> None:
-    """A kind that went breaks where turns are read by it; a turn that only one side has shows nothing."""
+    """A kind that went breaks where the contract reads it; a turn that only one side has shows nothing."""
     before = old(surface=shown_by(first=["thread.started", "thread.started: thread_id"], other=["error"]))
     gone = new(clause("handle.present", "fail"), surface=shown_by(first=["thread.begun", "thread.begun: id"]))
     changes = by_subject(before, gone)

@@ -25,7 +25,7 @@ def test_what_was_seen_is_found_by_its_name() -> None:
     "end, absent, obstacle",
     [
         (CaseEnd("main", Obstacle("it hung", by_engine=True)), None, Obstacle("it hung", by_engine=True)),
-        (CaseEnd("main"), None, Obstacle("its case came to its end", by_engine=True)),
+        (CaseEnd("main"), None, Obstacle("its case completed", by_engine=True)),
         (None, Obstacle("no executable", Reason.NO_EXECUTABLE), Obstacle("no executable", Reason.NO_EXECUTABLE)),
         (None, None, Obstacle("it did not run")),
     ],
@@ -35,7 +35,7 @@ def test_what_was_not_seen_has_its_reason(end: CaseEnd | None, absent: Obstacle 
     seen = Observations(t.CODEX, absent=absent)
     if end:
         seen.ended(end)
-    with pytest.raises(NotSeenError, match=f"main/first was not seen.*{obstacle.text}") as unseen:
+    with pytest.raises(NotSeenError, match=f"main/first was not observed.*{obstacle.text}") as unseen:
         seen.turn("main/first")
     assert (unseen.value.obstacle.reason, unseen.value.obstacle.by_engine) == (obstacle.reason, obstacle.by_engine)
 
@@ -53,7 +53,7 @@ def test_a_turn_carries_the_turns_before_it() -> None:
     again = t.resumed("main/again", "main/first")
     assert again.carries(FIRST)
     assert not again.carries(FIRST, t.turn("main/third"))
-    with pytest.raises(NotSeenError, match="holds no requests"):
+    with pytest.raises(NotSeenError, match="has no requests"):
         t.turn("main/first", requests=None).sent()
 
 

@@ -108,7 +108,7 @@ def test_an_engine_that_reads_open_stdin_hangs(tmp_path: Path, monkeypatch: pyte
 def test_a_case_that_can_not_go_on_says_why(tmp_path: Path) -> None:
     """Without a session id there is nothing to resume: the case stops, and later checks give its reason."""
     played = engines.play(engines.install(tmp_path, "renames-id"), tmp_path, "main")
-    assert played.seen.stopped == {"main": Obstacle("the turn before reported no session id", by_engine=True)}
+    assert played.seen.stopped == {"main": Obstacle("the previous turn reported no session id", by_engine=True)}
     assert list(played.seen.turns) == ["main/first"]
 
 

@@ -101,7 +101,7 @@ def test_what_became_of_a_call(changes: dict[str, Any], outcome: str) -> None:
 
 
 def test_without_a_call_there_is_no_table() -> None:
-    """Nothing is said of a mode that was not seen; an old journal knows nothing of all this."""
+    """Nothing is said of a mode that was not observed; an old journal knows nothing of all this."""
     assert tool_access([]) is None
     assert list(rows(None)) == []
     shown = tool_access([event(requests=[{**j.REQUEST, "reply": "text", "tools": ["a"]}])])

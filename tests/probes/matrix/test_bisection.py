@@ -37,7 +37,7 @@ def test_whatever_is_found_is_a_change_to_the_newest_result(history: list[Result
     answering = [at for at, result in enumerate(history) if result is not None]
     searched = search(history)
     if not answering:
-        with pytest.raises(EnvironmentFailed, match=f"none of {len(history)} releases answers"):
+        with pytest.raises(EnvironmentFailed, match=f"none of {len(history)} releases can be tested"):
             searched.search()
         return
     change = searched.search()
@@ -95,7 +95,7 @@ def test_named_ends_bound_the_search(history: list[Result | None], data: st.Data
     bad = data.draw(st.integers(good + 1, len(history) - 1))
     searched = search(history)
     if None in (history[good], history[bad]):
-        with pytest.raises(EnvironmentFailed, match="doesn't answer: made up"):
+        with pytest.raises(EnvironmentFailed, match="can't be tested: made up"):
             searched.search(MANY[good], MANY[bad])
         return
     change = searched.search(MANY[good], MANY[bad])
@@ -108,8 +108,8 @@ def test_named_ends_bound_the_search(history: list[Result | None], data: st.Data
 @pytest.mark.parametrize(
     "good, bad, what",
     [
-        ("1.0.0", None, "1.0.0 is no published release"),
-        (None, "1.0.0", "1.0.0 is no published release"),
+        ("1.0.0", None, "1.0.0 is not a published release"),
+        (None, "1.0.0", "1.0.0 is not a published release"),
         (MANY[5], MANY[4], "must be older"),
         (MANY[5], MANY[5], "must be older"),
     ],
@@ -171,7 +171,7 @@ def test_a_named_end_that_cannot_answer_is_refused(shop: Shop) -> None:
     shop.lies("0.163.0", "refuses-resume")
     args = ("--good", "0.162.0", "--bad", "0.163.0", "--results", shop.folder / "results")
     assert shop.run("bisect", "codex", "resume.same-handle", *args) == (2, None)
-    assert "0.163.0 doesn't answer: needs resume.accepted, which is fail: " in shop.err
+    assert "0.163.0 can't be tested: needs resume.accepted, which is fail: " in shop.err
 
 
 @pytest.mark.long

@@ -64,7 +64,7 @@ def test_a_release_that_keeps_its_promises_passes(alone: pytest.Pytester) -> Non
         result.stdout.fnmatch_lines([
             f"codex={one}::version.readable PASSED*", f"codex={one}::help.surface PASSED*",
             f"codex={two}::version.readable PASSED*", f"codex={two}::help.surface {ended}*",
-            "*help.surface degraded: not named: --json*" if not strictness else "*FAILED*help.surface*",
+            "*help.surface degraded: missing: --json*" if not strictness else "*FAILED*help.surface*",
         ])  # fmt: skip
 
 
@@ -83,14 +83,14 @@ def test_a_release_that_can_not_be_asked_fails(alone: pytest.Pytester) -> None:
     """Never green, and never skipped."""
     result = asked(alone, "-m", "turngate", "--turngate-level", "static", "--turngate", "codex=/nowhere")
     result.assert_outcomes(failed=2, deselected=1)
-    result.stdout.fnmatch_lines(["*could not be asked: there is no executable /nowhere*"])
+    result.stdout.fnmatch_lines(["*could not be tested: there is no executable /nowhere*"])
 
 
 def test_what_names_no_engine_is_a_mistake_of_usage(alone: pytest.Pytester) -> None:
     """Reported in one line, with the known ones."""
     result = asked(alone, "--turngate", "kodex")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--turngate: 'kodex' names no engine*"])
+    result.stderr.fnmatch_lines(["*--turngate: 'kodex' is not an engine*"])
 
 
 def test_an_overlay_of_contracts_is_used(alone: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_an_overlay_of_contracts_is_used(alone: pytest.Pytester, monkeypatch: py
     assert wrong.ret == pytest.ExitCode.USAGE_ERROR
     wrong.stderr.fnmatch_lines(["*$.lifecycle.status*"])
     monkeypatch.setenv("TURNGATE_CONTRACTS", str(alone.path / "none"))
-    asked(alone, *args).stderr.fnmatch_lines(["*TURNGATE_CONTRACTS: there is no folder*"])
+    asked(alone, *args).stderr.fnmatch_lines(["*TURNGATE_CONTRACTS: no such folder:*"])
 
 
 def test_the_plugin_is_registered(alone: pytest.Pytester) -> None:

@@ -97,9 +97,9 @@ def test_the_contract_adds_what_it_calls_volatile() -> None:
 
 
 def test_a_dead_id_without_room_for_a_number_is_the_contracts_mistake() -> None:
-    """Where no number can stand in the dead id, sessions can't be told apart."""
+    """Where the nonexistent id, sessions can't be told apart."""
     contract = replace(CODEX, handle=replace(CODEX.handle, nonexistent_id="dead"))
-    with pytest.raises(ContractError, match="no number"):
+    with pytest.raises(ContractError, match="no room for a number"):
         Replacer(contract, "main", {})
 
 

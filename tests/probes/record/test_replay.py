@@ -88,7 +88,7 @@ def test_a_page_is_read_as_it_was_recorded(first: Path, contract: EngineContract
     assert (page.argv, page.exit_code, page.ended) == (("iflow", "--version"), 0, Ended.EXIT)
     assert (page.stdout, page.stderr) == (b"0.5.19\n", b"")
     edit(place, "page: static/version", "page: static/help-1")
-    with pytest.raises(ContractError, match="lies in a folder static-version"):
+    with pytest.raises(ContractError, match="is in the folder static-version"):
         replay.replay(contract)
     edit(place, "exit_code: 0\n", "")
     with pytest.raises(ContractError, match="'exit_code' is a required property"):

@@ -55,7 +55,7 @@ def test_sizes_are_read_with_their_unit(text: str, size: int) -> None:
 @pytest.mark.parametrize("text", ["", "0", "much", "-1G", "1X", "0.0G"])
 def test_what_is_no_size_is_refused(text: str) -> None:
     """Nothing, nought and words bound nothing."""
-    with pytest.raises(EnvironmentFailed, match="is no size"):
+    with pytest.raises(EnvironmentFailed, match="is not a size"):
         parse_size(text)
 
 
@@ -111,7 +111,7 @@ def test_a_wait_can_be_interrupted(tmp_path: Path) -> None:
 def test_a_limit_that_no_release_fits_is_told(tmp_path: Path) -> None:
     """Where others use what is there, and nothing of ours could end, waiting is of no use."""
     first = entry(tmp_path, "1.0.0", 1)
-    with in_use(first), pytest.raises(EnvironmentFailed, match="has no room") as failed:
+    with in_use(first), pytest.raises(EnvironmentFailed, match="the cache is limited") as failed:
         reserve(CacheLimit(tmp_path, SIZE, fail), tmp_path)
     assert "--cache-limit" in failed.value.hint
 

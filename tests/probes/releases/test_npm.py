@@ -135,7 +135,7 @@ def test_pinned_release_with_another_content_is_refused(registry: PlayedRegistry
     assert pinned
     registry.publish(pinned)
     registry.lacks("pin")
-    with pytest.raises(EnvironmentFailed, match="@openai/codex is not the one that is pinned"):
+    with pytest.raises(EnvironmentFailed, match="@openai/codex is not the pinned one"):
         registry.install(pinned, PINNED)
     assert registry.left("codex") == set()
 
@@ -211,7 +211,7 @@ def test_two_installations_at_once_install_once(registry: PlayedRegistry) -> Non
         ("ETIMEDOUT", "the package registry cannot be reached"),
         ("E503", "the package registry cannot be reached"),
         ("UNABLE_TO_GET_ISSUER_CERT_LOCALLY", "the package registry cannot be reached"),
-        ("EINTEGRITY", "the package's content is not what was promised"),
+        ("EINTEGRITY", "the package's content does not match its checksum"),
         ("ENOSPC", "the disk is full"),
         ("EACCES", "a folder cannot be written"),
         ("EBADPLATFORM", "the release does not support this platform"),
@@ -299,7 +299,7 @@ def test_npm_that_does_not_end_is_ended(registry: PlayedRegistry, monkeypatch: p
     """An npm command is bounded in time."""
     registry.waits("install")
     monkeypatch.setattr(registries, "TIMEOUT", 0.2)
-    with pytest.raises(EnvironmentFailed, match="npm install was not done after 0 s"):
+    with pytest.raises(EnvironmentFailed, match="npm install did not finish within 0 s"):
         registry.install("1.0.0")
 
 

@@ -50,7 +50,7 @@ def test_a_wheel_is_installed_to_its_checksum(index: Path) -> None:
         ("WARNING: Retrying after connection broken", "the package index cannot be reached"),
         (f"{RETRYING}(from versions: none)\n{NOTHING}", "the package index cannot be reached"),
         (f"{RETRYING}(from versions: 0.1, 0.2)\n{NOTHING}", "there is no such release"),
-        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES: HASHES DO NOT MATCH", "content is not what was promised"),
+        ("ERROR: THESE PACKAGES DO NOT MATCH THE HASHES: HASHES DO NOT MATCH", "content does not match its checksum"),
         ("ERROR: Could not install: [Errno 28] No space left on device", "the disk is full"),
         ("python: No module named pip", "this Python has no pip"),
         ("ERROR: odd at https://corp.test/simple", "pip install exited with 1: ERROR: odd at <package-registry>"),
@@ -77,7 +77,7 @@ def test_pip_is_bounded_in_time(index: Path, monkeypatch: pytest.MonkeyPatch) ->
     """A pip that does not end is ended."""
     (index / "python").write_text("#!/bin/sh\nexec tail -f /dev/null\n")
     monkeypatch.setattr(registries, "TIMEOUT", 0.2)
-    with pytest.raises(EnvironmentFailed, match="pip index was not done after 0 s"):
+    with pytest.raises(EnvironmentFailed, match="pip index did not finish within 0 s"):
         WHEELS.listed(None)
 
 

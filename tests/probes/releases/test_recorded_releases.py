@@ -92,7 +92,7 @@ def test_releases_are_listed_as_broken_with_what_is_wrong(tmp_path: Path) -> Non
     (tmp_path / BROKEN).write_text("codex@0.42.0: it prints no id\ngemini@0.20.2: the same\n")
     assert recordings.broken("codex") == {"codex@0.42.0"}
     (tmp_path / BROKEN).write_text("codex@0.42.0:\n")
-    with pytest.raises(ContractError, match="is no list of broken releases"):
+    with pytest.raises(ContractError, match="is not a list of broken releases"):
         recordings.broken("codex")
 
 

@@ -68,7 +68,7 @@ def test_an_entry_counts_by_its_integrity() -> None:
 @pytest.mark.parametrize(
     "registry, what",
     [
-        (promising("sha512-b", "sha512-a"), "is not what npm published"),
+        (promising("sha512-b", "sha512-a"), "differs from what npm published"),
         (PlainRegistry(executables=()), "installs no executable"),
     ],
 )

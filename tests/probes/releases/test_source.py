@@ -73,7 +73,7 @@ def test_a_path_in_the_home_directory_is_expanded(monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize("text", ["", "vim", "codex@", "codex=", "codex@1=x", "-h"])
 def test_what_is_no_target_is_refused(text: str) -> None:
     """The error repeats what was written, and names the known engines."""
-    with pytest.raises(EnvironmentFailed, match="names no engine") as refused:
+    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
         parse_target(text)
     assert repr(text) in refused.value.what
     assert all(engine in refused.value.hint for engine in load.engine_names())
@@ -82,7 +82,7 @@ def test_what_is_no_target_is_refused(text: str) -> None:
 @pytest.mark.parametrize("text", ["kodex", "Codex", "codx@0.169.0", "codex-cli=/bin/codex", "codex 0.1", "codex\n"])
 def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> None:
     """Whatever stands behind it."""
-    with pytest.raises(EnvironmentFailed, match="names no engine") as refused:
+    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
         parse_target(text)
     assert refused.value.hint == "did you mean codex?"
 
@@ -90,7 +90,7 @@ def test_a_mistyped_engine_is_answered_by_the_one_that_was_meant(text: str) -> N
 @pytest.mark.parametrize("text", ["-", "report.json"])
 def test_a_file_after_json_is_answered_by_the_option_for_files(text: str) -> None:
     """`--json` takes no value, so that what follows it is read as a target."""
-    with pytest.raises(EnvironmentFailed, match="names no engine") as refused:
+    with pytest.raises(EnvironmentFailed, match="is not an engine") as refused:
         parse_target(text)
     assert refused.value.hint == "--json takes no value; write files with --report FILE"
 
@@ -107,7 +107,7 @@ def test_an_executable_that_was_named(path: Path, tmp_path: Path) -> None:
     release = obtained(f"codex={executable}")
     assert (release.version, release.executable, release.source) == ("0.168.0", executable, "path")
     assert release.contract.version == "0.168.0"
-    assert (release.name, release.note) == ("codex@0.168.0", "the executable that was named")
+    assert (release.name, release.note) == ("codex@0.168.0", "the given executable")
 
 
 def test_a_simulated_engine_is_named_as_one(path: Path, tmp_path: Path) -> None:
@@ -191,9 +191,9 @@ def test_a_withdrawn_engine_is_judged_by_its_newest_recordings(
     monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
     release = obtained("iflow")
     assert (release.version, release.executable, release.source) == ("0.5.10", None, "recordings")
-    assert release.note == "withdrawn: judged by recordings alone"
+    assert release.note == "withdrawn: judged only by recordings"
     monkeypatch.setattr(recorded_releases, "folders", list)
-    with pytest.raises(EnvironmentFailed, match="withdrawn, and neither executable nor recording"):
+    with pytest.raises(EnvironmentFailed, match="withdrawn, and there is neither an executable nor a recording"):
         obtained("iflow")
 
 
@@ -206,7 +206,7 @@ def test_a_version_of_a_withdrawn_engine_can_not_be_installed(
     withdrawn = "iflow@0.5.19 can't be installed: its vendor withdrew iflow"
     with pytest.raises(EnvironmentFailed, match=withdrawn) as told:
         obtained("iflow@0.5.19")
-    assert "the recordings of 0.5.19 answer: turngate probe iflow" in told.value.hint
+    assert "probe the recordings of 0.5.19 with turngate probe iflow" in told.value.hint
     monkeypatch.setattr(recorded_releases, "folders", list)
     with pytest.raises(EnvironmentFailed, match=withdrawn) as told:
         obtained("iflow@0.5.19")
@@ -233,7 +233,7 @@ def test_what_npm_can_install_and_recordings_can_answer_is_probed(
     (tmp_path / "fixtures/iflow/0.5.9").mkdir(parents=True)
     monkeypatch.setattr(recorded_releases, "folders", lambda: [tmp_path / "fixtures"])
     assert obstacle("iflow", recordings=True) is None
-    assert obstacle("iflow", recordings=False) == "iflow is not on PATH, and recordings can't answer this level"
+    assert obstacle("iflow", recordings=False) == "iflow is not on PATH, and this level can't use recordings"
 
 
 def test_an_engine_without_a_pin_must_be_on_path(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

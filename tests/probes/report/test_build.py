@@ -54,7 +54,7 @@ def test_every_place_at_which_a_journal_may_end_gives_a_valid_report() -> None:
 
 def test_a_journal_of_nothing_is_an_environment_failure() -> None:
     """Without the first event there is nothing to say."""
-    with pytest.raises(EnvironmentFailed, match="does not say that a probe started"):
+    with pytest.raises(EnvironmentFailed, match="contains no start of a probe"):
         build([])
 
 
@@ -130,7 +130,7 @@ def test_a_release_that_could_not_be_asked_says_why() -> None:
     assert release["verdict"] == "unanswered"
     assert release["failed"] == {"reason": "no_executable", "what": "npm is absent", "hint": "install Node.js"}
     assert {c["reason"] for c in release["clauses"]} == {"no_executable"}
-    assert {c["detail"] for c in release["clauses"]} == {"could not be asked: npm is absent"}
+    assert {c["detail"] for c in release["clauses"]} == {"could not be tested: npm is absent"}
     assert report["exit_code"] == 2
 
 
@@ -144,7 +144,7 @@ def test_a_clause_that_was_not_run_for_no_reason_is_a_crash(*, interrupted: bool
     )
     told = {clause["id"]: clause["detail"] for clause in report["releases"][0]["clauses"]}
     assert report["exit_code"] == 3
-    assert told["handle.place"].startswith("nobody knows: not run, and turngate can't say why: that is a bug")
+    assert told["handle.place"].startswith("nobody knows: not run, and turngate can't say why. This is a bug")
     assert "bug" not in told["resume.accepted"]
 
 

@@ -11,7 +11,7 @@ from turngate_probes.report.evidence import MOST_REQUESTS, evidence_text
 
 REQUESTED = (
     "  request: POST /v1/responses (openai.responses, model stub-1); nonces tgn-0011223344556677; "
-    "last user text 'say tgn-0011223344556677'; answered: text"
+    "last user text 'say tgn-0011223344556677'; response: text"
 )
 
 
@@ -36,7 +36,7 @@ def test_a_turn_shows_its_command_its_output_and_its_requests() -> None:
 
 @pytest.mark.parametrize("requests, last", [
     (None, "  stderr: empty"),
-    ([], "  the backend saw no request"),
+    ([], "  the stub model backend received no request"),
     ([j.REQUEST] * (MOST_REQUESTS + 3), "  and 3 more requests"),
 ])  # fmt: skip
 def test_requests_are_counted(requests: list[Any] | None, last: str) -> None:
@@ -48,5 +48,5 @@ def test_a_call_shows_what_was_sent_and_answered() -> None:
     """A name alone points at its turn, and control characters are written out."""
     call = CallEvidence("loop/asked", "POST", "/v1/runs", 400, '{"a": 1}', "no\x1b")
     assert evidence_text(["main/first", call]).splitlines() == [
-        "turn main/first", "call loop/asked: POST /v1/runs, answered 400", '  sent: {"a": 1}', r"  answer: no\x1b",
+        "turn main/first", "call loop/asked: POST /v1/runs, response 400", '  request: {"a": 1}', r"  response: no\x1b",
     ]  # fmt: skip

@@ -39,7 +39,7 @@ def test_what_failed_is_annotated_at_the_pin_of_its_engine() -> None:
     unasked, broken, degraded, stale, caveat = annotations(samples.mixed())
     assert unasked == (
         "::error file=probes/turngate_probes/releases/pins/opencode/package.json,line=5,"
-        "title=opencode@1.0.0::could not be asked: npm is absent"
+        "title=opencode@1.0.0::could not be tested: npm is absent"
     )
     assert broken == (
         "::error file=probes/turngate_probes/releases/pins/codex/package.json,line=5,"
@@ -99,7 +99,7 @@ def test_a_summary_is_added_to_what_is_there_while_there_is_room(summary: Path) 
     summary.write_text("x" * 1024 * 1024)
     published(samples.mixed())
     assert summary.read_text()[1024 * 1024 :].strip() == (
-        "The summary of turngate is left out, since there is no room for it."
+        "turngate's summary is left out, because there is no room for it."
     )
 
 

@@ -25,7 +25,7 @@ def test_the_headline_is_about_the_worst(releases: tuple[dict[str, str], ...], h
     ({"fail_on": "degraded"}, "a release is broken or degraded, or a declared deviation no longer occurs"),
     ({"fail_on": "caveat"}, "a release is broken or degraded, or has known caveats"),
     ({"exit_code": 130, "interrupted": True}, "interrupted"),
-    ({"exit_code": 2, "releases": ()}, "there was nothing to probe"),
+    ({"exit_code": 2, "releases": ()}, "nothing was probed"),
 ])  # fmt: skip
 def test_the_exit_code_has_a_meaning(fields: dict[str, object], meaning: str) -> None:
     """Which depends on what was asked."""

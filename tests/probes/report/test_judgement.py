@@ -125,7 +125,7 @@ def of_exit_code(report: ProbeReport) -> dict[str, str]:
 
 def of_text(report: ProbeReport) -> dict[str, str]:
     """Return the judgement of the first word of each line in the block of a release."""
-    words = {"fail": "failed", "degraded": "warned", "unanswered": "open", "not asked": "open"}
+    words = {"fail": "failed", "degraded": "warned", "unanswered": "open", "not tested": "open"}
     judgements, release = {r.release: "passed" for r in report.releases}, ""
     for depth, line in report_lines(report, None):
         if depth == 0:
@@ -197,7 +197,7 @@ def _outcome(release: ReleaseReport, fail_on: FailOn) -> str:
                 ClauseTest.runtest(cast("ClauseTest", item))
                 outcomes.add("warned" if warned else "passed")
             except ClauseFailed as failed:
-                outcomes.add("open" if "could not be asked" in str(failed) or "not run: " in str(failed) else "failed")
+                outcomes.add("open" if "could not be tested" in str(failed) or "not run: " in str(failed) else "failed")
             except pytest.skip.Exception:  # how the plugin reports a clause that was not run; it leaves pytest green
                 outcomes.add("passed")
     return next(word for word in ("failed", "open", "warned", "passed") if word in outcomes)

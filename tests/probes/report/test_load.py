@@ -58,7 +58,7 @@ def test_what_is_no_report_is_refused(tmp_path: Path, text: str, capsys: pytest.
     source.write_text(text, "utf-8", "surrogatepass")
     assert cli.run(["report", str(source), "--report", str(page)]) == 2
     said = capsys.readouterr().err
-    assert "is no report" in said
+    assert "is not a valid report" in said
     assert "Traceback" not in said
     assert not page.exists()
 
@@ -70,7 +70,7 @@ def test_what_is_no_report_is_refused(tmp_path: Path, text: str, capsys: pytest.
     (lambda r: r["releases"][0].update(verdict="compatible"), "although resume.accepted failed"),
     (lambda r: r.update(started_at="yesterday"), "yesterday"),
     (lambda r: r.update(started_at="2026-11-21T10:00:00"), "time zone"),
-    (lambda r: r["releases"].append(r["releases"][0]), "stands in it twice"),
+    (lambda r: r["releases"].append(r["releases"][0]), "occurs in it twice"),
     (lambda r: r["releases"][0]["clauses"][0].update(id="../x"), "matching regex"),
     (lambda r: r["releases"][0].pop("profile"), "profile"),
 ])  # fmt: skip
@@ -80,7 +80,7 @@ def test_what_a_probe_would_not_say_is_refused(tmp_path: Path, change: Change, w
     change(report)
     path = tmp_path / "report.json"
     path.write_text(json.dumps(report))
-    with pytest.raises(EnvironmentFailed, match="is no report: ") as refused:
+    with pytest.raises(EnvironmentFailed, match="is not a valid report: ") as refused:
         load_report(path)
     assert why in refused.value.what
 
@@ -95,7 +95,7 @@ def test_a_journal_of_nonsense_is_refused(tmp_path: Path, change: Change) -> Non
     change(events[0])
     path = tmp_path / "journal.ndjson"
     path.write_text("".join(json.dumps(event) + "\n" for event in events))
-    with pytest.raises(EnvironmentFailed, match=r"is no report|no event"):
+    with pytest.raises(EnvironmentFailed, match=r"is not a valid report|is not an event"):
         load_report(path)
 
 
@@ -124,9 +124,9 @@ def test_several_are_joined(tmp_path: Path) -> None:
 def test_what_does_not_fit_together_is_not_joined() -> None:
     """A release that stands in two, or another question."""
     one, names = samples.mixed(), [Path("a"), Path("b")]
-    with pytest.raises(EnvironmentFailed, match=r"b holds codex@0\.169\.0 once more"):
+    with pytest.raises(EnvironmentFailed, match=r"b contains codex@0\.169\.0 again"):
         joined([one, one], names)
     other: dict[str, Any]
     for other in ({"level": "static"}, {"clauses": ("handle.present",)}):
-        with pytest.raises(EnvironmentFailed, match="another question"):
+        with pytest.raises(EnvironmentFailed, match="different levels or clauses"):
             joined([one, structs.replace(samples.of(), **other)], names)

@@ -66,7 +66,7 @@ def test_problems_come_before_what_to_do_about_caveats_and_both_before_the_table
     """Each problem and each caveat has one line; caveats stand once."""
     shown = read(samples.mixed())
     assert shown.texts["li"] == [
-        "❌ opencode@1.0.0: could not be asked: npm is absent",
+        "❌ opencode@1.0.0: could not be tested: npm is absent",
         "❌ codex@0.169.0 resume.accepted: the resume was refused",
         "🟡 codex@0.169.0 help.surface: --json is gone",
         "🔵 gemini@0.61.0 prompt.large: stale: gone",
@@ -108,7 +108,7 @@ def test_it_is_never_longer_than_github_shows(text: str) -> None:
     assert len(written.encode()) > subject.MOST_BYTES * 0.9
     shown = written.count("<details>")
     assert written.count("</details>") == shown
-    assert f"{400 - shown} more failures are left out" in written
+    assert f"{400 - shown} more failures are not shown" in written
 
 
 def test_an_empty_report_says_so() -> None:

@@ -111,13 +111,13 @@ def test_the_page_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "MOST_EVIDENCE", 20_000)
     report = samples.many(6)
     text = page(report)
-    assert text.count("to bound this page") == 6 - text.count('<pre class="argv"')
+    assert text.count("to limit the size of this page") == 6 - text.count('<pre class="argv"')
     assert text.count('<pre class="argv"') == 2
 
 
 def test_a_report_of_nothing_is_a_page() -> None:
     """It says that there was nothing."""
-    assert "There was nothing to probe." in page(samples.of())
+    assert "Nothing was probed." in page(samples.of())
 
 
 def test_a_caveat_is_shown_with_what_to_do() -> None:

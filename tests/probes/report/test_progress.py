@@ -64,7 +64,7 @@ def test_a_pipe_gets_a_line_for_what_matters_alone() -> None:
         f"{RELEASE}: fetching",
         f"{RELEASE}: fail handle.present: no id",
         f"{RELEASE}: broken after 3 turns in 10.0 s",
-        "codex@1: could not be asked: npm is absent",
+        "codex@1: could not be tested: npm is absent",
     ]
 
 

@@ -109,7 +109,7 @@ def test_a_release_that_was_not_asked_is_told_beside_the_results() -> None:
     """It says nothing of a clause, and must not be lost."""
     note, stale = run_of(samples.mixed())["invocations"][0]["toolExecutionNotifications"]
     assert stale["level"] == "note"
-    assert note == {"level": "error", "message": {"text": "opencode@1.0.0 could not be asked: npm is absent"}}
+    assert note == {"level": "error", "message": {"text": "opencode@1.0.0 could not be tested: npm is absent"}}
 
 
 def test_what_is_too_much_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,4 +117,4 @@ def test_what_is_too_much_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subject, "MOST_RESULTS", 3)
     run = run_of(samples.many(5))
     assert len(run["results"]) == 3
-    assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"] == "2 more failures are left out"
+    assert run["invocations"][0]["toolExecutionNotifications"][0]["message"]["text"] == "2 more failures are not shown"

@@ -116,7 +116,7 @@ def test_verbose_text_adds_caveats_turns_and_cpu(snapshot: SnapshotAssertion) ->
 
 def test_a_probe_of_nothing_says_so() -> None:
     """No release is no success."""
-    assert "exit code 2: there was nothing to probe" in text(j.started(), j.ended(engine_seconds=0))
+    assert "exit code 2: nothing was probed" in text(j.started(), j.ended(engine_seconds=0))
 
 
 def test_a_pipe_gets_neither_colours_nor_cuts() -> None:

@@ -83,5 +83,5 @@ def test_a_fault_of_the_server_ends_the_case(url: str) -> None:
 
 def test_a_server_that_is_gone_ends_the_case(url: str) -> None:
     """Nobody answers, and the case says so."""
-    with pytest.raises(CaseStoppedError, match="did not answer GET /ok"):
+    with pytest.raises(CaseStoppedError, match="did not respond to GET /ok"):
         ServerClient("http://127.0.0.1:1", lambda _: None).get("/ok")

@@ -67,7 +67,7 @@ def test_one_that_says_nothing_ends_the_case(tmp_path: Path, monkeypatch: pytest
     """It is waited for no longer than promised, and ended."""
     monkeypatch.setattr(server, "READY_WITHIN", 0.05)
     silent = ServerProcess(asked("import time; time.sleep(600)", tmp_path), Interrupt(), "serve")
-    with pytest.raises(CaseStoppedError, match="did not say an address"):
+    with pytest.raises(CaseStoppedError, match="printed no address"):
         silent.__enter__()
     assert silent.page().ended is Ended.STOPPED
 

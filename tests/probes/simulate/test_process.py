@@ -57,7 +57,7 @@ def test_a_folder_that_can_not_be_made_is_the_environments_fault(tmp_path: Path)
     (tmp_path / "file").write_text("")
     (tmp_path / "codex").mkdir()
     for folder in (Path("/proc/x"), tmp_path / "file", tmp_path):
-        with pytest.raises(EnvironmentFailed, match=r"codex (can't be written|is something else)"):
+        with pytest.raises(EnvironmentFailed, match=r"(can't write .*codex|codex is another file)"):
             install(at_known_release("codex"), folder)
 
 
@@ -85,7 +85,7 @@ def test_a_hanging_engine_ends_at_once(number: signal.Signals, exit_code: int, t
 def test_another_program_is_not_overwritten(tmp_path: Path) -> None:
     """A file of the engine's name that is no simulation stays as it is."""
     (tmp_path / "codex").write_text("the real one")
-    with pytest.raises(EnvironmentFailed, match="something else"):
+    with pytest.raises(EnvironmentFailed, match="another file"):
         install(at_known_release("codex"), tmp_path)
     assert (tmp_path / "codex").read_text() == "the real one"
 

@@ -53,7 +53,7 @@ def test_one_that_dies_after_a_turn_is_lost(kept: Kept) -> None:
     faulty(kept, faults.DIES_AFTER_TURN)
     kept.open(Mode.INTERACTIVE)
     assert kept.turn("hello").final_text == "hello"
-    assert "it died after its first turn" in kept.until(Lost).detail
+    assert "exited after its first turn" in kept.until(Lost).detail
     assert kept.until(Gone).exit_code == 1
 
 

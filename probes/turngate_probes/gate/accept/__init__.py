@@ -1,4 +1,4 @@
-"""Writes an accepted release into pin, contract and recordings, and shows what it changed."""
+"""Writes an accepted release into the pin, contract and recordings, and shows the changes."""
 
 import difflib
 from collections.abc import Iterator
@@ -22,21 +22,23 @@ from turngate_probes.releases.source import ReleaseSource, Target, registries
 from turngate_probes.report.gate_structs import GateOutcome, GateReport
 from turngate_probes.report.structs import ReleaseReport
 
-REVIEW = "review the diff before it is committed"
+REVIEW = "review the diff before you commit it"
 
 
 def accept(
     report: GateReport, into: AcceptTarget, target: Target, settings: ProbeSettings, interrupt: Interrupt,
     console: Console,
 ) -> None:  # fmt: skip
-    """Write a release that was gated; EnvironmentFailed, with nothing written, if it can't be written whole."""
+    """Write a gated release; EnvironmentFailed, with nothing written, if it can't be written completely."""
     (old, new), engine = report.probe.releases, report.engine
     if report.outcome not in (GateOutcome.PASS, GateOutcome.FAIL) or new.failed:
-        raise EnvironmentFailed("nothing was accepted, since the gate was not answered", "see its reasons above")
+        raise EnvironmentFailed("nothing was accepted, because the gate has no result", "see the reasons above")
     if not new.version:
-        raise EnvironmentFailed("nothing was accepted, since the release does not say its version", "name another")
+        raise EnvironmentFailed(
+            "nothing was accepted, because the release doesn't report its version", "choose another release"
+        )
     npm, pinned = load_contract(engine, new.version).npm, dict[str, str]()
-    # what may fail comes before anything is written
+    # everything that may fail comes before anything is written
     if npm and new.source == "npm" and not target.path:
         with interrupt.covering() as stop:
             pinned = pin_files(engine, npm, new.version, new.integrity or "", stop)
@@ -46,14 +48,14 @@ def accept(
     contract = Contract(load.parse(changed.text, file.name)).at(new.version)
     with recorded(exact, source_of(new), contract, settings, interrupt) as recording:
         changes = {into.pins / engine / name: text for name, text in pinned.items()}
-        if own != file or changed.done:  # an overlay gets one even if nothing is changed in it
+        if own != file or changed.done:  # an overlay gets a contract even without changes
             changes[own] = changed.text
         before = {path: path if path.exists() else file if path == own else None for path in changes}
         lines = [line for path, text in changes.items() for line in _diff(path, before[path], text)]
         written(changes, recording.folder, into.fixtures.joinpath(*recording.folder.parts[-2:]))
-    use_overlay(overlay())  # which may not have had this contract before
+    use_overlay(overlay())  # which may not have contained this contract before
     lines += [] if pinned else ["not pinned: it does not come from npm"]
-    lines += changed.done or ["the contract holds as it is: no claim changed"]
+    lines += changed.done or ["the contract needs no change"]
     lines += [f"left to you: {what}" for what in changed.left]
     lines.append(f"recorded {recording.written} turns and pages in {'/'.join(recording.folder.parts[-2:])}")
     lines += [f"  {case} ended early: {why}" for case, why in sorted(recording.early.items())]
@@ -62,7 +64,7 @@ def accept(
 
 
 def source_of(release: ReleaseReport) -> ReleaseSource:
-    """Return the source from which a release of a report can be had again."""
+    """Return the source that provides a release of a report again."""
     registry, version = registries(release.engine).get(release.source), str(release.version)
     if registry is None:
         return ReleaseSource()
@@ -71,8 +73,8 @@ def source_of(release: ReleaseReport) -> ReleaseSource:
 
 
 def _diff(path: Path, before: Path | None, after: str) -> Iterator[str]:
-    """Return what changes in a file, which is compared with itself or with the contract that it goes before."""
-    if path.name != LOCK:  # nobody reads one line by line
+    """Return the changes in a file, compared with its old text or with the contract that it overrides."""
+    if path.name != LOCK:  # nobody reviews a lock line by line
         text = before.read_text("utf-8") if before else ""
         names = f"before {path}", str(path)
         yield from difflib.unified_diff(text.splitlines(), after.splitlines(), *names, lineterm="", n=1)
@@ -80,7 +82,7 @@ def _diff(path: Path, before: Path | None, after: str) -> Iterator[str]:
 
 
 def _compensations() -> dict[tuple[str, str], str]:
-    """Collect what the contracts of all engines ask for, by clause and symptom."""
+    """Collect the compensations in the contracts of all engines, by clause and symptom."""
     return {
         (deviation["clause"], deviation["symptom"]): deviation["compensation"]
         for engine in engine_names()

@@ -1,4 +1,4 @@
-"""Changes a contract as a person would: comments, anchors, quotes and layout of all other lines stay. Pure."""
+"""Edits a contract like a person: comments, anchors, quotes and layout of all other lines stay. Pure."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -15,7 +15,7 @@ Claim = CommentedMap
 
 
 def read(text: str) -> CommentedMap:
-    """Read the text of a contract, with all that is not data in it."""
+    """Read the text of a contract, including comments and layout."""
     contract: CommentedMap = _yaml().load(text)
     return contract
 
@@ -30,7 +30,7 @@ def written(contract: object) -> str:
 def _yaml() -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
-    yaml.width = 1 << 20  # lines end where their author ended them
+    yaml.width = 1 << 20  # keep the author's line breaks
     yaml.brace_single_entry_mapping_in_flow_sequence = True
     yaml.indent(mapping=2, sequence=4, offset=2)
     yaml.representer.add_representer(type(None), lambda to, _: to.represent_scalar("tag:yaml.org,2002:null", "null"))
@@ -38,13 +38,13 @@ def _yaml() -> YAML:
 
 
 def entries(contract: Mapping[str, Any], section: str) -> list[Claim]:
-    """List the claims of a section, which may be a single one."""
+    """List the claims of a section, which may be a single claim."""
     claims = contract.get(section, [])
     return [claims] if isinstance(claims, CommentedMap) else list(claims)
 
 
 def close(claim: Claim, version: str, observed: str) -> None:
-    """End a claim before a version, and say what shows it."""
+    """End a claim before a version, with the observation as evidence."""
     if "until" in claim:
         claim["until"] = version
     else:
@@ -53,7 +53,7 @@ def close(claim: Claim, version: str, observed: str) -> None:
 
 
 def change(contract: Claim, entry: Claim, version: str, values: Mapping[str, Any], observed: str) -> Claim:
-    """Return the contract with an entry that says something else from a version on, and what shows it."""
+    """Return the contract with an entry that changes from a version on, with the observation as evidence."""
     before, said = written(contract), stretches(entry)[-1].data
     changed = deepcopy(CommentedMap(since=version, set=CommentedMap(values), evidence=CommentedSeq(said["evidence"])))
     _forget_anchors(changed)
@@ -66,7 +66,7 @@ def change(contract: Claim, entry: Claim, version: str, values: Mapping[str, Any
 
 
 def added(text: str, section: str, claims: list[dict[str, Any]]) -> str:
-    """Return the text with claims at the end of a section, or with a section of them at the end."""
+    """Return the text with claims added to a section, or to a new section at the end."""
     contract = read(text)
     if not contract.get(section):
         contract.pop(section, None)
@@ -76,7 +76,7 @@ def added(text: str, section: str, claims: list[dict[str, Any]]) -> str:
 
 
 def _lifted(before: str, after: str) -> str:
-    """Move lines that were added at the end of a section above the blank lines and comments before the next one."""
+    """Move lines added at the end of a section above the blank lines and comments before the next section."""
     old, new = before.splitlines(), after.splitlines()
     at = top = next((i for i, (line, other) in enumerate(zip(old, new, strict=False)) if line != other), len(old))
     if at == len(old) or not old[at].startswith(" "):
@@ -86,14 +86,14 @@ def _lifted(before: str, after: str) -> str:
 
 
 def observation(observed: str) -> CommentedMap:
-    """Make the evidence that something was observed."""
+    """Return an observation as evidence."""
     evidence = CommentedMap(observed=DoubleQuotedScalarString(observed))
     evidence.fa.set_flow_style()
     return evidence
 
 
 def _observe(claim: Claim, observed: str) -> None:
-    """Put an observation before a claim's other evidence; a claim that has none stays without."""
+    """Put an observation before a claim's other evidence; a claim without evidence gets none."""
     if "evidence" not in claim:
         return
     if claim["evidence"].anchor.value:  # other claims refer to it
@@ -110,7 +110,7 @@ def _place_of_until(claim: Claim) -> int:
 
 
 def _forget_anchors(node: Any) -> None:
-    """An anchor may stand once, and who refers to it means the first."""
+    """Remove anchors from a copy: an anchor must be unique, and references mean the original."""
     if isinstance(node, (CommentedMap, CommentedSeq)):
         node.yaml_set_anchor(None)
         for child in node.values() if isinstance(node, CommentedMap) else node:

@@ -1,4 +1,4 @@
-"""From what a gate showed to the ranges of a contract: which claims end, begin or are added. Pure."""
+"""Converts the results of a gate to ranges in a contract: which claims end, begin or are added. Pure."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,11 +18,11 @@ from turngate_probes.report.structs import ReleaseReport
 
 STALE = re.compile(r"stale: the declared deviation (\S+) did not occur")
 SYMPTOMS = re.compile(r" \[([a-z0-9-]+(?:, [a-z0-9-]+)*)\]\Z")
-TO_BE_WRITTEN = "(to be written by a person before this is committed)"
+TO_BE_WRITTEN = "(write this before you commit)"
 
 
 class Rewritten(Struct, frozen=True):
-    """The new text, what was changed in it, and what a person must do otherwise."""
+    """The new text, its changes, and what a person must still do."""
 
     text: str
     done: tuple[str, ...]
@@ -33,9 +33,9 @@ def rewrite(
     text: str, old: ReleaseReport, new: ReleaseReport, differences: Iterable[Difference],
     compensations: Mapping[tuple[str, str], str],
 ) -> Rewritten:  # fmt: skip
-    """Write what a gate showed into a contract; ContractError if the outcome would not be a valid one.
+    """Write the results of a gate into a contract; ContractError if the new contract would be invalid.
 
-    `compensations` are what contracts ask for by clause and symptom, for deviations that are new here.
+    `compensations` are those of all contracts by clause and symptom, for deviations that are new here.
     """
     upgrade = _Upgrade(text, old, new, differences)
     upgrade.end_deviations()
@@ -45,12 +45,12 @@ def rewrite(
     changed = edit.written(upgrade.contract) if upgrade.done else text
     changed = edit.added(changed, "deviations", deviations) if deviations else changed
     for error in lint.problems(load.parse(changed, "the edited contract", ours=True)):
-        raise ContractError(f"the change would not be valid: {error}", hint="change the contract by hand")
+        raise ContractError(f"the changed contract would be invalid: {error}", hint="edit the contract by hand")
     return Rewritten(changed, tuple(upgrade.done), tuple(upgrade.left))
 
 
 class _Upgrade:
-    """A contract while it is changed, with what was done and what is left to a person."""
+    """A contract during its changes, with what is done and what is left to a person."""
 
     def __init__(self, text: str, old: ReleaseReport, new: ReleaseReport, differences: Iterable[Difference]) -> None:
         self._older, self._newer = str(old.version), str(new.version)
@@ -60,7 +60,7 @@ class _Upgrade:
         self.done, self.left = list[str](), list[str]()
 
     def end_deviations(self) -> None:
-        """End deviations that the older release shows and the newer one does not."""
+        """End deviations that the older release has and the newer one does not."""
         for clause in self._now:
             before = set(STALE.findall(self._was[clause.id].detail if clause.id in self._was else ""))
             for symptom in sorted(set(STALE.findall(clause.detail) if clause.stale else ()) - before):
@@ -69,7 +69,7 @@ class _Upgrade:
                 self._close(claim, observed, f"deviations: {clause.id} {symptom} ends before {self._newer}")
 
     def new_deviations(self, compensations: Mapping[tuple[str, str], str]) -> list[dict[str, Any]]:
-        """Return a deviation for each symptom that only the newer release shows."""
+        """Return a deviation for each symptom that only the newer release has."""
         deviations = list[dict[str, Any]]()
         sayable = {clause.id for clause in load.catalogue().values() if not clause.baseline}
         failed = {clause.id for clause in self._was.values() if clause.result is Result.FAIL}
@@ -78,7 +78,7 @@ class _Upgrade:
                 continue
             symptoms = SYMPTOMS.search(clause.detail)
             if not symptoms or clause.id not in sayable:
-                self.left.append(f"{clause.id} fails, and no range can say so: {clause.detail}")
+                self.left.append(f"{clause.id} fails, which no range can express: {clause.detail}")
                 continue
             observed = f"{self._older} does not deviate, {self._newer} does"
             if clause.level == "gate":
@@ -93,9 +93,9 @@ class _Upgrade:
         return deviations
 
     def end_options(self) -> None:
-        """End options, and names on help pages, that no page names any more."""
+        """End options and names that are no longer on any help page."""
         gone = [row.subject for row in self._differences if row.kind == "option" and row.after is None]
-        observed = f"the help of {self._older} names {{}}, that of {self._newer} does not"
+        observed = f"the help of {self._older} contains {{}}, that of {self._newer} does not"
         for name in gone:
             if claim := self._claim("options", flag=name):
                 self._close(claim, observed.format(name), f"options: {name} ends before {self._newer}")
@@ -107,10 +107,10 @@ class _Upgrade:
                 page["names"][:] = [name for name in page["names"] if name not in missing]
             shown = observed.format(", ".join(missing))
             self.contract = edit.change(self.contract, pages, self._newer, {"pages": left}, shown)
-            self.done.append(f"help: {', '.join(missing)} not looked for from {self._newer} on")
+            self.done.append(f"help: {', '.join(missing)} not required from {self._newer} on")
 
     def add_events(self) -> None:
-        """Add kinds of records that are new to the list of those that are known; it promises none, so has no range."""
+        """Add new kinds of records to the list of known ones, which promises none and so has no range."""
         if claim := self._claim("events"):
             names = stretches(claim)[-1].data["names"]
             for row in self._differences:
@@ -128,7 +128,7 @@ class _Upgrade:
     def _close(self, claim: Claim | None, observed: str, what: str) -> None:
         since = stretches(claim)[-1].range.since if claim else None
         if claim is None or (since and parse(since) >= parse(self._newer)):
-            self.left.append(f"{what}: its claim begins there, or is not found")
+            self.left.append(f"{what}: its claim begins there, or doesn't exist")
             return
         edit.close(claim, self._newer, observed)
         self.done.append(what)

@@ -27,7 +27,7 @@ class AcceptTarget:
 
 
 def accept_target(contracts: Path | None, *, accept: bool) -> AcceptTarget | None:
-    """Lay the user's contracts over ours, and say where to write if asked to; EnvironmentFailed: there is no place."""
+    """Apply the user's contracts; return where to write if `accept`, and EnvironmentFailed if there is no place."""
     folder = contracts.absolute() if contracts else overlay()
     if contracts and folder and (mistakes := lay_over(folder)):
         raise mistakes[0]
@@ -37,8 +37,8 @@ def accept_target(contracts: Path | None, *, accept: bool) -> AcceptTarget | Non
         return AcceptTarget(folder / "engines", folder / "pins", folder / "fixtures")
     root = checkout()
     if root is None:
-        what = "turngate is installed here, and an installed package is never changed"
-        raise EnvironmentFailed(what, "give --contracts DIR to keep contracts, pins and recordings of your own there")
+        what = "turngate is installed here, and --accept never changes an installed package"
+        raise EnvironmentFailed(what, "pass --contracts DIR to save your own contracts, pins and recordings there")
     return AcceptTarget(root / "contracts/turngate/engines", PINS, root / "fixtures")
 
 
@@ -51,9 +51,9 @@ def checkout() -> Path | None:
 
 
 def pin_files(engine: str, source: Npm, version: str, integrity: str, stop: Stop | None = None) -> dict[str, str]:
-    """Make the files of a pin; EnvironmentFailed if npm can't, or the content is not that which was probed.
+    """Create the files of a pin; EnvironmentFailed if npm can't, or the content differs from what was probed.
 
-    `integrity` is what was installed and probed (empty: unknown).
+    `integrity` is that of the probed installation (empty: unknown).
     """
     manifest = {"name": f"turngate-pin-{engine}", "private": True, "dependencies": {source.package: version}}
     with tempfile.TemporaryDirectory(prefix="turngate-pin-") as name:
@@ -66,7 +66,7 @@ def pin_files(engine: str, source: Npm, version: str, integrity: str, stop: Stop
     check_integrity(lock["packages"], {})
     locked = str(lock["packages"][f"node_modules/{source.package}"]["integrity"])
     if integrity and locked != integrity:
-        raise EnvironmentFailed(f"{source.package} {version} is not the one that was probed", "run the gate again")
+        raise EnvironmentFailed(f"{source.package} {version} is not the release that was probed", "run the gate again")
     return {MANIFEST: _json(manifest), LOCK: _json(lock)}
 
 

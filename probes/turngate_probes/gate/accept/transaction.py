@@ -1,4 +1,4 @@
-"""All or nothing: a release is recorded aside first, and what is then written is taken back if it can't be finished."""
+"""All or nothing: records a release in a temporary folder, then writes everything, and undoes it on an error."""
 
 import shutil
 import tempfile
@@ -21,7 +21,7 @@ from turngate_probes.releases.source import ReleaseSource, Target
 def recorded(
     target: Target, source: ReleaseSource, contract: EngineContract, settings: ProbeSettings, interrupt: Interrupt
 ) -> Iterator[RecordingSummary]:
-    """Record a release, from where the gate had it and by its new contract, into a folder that lasts for the block."""
+    """Record a release, from the gate's source and with its new contract, into a folder that lasts for the block."""
     runner = CaseRunner.of(settings.sandboxes, settings.jobs, interrupt)
     with tempfile.TemporaryDirectory(prefix="turngate-accept-") as aside:
         with interrupt.covering() as stop, source.held(target, lambda _: None, stop) as release:
@@ -30,7 +30,7 @@ def recorded(
 
 
 def written(changes: Mapping[Path, str], recording: Path, place: Path) -> None:
-    """Write files, and a recording into its place; EnvironmentFailed, with everything as it was, if that fails."""
+    """Write files, and move a recording into its place; EnvironmentFailed, with everything undone, if that fails."""
     kept = recording.with_name("before")
     try:
         before = {path: path.read_bytes() if path.exists() else None for path in changes}
@@ -44,8 +44,8 @@ def written(changes: Mapping[Path, str], recording: Path, place: Path) -> None:
             _taken_back(before, place, kept)
             raise
     except OSError as error:
-        what = f"nothing was accepted, since {error.filename or place} can't be written: {error.strerror or error}"
-        raise EnvironmentFailed(what, "make room or mend its permissions, and run the gate again") from error
+        what = f"nothing was accepted, because {error.filename or place} can't be written: {error.strerror or error}"
+        raise EnvironmentFailed(what, "free disk space or fix its permissions, and run the gate again") from error
 
 
 def _taken_back(before: Mapping[Path, bytes | None], place: Path, kept: Path) -> None:

@@ -34,7 +34,7 @@
       shownColumns.add(cell.column);
       shownRows.add(cell.row);
     }
-    // a verdict stands above whatever is shown of its release
+    // a verdict is visible as long as any clause of its release is
     for (const cell of cells) cell.link.classList.toggle("off", cell.state ? !cell.on : !shownColumns.has(cell.column));
     for (const row of rows) row.hidden = row.dataset.row !== "-1" && !shownRows.has(row);
     for (const family of all("tr.family")) {
@@ -48,7 +48,7 @@
     reachable(current());
   }
   function columns() {
-    // a heading over several columns is as wide as those that are shown, and ends with the last of them
+    // a heading spans only the visible columns of its group
     let at = 0;
     const listed = [...heads.values()];
     for (const group of all("th.engine")) {
@@ -65,7 +65,7 @@
   const live = () => cells.filter((cell) => !cell.row.hidden && !heads.get(cell.column).hidden);
   const current = () => { const shown = live(); return shown.includes(last) ? last : shown[0]; };
   function reachable(cell) {
-    // one stop for the tab key; arrows move from there
+    // one tab stop; arrow keys move from there
     if (!cell) return;
     last.link.tabIndex = -1;
     last = cell;

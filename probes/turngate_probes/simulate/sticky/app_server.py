@@ -1,4 +1,4 @@
-"""The app server's protocol from its own side: threads, turns and items over JSON-RPC."""
+"""The app server's protocol from the engine's side: threads, turns and items over JSON-RPC."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar

@@ -40,7 +40,7 @@ class StickyEngine(ABC):
 
     @abstractmethod
     def hear(self, message: Message) -> None:
-        """Take a message that the client sent unasked."""
+        """Handle an unsolicited message from the client."""
 
     @abstractmethod
     def tell_action(self, call: Called, *, done: bool | None) -> None:
@@ -48,11 +48,11 @@ class StickyEngine(ABC):
 
     @abstractmethod
     def permission_request(self, kind: str, call: Called, once: OneTime) -> tuple[object, Message]:
-        """Return a request for permission, and the id by which it is answered."""
+        """Return a request for permission, and the id for its answer."""
 
     @abstractmethod
     def answered(self, message: Message) -> object:
-        """Return the id of the request that a message answers; None if it is no answer."""
+        """Return the id of the request that a message answers; None if it is not an answer."""
 
     @abstractmethod
     def is_granted(self, answer: Message, once: OneTime) -> bool:
@@ -82,11 +82,11 @@ class StickyEngine(ABC):
     def turn(self, prompt: str) -> str | Failed:
         """Run a turn in the session and save it where a headless resume finds it.
 
-        Return the agent's text, empty where a refused action ended the turn, or the backend's failure.
+        Return the agent's text (empty if a refused action ended the turn), or the backend's failure.
         """
         self._turns += 1
         if faults.DIES_IN_TURN in self.world.faults:
-            self._die("it died during a turn")
+            self._die("exited during a turn")
         session = self.session
         if faults.CHANGES_SESSION in self.world.faults and self._turns > 1:
             session.handle = str(fill(self.simulation.handle, {}))
@@ -110,13 +110,13 @@ class StickyEngine(ABC):
     def turn_told(self) -> None:
         """Handle that the end of a turn was reported to the client."""
         if faults.DIES_AFTER_TURN in self.world.faults:
-            self._die("it died after its first turn")
+            self._die("exited after its first turn")
 
     @property
     def approval(self) -> Approval:
         """Return what it does before it acts: it asks if the contract's conditions for mode interactive hold.
 
-        Without the options that name who is asked, which are those of mode auto, it refuses.
+        Without the options that name who approves, which are those of mode auto, it refuses.
         """
         stance, asking = self.contract.sticky.interactive, self.contract.sticky.auto
         if stance is None:
@@ -184,7 +184,7 @@ class StickyEngine(ABC):
         raise SystemExit(0)
 
     def _touch(self, name: str) -> str | None:
-        """Write the file that the tool leaves, and return what kept it from that."""
+        """Write the file that the tool creates, and return the error if that fails."""
         try:
             Path(self.session.cwd, Path(name).name).write_text("simulated\n", "utf-8")
         except (OSError, ValueError) as error:
@@ -196,7 +196,7 @@ class StickyEngine(ABC):
             store(self.contract, self.world.env, session.cwd).keep(session)
 
     def _die(self, words: str) -> None:
-        self.world.write("stderr", f"{words}, as it was told to\n".encode())
+        self.world.write("stderr", f"{words}, as requested\n".encode())
         raise SystemExit(DIED)
 
 
@@ -208,7 +208,7 @@ def text_of(content: object) -> str:
 
 
 def dict_at(message: Message, key: str) -> Message:
-    """Return the object under a key of a message; an empty one if it holds none."""
+    """Return the object under a key of a message; an empty one if there is none."""
     value = message.get(key)
     return value if isinstance(value, dict) else {}
 

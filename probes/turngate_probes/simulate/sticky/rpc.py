@@ -12,7 +12,7 @@ NO_METHOD, BAD_PARAMS, INTERNAL = -32601, -32602, -32603
 
 
 class RpcError(Exception):
-    """A request is answered with an error."""
+    """Answers a request with an error."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -27,14 +27,14 @@ class Rpc(StickyEngine):
 
     @abstractmethod
     def request(self, method: str, params: Message, message: Message) -> None:
-        """Take a request or a notification; RpcError answers it with an error."""
+        """Handle a request or a notification; RpcError answers it with an error."""
 
     @abstractmethod
     def permission_params(self, call: Called, once: OneTime) -> Message:
         """Return the parameters of a request for permission."""
 
     def hear(self, message: Message) -> None:
-        """Answer a request or take a notification; anything else is ignored."""
+        """Answer a request or handle a notification; anything else is ignored."""
         if not isinstance(method := message.get("method"), str):
             return
         try:

@@ -27,7 +27,7 @@ def test_an_installed_package_is_not(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setattr(
         sys.modules[accept_target.__module__], "PINS", tmp_path / "site-packages/turngate_probes/releases/pins"
     )
-    with pytest.raises(EnvironmentFailed, match="installed package is never changed") as told:
+    with pytest.raises(EnvironmentFailed, match="never changes an installed package") as told:
         accept_target(None, accept=True)
     assert "--contracts DIR" in told.value.hint
     assert accept_target(None, accept=False) is None

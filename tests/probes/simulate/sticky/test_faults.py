@@ -37,7 +37,7 @@ def test_it_dies_after_a_turn(engine: str, tmp_path: Path) -> None:
     assert run.run() == 1
     assert run.kinds()[-1] == ENDS[run.contract.sticky.transport]
     assert "".join(run.texts()) == "one"
-    assert b"died after its first turn" in run.stderr
+    assert b"exited after its first turn" in run.stderr
 
 
 @every_engine
@@ -47,7 +47,7 @@ def test_it_dies_in_a_turn(engine: str, tmp_path: Path) -> None:
     assert run.run() == 1
     assert "".join(run.texts()) == ""
     assert run.requests == []
-    assert b"died during a turn" in run.stderr
+    assert b"exited during a turn" in run.stderr
 
 
 @every_engine
