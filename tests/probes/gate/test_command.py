@@ -108,7 +108,7 @@ def test_what_can_not_be_had_is_unanswered(gate: Gate, few: tuple[str, ...]) -> 
     (gate.shop.folder / "engine").unlink()
     code, report = gate.run(*few, new="0.169.1")
     assert (code, report["outcome"], report["differences"]) == (2, "unanswered", [])
-    assert "codex@0.169.1 could not be asked" in report["reasons"][0]
+    assert "codex@0.169.1 could not be tested" in report["reasons"][0]
     assert report["changes-required"] is None
     assert "Not everything could be tested" in gate.shop.err
     for args in (("codex",), ("codex@1.0.0", "--from", "gemini@0.61.0"), ("codex@1.0.0", "--clause", "nothing")):
