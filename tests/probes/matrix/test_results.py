@@ -85,7 +85,7 @@ def test_shards_in_one_folder_are_all_joined(shop: Shop) -> None:
     "changed, what",
     [
         ({"turngate": "0.0.1"}, "the shards come from different versions of turngate: 0.0.1, "),
-        ({"contract_version": "0.9"}, "the shards used codex : 0.9, "),
+        ({"contract_version": "0.9"}, "the shards used different contracts of codex: 0.9, "),
     ],
 )
 def test_shards_of_different_turngates_or_contracts_are_refused(shop: Shop, changed: dict[str, str], what: str) -> None:
